@@ -1,0 +1,5 @@
+"""dstest: cluster tests that prove every fault landed."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

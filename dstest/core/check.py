@@ -1,0 +1,84 @@
+"""What a checker is given and what it gives back.
+
+`CheckResult` is the object that `dstest check --json` prints; its keys are a contract.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from dstest.core import limits
+
+__all__ = ["Anomaly", "Budget", "CheckResult", "KeyCount", "OpCount", "Seconds", "Valid"]
+
+Valid = Literal[True, False, "unknown"]
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How much a checker may use before it must answer `unknown` for what is left."""
+
+    time_s: float = limits.CHECK_TIME_S
+    memory_mb: int = limits.CHECK_MEMORY_MB
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation with its witness.
+
+    `ops` are the op_ids that cannot be explained together, in order of invocation; dropping any
+    of them from the witness removes the contradiction where `minimal` is true. `epochs` are the
+    fault epochs that the witness overlaps. `explanation` is one paragraph for a newcomer.
+    """
+
+    type: str
+    key: Any = None
+    ops: list[int | str] = msgspec.field(default_factory=list)
+    witness: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    minimal: bool = False
+    epochs: list[str] = msgspec.field(default_factory=list)
+    explanation: str = ""
+
+
+class OpCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Operations of the history, those the verdict rests on, and the rest by reason."""
+
+    total: int = 0
+    consumed: int = 0
+    excluded: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class KeyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of the history and those that were decided; `undecided` names the others."""
+
+    total: int = 0
+    decided: int = 0
+    undecided: list[Any] = msgspec.field(default_factory=list)
+
+
+class Seconds(msgspec.Struct, frozen=True, kw_only=True):
+    """Wall seconds spent on reading and on checking."""
+
+    load: float = 0.0
+    check: float = 0.0
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A checker's answer. `valid` is `"unknown"` where the budget ran out or nothing was checked.
+
+    An empty history is `"unknown"`, never valid: a vacuous pass proves nothing.
+    """
+
+    checker: str
+    valid: Valid
+    workload: str | None = None
+    model: str | None = None
+    anomaly_types: list[str] = msgspec.field(default_factory=list)
+    not_: list[str] = msgspec.field(name="not", default_factory=list)
+    also_not: list[str] = msgspec.field(default_factory=list)
+    anomalies: dict[str, list[Anomaly]] = msgspec.field(default_factory=dict)
+    ops: OpCount = msgspec.field(default_factory=OpCount)
+    keys: KeyCount = msgspec.field(default_factory=KeyCount)
+    seconds: Seconds = msgspec.field(default_factory=Seconds)
+    peak_rss_mb: float = 0.0
+    reason: str | None = None

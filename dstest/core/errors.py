@@ -1,0 +1,133 @@
+"""The exception tree and the exit code of each branch.
+
+    DstestError
+     +- ConfigError      wrong flag, unknown plug-in, impossible combination       exit 2
+     +- HistoryError     malformed or unreadable history, with line and column     exit 2
+     +- LabError         nodes could not be made, reached or healed                exit 4
+     |   +- RemoteError        a command on a node failed
+     |   +- RemoteTimeout      a call to a node missed its deadline
+     |   +- RemoteLost         the connection went away; whether a command ran is unknown
+     |   +- NotALabNode        a host without this lab's marker was about to be touched
+     +- HarnessError     we could not go on (disk full, a load worker died)        exit 4
+     +- FaultRefused     the environment cannot deliver a fault; nothing was done  exit 2
+     +- Interrupted      Ctrl-C or SIGTERM: healed and sealed                      exit 130
+
+Every message says what happened; `remedy` says what to do about it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "ConfigError",
+    "DstestError",
+    "Exit",
+    "FaultRefused",
+    "HarnessError",
+    "HistoryError",
+    "Interrupted",
+    "LabError",
+    "NotALabNode",
+    "RemoteError",
+    "RemoteLost",
+    "RemoteTimeout",
+]
+
+
+class Exit(IntEnum):
+    """Process exit codes; a contract with scripts outside the project."""
+
+    PASS = 0
+    FAIL = 1
+    USAGE = 2
+    NOT_PROVEN = 3
+    HARNESS = 4
+    INTERRUPTED = 130
+
+
+class DstestError(Exception):
+    """Base of all errors that dstest raises on purpose."""
+
+    exit_code: Exit = Exit.HARNESS
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+
+class ConfigError(DstestError):
+    """The request itself is wrong."""
+
+    exit_code = Exit.USAGE
+
+
+class HistoryError(DstestError):
+    """A history cannot be read. `line` and `column` count from 1 where known."""
+
+    exit_code = Exit.USAGE
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        where = (
+            ""
+            if line is None
+            else f"line {line}" + ("" if column is None else f", column {column}")
+        )
+        super().__init__(f"{where}: {message}" if where else message, remedy=remedy)
+        self.line = line
+        self.column = column
+
+
+class LabError(DstestError):
+    """Nodes could not be made, reached or healed."""
+
+
+class RemoteError(LabError):
+    """A command on a node ended with a non-zero status."""
+
+    def __init__(self, node: str, command: str, status: int, stderr: str) -> None:
+        tail = stderr.strip()[-500:]
+        super().__init__(f"{node}: `{command}` ended with status {status}: {tail}")
+        self.node = node
+        self.command = command
+        self.status = status
+        self.stderr = stderr
+
+
+class RemoteTimeout(LabError):
+    """A call to a node missed its deadline; whether it took effect is unknown."""
+
+
+class RemoteLost(LabError):
+    """The connection to a node went away; whether the last call took effect is unknown."""
+
+
+class NotALabNode(LabError):
+    """A nemesis was pointed at a host that does not carry this lab's marker."""
+
+
+class HarnessError(DstestError):
+    """The harness cannot go on."""
+
+
+class FaultRefused(DstestError):
+    """The environment cannot deliver a fault; nothing was done."""
+
+    exit_code = Exit.USAGE
+
+
+class Interrupted(DstestError):
+    """Ctrl-C or SIGTERM arrived; nodes are healed and the history is sealed."""
+
+    exit_code = Exit.INTERRUPTED

@@ -1,0 +1,174 @@
+"""Evidence: the landing record of each fault, and the facts that a verdict is computed from.
+
+`Evidence` is written to `evidence.json`; `dstest.judge.decide` is a pure function of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = [
+    "AuditRow",
+    "Budgets",
+    "CheckerEvidence",
+    "Evidence",
+    "FaultEvidence",
+    "Landed",
+    "LandingRecord",
+    "Lint",
+    "Rerun",
+    "Signal",
+    "Tier",
+]
+
+Landed = Literal["yes", "no", "ambiguous"]
+Tier = Literal["none", "smoke", "hardening", "release"]
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """One counter or probe before, during and after a fault.
+
+    `before`, `during` and `after` map a path (`"n1->n2"`, a node, a rule) to a number. `moved` says
+    whether the signal shows the fault; `detail` says why in a sentence.
+    """
+
+    signal: str
+    before: dict[str, Any] = msgspec.field(default_factory=dict)
+    during: dict[str, Any] = msgspec.field(default_factory=dict)
+    after: dict[str, Any] = msgspec.field(default_factory=dict)
+    moved: bool = False
+    detail: str = ""
+
+
+class LandingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault, from its schedule to the proof of its heal. Times in run nanoseconds.
+
+    `landed` is `yes` only when an injector-side counter and a victim-side signal both moved,
+    `ambiguous` when one did or when the path was idle before, `no` when none did. `residue` lists
+    what the leak audit found afterwards. `facts` holds the fault's parameters.
+    """
+
+    fault_id: str
+    nemesis: str
+    targets: list[str]
+    scheduled_at: int
+    injected_at: int | None = None
+    injector: Signal | None = None
+    victim: Signal | None = None
+    control: Signal | None = None
+    landed: Landed = "no"
+    landed_at: int | None = None
+    epoch: str
+    heal_start: int | None = None
+    healed_at: int | None = None
+    heal_verified: bool = False
+    residue: list[str] = msgspec.field(default_factory=list)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
+class FaultEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a landing record that the verdict reads."""
+
+    id: str
+    nemesis: str
+    landed: Landed
+    heal_verified: bool
+    injector: dict[str, Any] = msgspec.field(default_factory=dict)
+    victim: dict[str, Any] = msgspec.field(default_factory=dict)
+    why: str = ""
+
+
+class CheckerEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the declared checkers did, taken together.
+
+    `canary_killed` of `canary_total` mutated copies of the history were rejected.
+    """
+
+    declared: list[str] = msgspec.field(default_factory=list)
+    ran: list[str] = msgspec.field(default_factory=list)
+    result: Literal["clean", "violation", "unknown", "not-run"] = "not-run"
+    ops_eligible: int = 0
+    ops_consumed: int = 0
+    keys_total: int = 0
+    keys_decided: int = 0
+    canary_killed: int = 0
+    canary_total: int = 0
+    why: str = ""
+
+
+class Lint(msgspec.Struct, frozen=True, kw_only=True):
+    """Failing lint ids H01-H18 by severity, each with what was seen."""
+
+    weak: dict[str, str] = msgspec.field(default_factory=dict)
+    corrupt: dict[str, str] = msgspec.field(default_factory=dict)
+    warning: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs of the same spec and seed after a violation, and how many showed it again."""
+
+    same_seed_runs: int = 0
+    reproduced: int = 0
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One red flag RF1-RF10 or weak-oracle item WO1-WO14."""
+
+    status: Literal["ok", "short", "n/a"]
+    evidence: str
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
+    """Declared test budgets per tier and the highest one met."""
+
+    declared: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    met: Tier = "none"
+    measured: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a verdict is computed from (discipline 2.2).
+
+    `oracle_kinds` are the kinds of the declared checkers: `history`, `final-state`, `logs`,
+    `health`, `no-error`.
+    """
+
+    attempted: bool
+    missing_capability: list[str] = msgspec.field(default_factory=list)
+    serious: bool = True
+    fault_planned: bool = False
+    faults: list[FaultEvidence] = msgspec.field(default_factory=list)
+    faults_planned: int = 0
+    checker: CheckerEvidence = msgspec.field(default_factory=CheckerEvidence)
+    oracle_kinds: list[str] = msgspec.field(default_factory=lambda: ["history"])
+    history_lint: Lint = msgspec.field(default_factory=Lint)
+    violation: bool = False
+    violation_fingerprint: str | None = None
+    rerun: Rerun = msgspec.field(default_factory=Rerun)
+    redflags: dict[str, AuditRow] = msgspec.field(default_factory=dict)
+    weak_audit: dict[str, AuditRow] = msgspec.field(default_factory=dict)
+    budget: Budgets = msgspec.field(default_factory=Budgets)
+
+    @property
+    def fault_landed(self) -> bool:
+        """Every planned fault has a record that says yes; none planned is vacuously false."""
+        return (
+            self.fault_planned
+            and len(self.faults) >= max(1, self.faults_planned)
+            and all(f.landed == "yes" for f in self.faults)
+        )
+
+    @property
+    def checker_ran(self) -> bool:
+        """All declared checkers ran and consumed something."""
+        c = self.checker
+        return bool(c.declared) and set(c.declared) <= set(c.ran) and c.ops_consumed > 0
+
+    @property
+    def checker_complete(self) -> bool:
+        """Nothing eligible was left out."""
+        c = self.checker
+        return c.ops_consumed == c.ops_eligible and c.keys_decided == c.keys_total

@@ -1,0 +1,60 @@
+"""Every bound in one place, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "AGENT_FRAME_BYTES_MAX",
+    "BALLAST_BYTES",
+    "CHANNELS_PER_CONNECTION_MAX",
+    "CHECK_MEMORY_MB",
+    "CHECK_TIME_S",
+    "LEASE_RENEW_S",
+    "LEASE_TTL_S",
+    "MIN_OPS_PER_EPOCH",
+    "MIN_OPS_PER_NODE",
+    "NODES_MAX",
+    "PROBE_UDP_PORT",
+    "SSH_CONNECT_TIMEOUT_S",
+    "WITNESS_OPS_MAX",
+]
+
+CHANNELS_PER_CONNECTION_MAX: Final = 8
+"""sshd's MaxSessions is 10; two stay free for channels that are still closing."""
+
+SSH_CONNECT_TIMEOUT_S: Final = 10.0
+"""A node that does not answer within this time is not usable for a run."""
+
+AGENT_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""No agent answer is larger; logs travel by SFTP."""
+
+LEASE_TTL_S: Final = 10.0
+"""A node heals itself this long after the last heartbeat of the control node."""
+
+LEASE_RENEW_S: Final = 2.0
+"""Heartbeat period: four may be lost before a lease runs out."""
+
+MIN_OPS_PER_EPOCH: Final = 30
+"""Fewer operations inside a fault window tested nothing (discipline 1.5)."""
+
+MIN_OPS_PER_NODE: Final = 3
+"""Per node and window: a node that nobody talked to was not tested."""
+
+NODES_MAX: Final = 99
+"""One /24 per lab; addresses 1 to 99 are nodes."""
+
+PROBE_UDP_PORT: Final = 7071
+"""Where node agents count directed probe datagrams."""
+
+CHECK_TIME_S: Final = 60.0
+"""Default time budget of one checker."""
+
+CHECK_MEMORY_MB: Final = 1024
+"""Default memory budget of one checker."""
+
+WITNESS_OPS_MAX: Final = 64
+"""A witness longer than this explains nothing; the report names its size and cuts it."""
+
+BALLAST_BYTES: Final = 8 * 1024 * 1024
+"""Reserved on the store's disk at the start, given back when it fills, so that a run can seal."""

@@ -1,0 +1,123 @@
+"""What a node is to the rest of dstest: facts, and a handle that runs things on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+__all__ = ["Completed", "Lab", "LabInfo", "Node", "NodeInfo"]
+
+
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach one node. Paths are on the control host."""
+
+    name: str
+    address: str
+    address6: str | None = None
+    port: int = 22
+    user: str = "root"
+    key_path: str = ""
+    known_hosts_path: str = ""
+    lab_id: str = ""
+
+
+class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One running lab. `control` and `control6` are our addresses as the nodes see them."""
+
+    lab_id: str
+    kind: str
+    nodes: list[NodeInfo]
+    control: str
+    control6: str | None = None
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that ran to its end on a node."""
+
+    status: int
+    stdout: str
+    stderr: str
+    duration_ns: int = 0
+
+
+class Node(Protocol):
+    """A connected node. Every call has a deadline and nothing is ever sent twice.
+
+    Raises `RemoteError` (ended badly, with `check`), `RemoteTimeout` (deadline), `RemoteLost`
+    (connection gone).
+    """
+
+    @property
+    def info(self) -> NodeInfo: ...
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        stdin: str | None = None,
+        check: bool = True,
+    ) -> Completed:
+        """Run a program through the node's agent (no shell, about a millisecond)."""
+        ...
+
+    async def call(self, verb: str, *, timeout_s: float = 5.0, **args: Any) -> Any:
+        """Call an agent verb (see `clusters/remote/agent_main.py`) and return its result."""
+        ...
+
+    async def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a file on the node, atomically."""
+        ...
+
+    async def get(self, path: str, *, bytes_max: int = 1 << 26) -> bytes:
+        """Read a file's last `bytes_max` bytes."""
+        ...
+
+    async def arm_lease(
+        self, lease_id: str, heal: Sequence[Sequence[str]], *, ttl_s: float
+    ) -> None:
+        """From now on the node runs the `heal` commands by itself `ttl_s` after our last heartbeat.
+
+        Returns once the node's janitor confirmed the lease; renewed in the background until
+        released. A fault is injected only after its lease is armed.
+        """
+        ...
+
+    async def release_lease(self, lease_id: str) -> None:
+        """Forget a lease; its fault has been healed and the heal was verified."""
+        ...
+
+
+class Lab(Protocol):
+    """A way for nodes to come to be. `up` is idempotent for a given `lab_id`."""
+
+    name: str
+    doc: str
+
+    def up(
+        self, lab_id: str, nodes: int, *, packages: Sequence[str], progress: Any = None
+    ) -> LabInfo:
+        """Bring `nodes` nodes up that answer SSH and have the Debian `packages`."""
+        ...
+
+    def down(self, lab_id: str) -> list[str]:
+        """Remove everything of the lab; returns what was removed."""
+        ...
+
+    def status(self, lab_id: str) -> LabInfo | None:
+        """The running lab, or None."""
+        ...
+
+    def list(self) -> list[str]:
+        """Ids of labs that have anything on this host, dead or alive."""
+        ...
+
+    def missing(self) -> Mapping[str, str]:
+        """What this host lacks for the lab: capability -> how to get it. Empty means ready."""
+        ...

@@ -1,0 +1,59 @@
+"""One operation of a history: the "11-field" record.
+
+`invoke_ts` and `complete_ts` count as one field of the eleven; twelve JSON keys are always present,
+`null` when unused:
+
+    {"op_id": 7, "process_id": 3, "invoke_ts": 1200345, "complete_ts": 1904412,
+     "op_type": "read", "key": "r0-1", "input": null, "output": 4, "error": null,
+     "timeout_marker": false, "node_seen": "n2", "fault_epoch": null}
+
+The outcome is derived, never stored. An operation is *unknown* when `timeout_marker` is set: it may
+have taken effect at any time after its invocation. It is *fail* when it completed with an error
+that provably had no effect, and *ok* otherwise.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+__all__ = ["FIELDS", "Key", "Op", "Outcome"]
+
+Key = str | int | float | bool | None
+
+
+class Outcome(StrEnum):
+    """What an operation's record says happened."""
+
+    OK = "ok"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation. Times are nanoseconds since the start of the run, monotonic."""
+
+    op_id: int | str
+    process_id: int | str
+    invoke_ts: int
+    complete_ts: int | None = None
+    op_type: str
+    key: Key = None
+    input: Any = None
+    output: Any = None
+    error: str | None = None
+    timeout_marker: bool = False
+    node_seen: str | None = None
+    fault_epoch: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Derived from `timeout_marker`, `complete_ts` and `error` (discipline 1.2)."""
+        if self.timeout_marker or self.complete_ts is None:
+            return Outcome.UNKNOWN
+        return Outcome.OK if self.error is None else Outcome.FAIL
+
+
+FIELDS: tuple[str, ...] = Op.__struct_fields__

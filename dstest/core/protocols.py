@@ -1,0 +1,273 @@
+"""What systems, workloads, nemeses and checkers implement.
+
+Data flows as frozen structs; behaviour is asked for by `Protocol`, so that a plug-in needs to
+import nothing of ours. Capability protocols (`Kill`, `Pause`, `Primary`, `LogFiles`) are checked
+when a run is planned.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from dstest.core.check import Budget, CheckResult
+from dstest.core.clock import RunClock
+from dstest.core.evidence import LandingRecord
+from dstest.core.history import History
+from dstest.core.node import LabInfo, Node
+from dstest.core.op import Key
+
+__all__ = [
+    "Checker",
+    "Client",
+    "Definite",
+    "Deployment",
+    "FaultPlan",
+    "Generator",
+    "Indefinite",
+    "Kill",
+    "LogFiles",
+    "Nemesis",
+    "NemesisContext",
+    "OpDraft",
+    "Option",
+    "Pause",
+    "Primary",
+    "PrimaryView",
+    "Reply",
+    "System",
+    "Traffic",
+    "Workload",
+]
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One `-o key=value`: its type, default, allowed values and one line of help."""
+
+    type: type
+    default: Any
+    help: str
+    choices: tuple[Any, ...] = ()
+
+
+class OpDraft(msgspec.Struct, frozen=True):
+    """An operation that a generator asks for, before it has a process or a time."""
+
+    op_type: str
+    key: Key
+    input: Any = None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A client's answer: the output and who answered."""
+
+    output: Any
+    node_seen: str | None = None
+
+
+class Definite(Exception):  # noqa: N818 - an outcome, not a fault of ours
+    """The operation provably had no effect. The argument is the system's error code."""
+
+
+class Indefinite(Exception):  # noqa: N818 - an outcome, not a fault of ours
+    """Whether the operation took effect is unknown. The argument is kept for diagnosis only."""
+
+
+class Client(Protocol):
+    """One logical process's connection to one node."""
+
+    async def open(self) -> None: ...
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """Do the operation. Raises `Definite` or `Indefinite`; anything else counts as unknown."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Deployment(Protocol):
+    """A system on the nodes of one lab."""
+
+    async def install(self) -> None: ...
+
+    async def start(self) -> None:
+        """Start all members with empty data and return when every one of them serves."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    async def wipe(self) -> None: ...
+
+    async def version(self) -> str: ...
+
+    async def healthy(self) -> dict[str, bool]:
+        """Per node: does it serve a linearizable request right now?"""
+        ...
+
+
+@runtime_checkable
+class Kill(Protocol):
+    """Can be killed and started again, node by node."""
+
+    async def kill(self, names: Sequence[str]) -> None: ...
+
+    async def restart(self, names: Sequence[str]) -> None: ...
+
+
+@runtime_checkable
+class Pause(Protocol):
+    """Can be stopped and continued, node by node."""
+
+    async def pause(self, names: Sequence[str]) -> None: ...
+
+    async def resume(self, names: Sequence[str]) -> None: ...
+
+
+class PrimaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who one node believes to be the leader, and in which term. None = unknown or no answer."""
+
+    node: str
+    leader: str | None
+    term: int | None
+
+
+@runtime_checkable
+class Primary(Protocol):
+    """Knows its leaders."""
+
+    async def primaries(self) -> list[PrimaryView]:
+        """One view per node that answers."""
+        ...
+
+
+@runtime_checkable
+class LogFiles(Protocol):
+    """Has logs worth keeping."""
+
+    def log_files(self) -> list[str]:
+        """Absolute paths on a node."""
+        ...
+
+
+class System(Protocol):
+    """A database, queue or lock service: how it is deployed and which clients it offers."""
+
+    name: str
+    doc: str
+    packages: tuple[str, ...]
+    capabilities: frozenset[str]
+    options: Mapping[str, Option]
+    definite_errors: Mapping[str, str]
+    log_alarms: tuple[str, ...]
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment: ...
+
+    def client(
+        self, capability: str, node: str, address: str, options: Mapping[str, Any]
+    ) -> Client: ...
+
+
+class Generator(Protocol):
+    """A worker's seeded stream of operations; the same seed gives the same stream."""
+
+    def next(self) -> OpDraft: ...
+
+
+class Workload(Protocol):
+    """What clients do, which capability they need, and which checkers judge it."""
+
+    name: str
+    doc: str
+    capability: str
+    model: str
+    op_types: frozenset[str]
+    checkers: tuple[str, ...]
+    serious: bool
+    options: Mapping[str, Option]
+
+    def generator(
+        self, seed: int, worker: int, processes: int, options: Mapping[str, Any]
+    ) -> Generator: ...
+
+
+class Traffic(Protocol):
+    """Live counts of the load, cumulative per node: `{node: {"ok": n, "fail": n, "unknown": n}}`."""
+
+    def by_node(self) -> dict[str, dict[str, int]]: ...
+
+
+class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned fault. `start_ns` and `duration_ns` are run time; `facts` are its parameters."""
+
+    fault_id: str
+    nemesis: str
+    start_ns: int
+    duration_ns: int
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a nemesis may touch. Nodes have been verified to carry the lab's marker."""
+
+    nodes: dict[str, Any]
+    lab: LabInfo
+    deployment: Any
+    clock: RunClock
+    traffic: Any
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def node(self, name: str) -> Node:
+        """The node called `name`; KeyError where it is not in the cluster."""
+        found: Node = self.nodes[name]
+        return found
+
+
+class Nemesis(Protocol):
+    """A family of faults. The runner calls `setup`, then per fault `inject`, `heal`; `audit` last.
+
+    `inject` returns a record whose `landed` is already decided, or whose evidence `heal` completes;
+    `heal` returns the record with its heal proof. Both return instead of raising when a fault did
+    not land; they raise only where the lab is lost.
+    """
+
+    name: str
+    doc: str
+    faults: tuple[str, ...]
+    options: Mapping[str, Option]
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]: ...
+
+    async def setup(self, ctx: NemesisContext) -> None: ...
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord: ...
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Look again in mid-window and at its end: is the fault still there?"""
+        ...
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord: ...
+
+    async def teardown(self, ctx: NemesisContext) -> None: ...
+
+    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
+        """Leaks per node after teardown; empty lists mean clean."""
+        ...
+
+
+class Checker(Protocol):
+    """A pure function from a history to a result."""
+
+    name: str
+    kind: str
+    models: tuple[str, ...]
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult: ...

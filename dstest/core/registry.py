@@ -1,0 +1,98 @@
+"""Plug-ins by entry point; the built-ins register the same way as anybody's.
+
+Groups: `dstest.labs`, `dstest.systems`, `dstest.workloads`, `dstest.nemeses`, `dstest.checkers`.
+`DSTEST_NO_PLUGINS=1` keeps to our own distribution.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from dstest.core.errors import ConfigError
+from dstest.core.protocols import Option
+
+__all__ = ["GROUPS", "load", "names", "parse_options"]
+
+GROUPS = ("labs", "systems", "workloads", "nemeses", "checkers")
+
+
+def _found(group: str) -> dict[str, EntryPoint]:
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"dstest.{group}"):
+        ours = point.dist is not None and point.dist.name == "dstest"
+        if os.environ.get("DSTEST_NO_PLUGINS") == "1" and not ours:
+            continue
+        if point.name in points and points[point.name].value != point.value:
+            raise ConfigError(
+                f"two plug-ins call themselves {point.name!r} in dstest.{group}: "
+                f"{points[point.name].value} and {point.value}",
+                remedy="uninstall one of them, or set DSTEST_NO_PLUGINS=1",
+            )
+        points[point.name] = point
+    return points
+
+
+def names(group: str) -> list[str]:
+    """Names registered in a group, sorted."""
+    return sorted(_found(group))
+
+
+def load(group: str, name: str) -> Any:
+    """The plug-in called `name`. Raises ConfigError with the nearest names where there is none."""
+    points = _found(group)
+    if name not in points:
+        near = difflib.get_close_matches(name, points, n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"
+        )
+        raise ConfigError(
+            f"no {group[:-1] if group != 'nemeses' else 'nemesis'} called {name!r}", remedy=hint
+        )
+    return points[name].load()
+
+
+def _typed(key: str, text: str, option: Option) -> Any:
+    try:
+        if option.type is bool:
+            value: Any = {
+                "true": True,
+                "1": True,
+                "yes": True,
+                "false": False,
+                "0": False,
+                "no": False,
+            }[text.lower()]
+        else:
+            value = option.type(text)
+    except (ValueError, KeyError):
+        raise ConfigError(
+            f"-o {key}={text}: not a {option.type.__name__}", remedy=f"{key}: {option.help}"
+        ) from None
+    if option.choices and value not in option.choices:
+        allowed = ", ".join(map(str, option.choices))
+        raise ConfigError(f"-o {key}={text}: not allowed", remedy=f"{key} is one of: {allowed}")
+    return value
+
+
+def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str, Any]:
+    """Typed values of all declared options, `pairs` (`key=value`) overriding the defaults."""
+    values = {key: option.default for key, option in declared.items()}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigError(
+                f"-o {pair}: not of the form key=value", remedy="for example -o keys=5"
+            )
+        if key not in declared:
+            near = difflib.get_close_matches(key, declared, n=1)
+            known = ", ".join(sorted(declared)) or "none"
+            raise ConfigError(
+                f"-o {key}: no such option for this system, workload and nemesis",
+                remedy=(f"did you mean {near[0]}? " if near else "") + f"known: {known}",
+            )
+        values[key] = _typed(key, text, declared[key])
+    return values

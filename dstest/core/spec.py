@@ -1,0 +1,28 @@
+"""Everything that determines a run. Plain data; written back as `spec.toml`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["RunSpec"]
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. `rate` is offered operations per second over all clients, None = closed loop.
+
+    `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
+    """
+
+    system: str = "etcd"
+    workload: str = "register"
+    nemesis: str = "partition"
+    lab: str = "lxc"
+    nodes: int = 5
+    time_limit_s: float = 60.0
+    rate: float | None = None
+    concurrency: int = 10
+    seed: int = 0
+    model: str | None = None
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
