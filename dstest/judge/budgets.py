@@ -1,0 +1,59 @@
+"""Test budgets: how much a run must have done to count as smoke, hardening or release.
+
+A tier is met when every one of its numbers is reached. Without a nemesis the number of faults is
+not asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.core.evidence import Budgets, Tier
+
+__all__ = ["TIERS", "UNITS", "budgets", "gaps"]
+
+TIERS: Final[dict[Tier, dict[str, float]]] = {
+    "smoke": {"duration_s": 20, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
+    "hardening": {"duration_s": 300, "nodes": 5, "faults": 10, "seeds": 3, "ops": 20_000},
+    "release": {"duration_s": 3600, "nodes": 5, "faults": 100, "seeds": 10, "ops": 1_000_000},
+}
+
+UNITS: Final = {
+    "duration_s": "seconds of load",
+    "nodes": "nodes",
+    "faults": "landed faults",
+    "seeds": "agreeing seeds",
+    "ops": "operations",
+}
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def budgets(measured: dict[str, float], *, nemesis: bool) -> Budgets:
+    """The highest tier that `measured` (keys as in `TIERS`) meets; an absent number counts as 0."""
+    declared: dict[str, dict[str, float]] = {
+        tier: {key: 0.0 if key == "faults" and not nemesis else float(n) for key, n in need.items()}
+        for tier, need in TIERS.items()
+    }
+    met: Tier = "none"
+    for tier in TIERS:
+        if any(measured.get(key, 0) < need for key, need in declared[tier].items()):
+            break
+        met = tier
+    return Budgets(declared=declared, met=met, measured=dict(measured))
+
+
+def gaps(budget: Budgets, tier: Tier) -> list[str]:
+    """One sentence per number of `tier` that was not reached."""
+    need = budget.declared.get(tier)
+    if not need:
+        return [f"The {tier} budget was not declared, so nothing shows that it was met."]
+    said = [
+        f"The {tier} budget asks for {_number(wanted)} {UNITS.get(key, key)}; "
+        f"this run had {_number(budget.measured.get(key, 0))}."
+        for key, wanted in need.items()
+        if budget.measured.get(key, 0) < wanted
+    ]
+    return said or [f"The {tier} budget was not met."]

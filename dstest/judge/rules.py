@@ -1,0 +1,265 @@
+"""The decision table V01-V15 as data (discipline 2.3): the first rule that holds decides.
+
+Each rule names its state, when it holds, and what it says. A few ids stand on several rows because
+their state depends on more than one fact: V10 per red flag, V12 by kind of oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dstest.core.evidence import AuditRow, Evidence
+from dstest.core.verdict import State
+from dstest.judge.budgets import gaps
+from dstest.judge.view import ALL_ROWS, BREADTH, STRENGTH, View
+
+__all__ = ["RULES", "Rule"]
+
+_ORACLE_FLAGS: Final = ("RF1", "RF5", "RF9")
+_FAULT_FLAGS: Final = ("RF3", "RF4")
+_CAPS: Final = ("RF10", *BREADTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`blocks` says, one sentence each, what keeps a run at this rule; `reason` is the headline.
+
+    Without a `reason` the first blocking sentence is the headline.
+    """
+
+    id: str
+    state: State
+    when: Callable[[View], bool]
+    blocks: Callable[[View], list[str]]
+    reason: Callable[[View], str] | None = None
+
+
+def _row(e: Evidence, name: str) -> str:
+    row: AuditRow | None = e.redflags.get(name) or e.weak_audit.get(name)
+    if row is None:
+        return f"{name}: the audit has no such row, so it counts as short"
+    if row.status == "short":
+        return f"{name}: {row.evidence}"
+    return f"{name}: a heal was not verified"
+
+
+def _rows(*names: str) -> Callable[[View], list[str]]:
+    return lambda v: [_row(v.e, name) for name in names if name in v.short]
+
+
+def _not_attempted(v: View) -> list[str]:
+    return ["The run was declared but never attempted."]
+
+
+def _missing_capability(v: View) -> list[str]:
+    names = ", ".join(v.e.missing_capability)
+    return [f"The environment lacks what the run needs: {names}."]
+
+
+def _violation(v: View) -> list[str]:
+    said = [f"A violation stands ({v.e.violation_fingerprint or 'no fingerprint'}): no run passes."]
+    if not v.reproduced:
+        said.append(
+            f"{v.e.rerun.reproduced} of {v.e.rerun.same_seed_runs} re-runs of the same seed "
+            "showed it again: one is needed to call it reproducible."
+        )
+    if v.planned and not v.landed:
+        said.append("Not every planned fault is proven, so the fault may not be its cause.")
+    return said
+
+
+def _reproducible(v: View) -> str:
+    rerun = v.e.rerun
+    return (
+        f"The checker found a violation ({v.e.violation_fingerprint or 'no fingerprint'}), and "
+        f"{rerun.reproduced} of {rerun.same_seed_runs} re-runs of the same seed showed it again."
+    )
+
+
+def _nondeterministic(v: View) -> str:
+    runs = v.e.rerun.same_seed_runs
+    again = f"none of {runs} re-runs showed it again" if runs else "it has not been re-run yet"
+    name = v.e.violation_fingerprint or "no fingerprint"
+    return f"The checker found a violation ({name}); {again}."
+
+
+def _corrupt(v: View) -> list[str]:
+    return [
+        f"The history contradicts itself, so no answer about it counts: {name}: {seen}"
+        for name, seen in v.e.history_lint.corrupt.items()
+    ]
+
+
+def _fault(v: View) -> list[str]:
+    e = v.e
+    said = []
+    wanted = max(1, e.faults_planned)
+    recorded = len({fault.id for fault in e.faults})
+    if recorded < wanted:
+        said.append(f"{recorded} of {wanted} planned faults have a landing record.")
+    if not e.fault_planned:
+        said.append("There are landing records, yet no fault is said to have been planned.")
+    for fault in e.faults:
+        if fault.landed != "yes":
+            why = f": {fault.why}" if fault.why else ""
+            said.append(
+                f"Fault {fault.id} ({fault.nemesis}) is not proven to have landed "
+                f"({fault.landed}){why}"
+            )
+    return said + _rows(*_FAULT_FLAGS)(v)
+
+
+def _not_ran(v: View) -> list[str]:
+    c = v.e.checker
+    if not c.declared:
+        return ["No checker was declared, so nothing was judged."]
+    absent = [name for name in c.declared if name not in c.ran]
+    if absent or c.result == "not-run":
+        why = f": {c.why}" if c.why else "."
+        return [f"Declared checkers did not run ({', '.join(absent or c.declared)}){why}"]
+    return ["The checkers ran but read not a single operation."]
+
+
+def _weak(v: View) -> list[str]:
+    said = [f"{name}: {seen}" for name, seen in v.e.history_lint.weak.items() if v.e.serious]
+    if not v.clean:
+        why = v.e.checker.why or "it gave no reason"
+        said.append(f"The checker could not decide: {why}")
+    return said
+
+
+def _incomplete(v: View) -> list[str]:
+    c = v.e.checker
+    ops = f"{c.ops_consumed} of {c.ops_eligible} operations"
+    return [f"The checker judged {ops} and {c.keys_decided} of {c.keys_total} keys."]
+
+
+def _no_fault(v: View) -> list[str]:
+    return ["No fault was planned: PASS-hardening needs faults that are proven to have landed."]
+
+
+def _clean(e: Evidence) -> str:
+    c = e.checker
+    return f"{', '.join(c.ran)} read {c.ops_consumed} operations and found no violation"
+
+
+def _smoke_no_fault(v: View) -> str:
+    return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness."
+
+
+def _smoke_breadth(v: View) -> str:
+    landed = f"{len(v.e.faults)} of {max(1, v.e.faults_planned)} planned faults landed"
+    return f"{_clean(v.e)} while {landed}; the run is too narrow to count as hardening."
+
+
+def _budget_smoke(v: View) -> list[str]:
+    said = gaps(v.e.budget, "hardening") if v.e.budget.met == "smoke" else []
+    return said + _rows("RF6")(v)
+
+
+def _smoke_budget(v: View) -> str:
+    landed = f"{len(v.e.faults)} of {max(1, v.e.faults_planned)} planned faults landed"
+    return f"{_clean(v.e)} while {landed}; only the smoke budget was met."
+
+
+def _hardening(v: View) -> str:
+    release = "; the release budget was met as well" if v.e.budget.met == "release" else ""
+    return (
+        f"{_clean(v.e)} while all {len(v.e.faults)} planned faults landed, the hardening budget "
+        f"was met and no audit row is short{release}."
+    )
+
+
+def _release_gap(v: View) -> list[str]:
+    return [] if v.e.budget.met == "release" else gaps(v.e.budget, "release")
+
+
+def _rf2_killed_none(v: View) -> bool:
+    return "RF2" in v.short and 0 in (v.e.checker.canary_killed, v.e.checker.ops_consumed)
+
+
+def _other_flag(v: View) -> bool:
+    return bool(v.missing) or v.any_short("RF2", "RF7", "RF8", *_FAULT_FLAGS)
+
+
+def _other_flags(v: View) -> list[str]:
+    known = ("RF2", *_FAULT_FLAGS, "RF7", "RF8")
+    rest = sorted(v.missing.difference(known) & ALL_ROWS)
+    return _rows(*known, *rest)(v)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("V01", State.NOT_RUN, lambda v: not v.e.attempted, _not_attempted),
+    Rule(
+        "V02", State.INCONCLUSIVE_ENV, lambda v: bool(v.e.missing_capability), _missing_capability
+    ),
+    Rule(
+        "V03",
+        State.FAIL_REPRODUCIBLE,
+        lambda v: v.violation and not v.corrupt and v.reproduced,
+        _violation,
+        _reproducible,
+    ),
+    Rule(
+        "V04",
+        State.FAIL_NONDETERMINISTIC,
+        lambda v: v.violation and not v.corrupt,
+        _violation,
+        _nondeterministic,
+    ),
+    Rule("V05", State.INCONCLUSIVE_ORACLE, lambda v: v.corrupt, _corrupt),
+    Rule(
+        "V06",
+        State.INCONCLUSIVE_FAULT,
+        lambda v: v.planned and (not v.landed or v.any_short(*_FAULT_FLAGS)),
+        _fault,
+    ),
+    Rule(
+        "V10",
+        State.INCONCLUSIVE_ORACLE,
+        lambda v: v.any_short(*_ORACLE_FLAGS),
+        _rows(*_ORACLE_FLAGS),
+    ),
+    Rule("V07", State.PARTIAL_SURFACE, lambda v: not v.ran, _not_ran),
+    # A result that is not clean never passes, serious or not; weak lints count for serious claims.
+    Rule(
+        "V08",
+        State.INCONCLUSIVE_ORACLE,
+        lambda v: not v.clean or (v.e.serious and bool(v.e.history_lint.weak)),
+        _weak,
+    ),
+    Rule(
+        "V09",
+        State.PARTIAL_MODEL,
+        lambda v: v.e.serious and not v.e.checker_complete,
+        _incomplete,
+    ),
+    Rule("V10", State.PARTIAL_SURFACE, _rf2_killed_none, _rows("RF2")),
+    Rule("V10", State.PARTIAL_MODEL, _other_flag, _other_flags),
+    Rule("V11", State.PASS_SMOKE, lambda v: not v.planned, _no_fault, _smoke_no_fault),
+    Rule(
+        "V12",
+        State.PARTIAL_SURFACE,
+        lambda v: v.any_short(*STRENGTH) and v.surface_only,
+        _rows(*STRENGTH),
+    ),
+    Rule("V12", State.PARTIAL_MODEL, lambda v: v.any_short(*STRENGTH), _rows(*STRENGTH)),
+    Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _rows(*_CAPS), _smoke_breadth),
+    Rule(
+        "V13",
+        State.PARTIAL_MODEL,
+        lambda v: v.e.budget.met == "none",
+        lambda v: gaps(v.e.budget, "smoke"),
+    ),
+    Rule(
+        "V14",
+        State.PASS_SMOKE,
+        lambda v: v.e.budget.met == "smoke" or v.any_short("RF6"),
+        _budget_smoke,
+        _smoke_budget,
+    ),
+    Rule("V15", State.PASS_HARDENING, lambda v: True, _release_gap, _hardening),
+)
+"""In order. V15 holds always, so the table is total."""
