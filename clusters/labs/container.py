@@ -1,0 +1,251 @@
+"""LXC containers: one node each, an overlay over the lab's base image, systemd as process 1."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+from clusters.labs import host, recipe, state
+from clusters.labs.state import LabState
+from dstest.core import clock
+from dstest.core.errors import LabError
+
+__all__ = ["lxc_path", "monitors", "prepare", "start", "states", "stop", "wait_ssh", "write_keys"]
+
+SSH_ANSWER_TIMEOUT_S = 30.0
+"""Cold caches and a busy host included; normally two seconds."""
+
+CGROUP = Path("/sys/fs/cgroup")
+
+CONFIG = """\
+lxc.include = /usr/share/lxc/config/common.conf
+lxc.uts.name = {name}
+lxc.rootfs.path = overlay:{image}/rootfs:{folder}/upper
+lxc.apparmor.profile = unconfined
+lxc.mount.auto = proc:mixed sys:mixed cgroup:mixed
+lxc.init.cmd = /sbin/init
+lxc.signal.halt = SIGRTMIN+3
+lxc.environment = container=lxc
+lxc.console.path = none
+lxc.tty.max = 0
+lxc.hook.version = 1
+lxc.hook.start-host = {lab}/addresses
+lxc.net.0.type = veth
+lxc.net.0.flags = up
+lxc.net.0.name = eth0
+lxc.net.0.link = {bridge}
+lxc.net.0.veth.pair = {tag}{name}
+"""
+
+# Runs on the host between the making of a node's network and the start of its process 1.
+# Without link-local addresses there is no path between nodes that a partition could overlook.
+ADDRESSES = """\
+#!/bin/sh
+set -eu
+number="${{LXC_NAME##*-n}}"
+exec nsenter --target "$LXC_PID" --net /bin/sh -eu <<SCRIPT
+echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_ra
+ip -batch - <<BATCH
+link set eth0 addrgenmode none
+addr flush dev eth0 scope link
+addr add 10.77.{octet}.$number/24 dev eth0
+addr add fd77:{octet:x}::$(printf %x "$number")/64 dev eth0 nodad
+link set eth0 up
+link set lo up
+BATCH
+SCRIPT
+"""
+
+
+def lxc_path(lab_id: str) -> Path:
+    """What `lxc-* -P` gets: the directory of the lab's containers."""
+    return state.lab_dir(lab_id) / "nodes"
+
+
+def write_keys(lab: LabState) -> None:
+    """The lab's client key, a host key for each node, and `known_hosts` that pins them."""
+    folder = state.lab_dir(lab.lab_id)
+    paths = [folder / "id_ed25519"]
+    for name in lab.names:
+        upper = _upper(lab, name)
+        (upper / "etc" / "ssh").mkdir(parents=True, mode=0o755)
+        paths.append(upper / "etc" / "ssh" / "ssh_host_ed25519_key")
+    host.each(lambda path: _keygen(path, f"dstest-{lab.lab_id}"), paths)
+    lines = []
+    for index, name in enumerate(lab.names, 1):
+        public = (_upper(lab, name) / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()
+        hosts = f"{lab.address(index)},{lab.address6(index)},{name}"
+        lines.append(f"{hosts} {public[0]} {public[1]}\n")
+    (folder / "known_hosts").write_text("".join(lines))
+
+
+def _keygen(path: Path, comment: str) -> None:
+    host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])
+
+
+def _upper(lab: LabState, name: str) -> Path:
+    return lxc_path(lab.lab_id) / lab.container(name) / "upper"
+
+
+def prepare(lab: LabState) -> None:
+    """Write each node's configuration and what differs from the base image."""
+    folder = state.lab_dir(lab.lab_id)
+    hook = folder / "addresses"
+    hook.write_text(ADDRESSES.format(octet=lab.octet))
+    hook.chmod(0o755)
+    authorized = (folder / "id_ed25519.pub").read_text()
+    hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+    for index, name in enumerate(lab.names, 1):
+        hosts += [f"{lab.address(index)} {name}", f"{lab.address6(index)} {name}"]
+    for name in lab.names:
+        upper = _upper(lab, name)
+        files = {
+            "etc/hostname": f"{name}\n",
+            "etc/hosts": "\n".join(hosts) + "\n",
+            "etc/machine-id": f"{uuid4().hex}\n",
+            recipe.MARKER_PATH.lstrip("/"): f"{lab.lab_id}\n",
+        }
+        for relative, text in files.items():
+            (upper / relative).write_text(text)
+            (upper / relative).chmod(0o644)
+        (upper / "root/.ssh").mkdir(parents=True)
+        (upper / "root/.ssh/authorized_keys").write_text(authorized)
+        for relative, mode in {"": 0o755, "etc": 0o755, "etc/ssh": 0o755}.items():
+            (upper / relative).chmod(mode)
+        for relative in ("root", "root/.ssh"):
+            (upper / relative).chmod(0o700)
+        config = CONFIG.format(
+            name=name,
+            image=lab.image,
+            folder=upper.parent,
+            lab=folder,
+            bridge=lab.bridge,
+            tag=lab.tag,
+        )
+        (upper.parent / "rootfs").mkdir()
+        (upper.parent / "config").write_text(config)
+
+
+def start(lab: LabState) -> None:
+    """Start all nodes. Raises LabError with the end of LXC's log where one does not start."""
+    host.each(lambda name: _start_one(lab, name), lab.names)
+
+
+def _start_one(lab: LabState, name: str) -> None:
+    path = lxc_path(lab.lab_id)
+    container = lab.container(name)
+    log = path / container / "log"
+    argv = ["lxc-start", "-P", str(path), "-n", container, "-d", "-l", "WARN", "-o", str(log)]
+    done = host.run(argv, timeout_s=60.0, check=False)
+    if done.returncode == 0:
+        return
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    errors = [line.rpartition(" - ../src")[2] for line in lines if " ERROR " in line]
+    why = " | ".join(errors[:4]) or done.stderr.strip()
+    raise LabError(
+        f"container {container} does not start: {why}",
+        remedy=f"run `dstest doctor`; then `dstest lab down --lab-id {lab.lab_id}` and try again",
+    )
+
+
+def wait_ssh(lab: LabState) -> None:
+    """Return when sshd on all nodes has said its banner; LabError names those that have not."""
+    deadline_ns = clock.monotonic_ns() + int(SSH_ANSWER_TIMEOUT_S * 1e9)
+
+    def answers(index: int) -> bool:
+        while clock.monotonic_ns() < deadline_ns:
+            try:
+                with socket.create_connection((lab.address(index), 22), timeout=1.0) as peer:
+                    if peer.recv(4) == b"SSH-":
+                        return True
+            except OSError:
+                pass
+            clock.sleep_s(0.03)
+        return False
+
+    answered = host.each(answers, range(1, lab.nodes + 1))
+    silent = [name for name, ok in zip(lab.names, answered, strict=True) if not ok]
+    if silent:
+        raise LabError(
+            f"no SSH answer from {', '.join(silent)} within {SSH_ANSWER_TIMEOUT_S:g} s",
+            remedy="run `dstest doctor`: often it is a host firewall",
+        )
+
+
+def states(lab: LabState) -> dict[str, bool]:
+    """Node name -> is its container running?"""
+    path = str(lxc_path(lab.lab_id))
+
+    def running(name: str) -> bool:
+        argv = ["lxc-info", "-P", path, "-n", lab.container(name), "-s", "-H"]
+        return host.run(argv, check=False).stdout.strip() == "RUNNING"
+
+    return dict(zip(lab.names, host.each(running, lab.names), strict=True))
+
+
+def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
+    """LXC monitor processes below our directory: pid -> (lab id, container)."""
+    base = str(state.root_dir() / "labs") + "/"
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        except OSError:
+            continue
+        prefix, _, rest = text.partition("[lxc monitor] ")
+        path, _, container = rest.partition(" ")
+        if prefix == "" and path.startswith(base):
+            owner = path.removeprefix(base).split("/")[0]
+            if lab_id in (None, owner):
+                found[int(entry.parent.name)] = (owner, container.strip())
+    return found
+
+
+def stop(lab_id: str) -> list[str]:
+    """Kill the lab's containers, by its own path only, and remove their control groups."""
+    path = lxc_path(lab_id)
+    names = {container for _, container in monitors(lab_id).values()}
+    if path.exists():
+        names |= {entry.name for entry in path.iterdir() if (entry / "config").exists()}
+
+    def kill(name: str) -> str | None:
+        argv = ["lxc-stop", "-P", str(path), "-n", name, "-k"]
+        done = host.run(argv, timeout_s=30.0, check=False)
+        return f"container {name}" if done.returncode == 0 else None
+
+    removed = [text for text in host.each(kill, sorted(names)) if text]
+    left = _wait_monitors_gone(lab_id)
+    if left:
+        raise LabError(
+            f"containers of lab {lab_id} do not end: {', '.join(left)}",
+            remedy=f"look at processes {', '.join(map(str, monitors(lab_id)))}",
+        )
+    for name in sorted(names):
+        removed += _remove_cgroups(name)
+    return removed
+
+
+def _wait_monitors_gone(lab_id: str, timeout_s: float = 10.0) -> list[str]:
+    deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
+    while left := monitors(lab_id):
+        if clock.monotonic_ns() > deadline_ns:
+            return [container for _, container in left.values()]
+        clock.sleep_s(0.02)
+    return []
+
+
+def _remove_cgroups(container: str) -> list[str]:
+    """Control groups that outlived their container; a new one of the name would get a suffix."""
+    removed = []
+    pattern = f"lxc.*.{container}"
+    for group in [*CGROUP.glob(pattern), *CGROUP.glob(f"*/{pattern}")]:
+        for folder, _, _ in os.walk(group, topdown=False):
+            try:
+                Path(folder).rmdir()
+            except OSError:
+                break
+        if not group.exists():
+            removed.append(f"cgroup {group}")
+    return removed

@@ -1,0 +1,132 @@
+"""Programs of the control host: run with a deadline, or explained by what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from dstest.core.errors import LabError
+
+__all__ = [
+    "TOOLS",
+    "apt_remedy",
+    "each",
+    "missing_tools",
+    "mounts_below",
+    "proc_start",
+    "remove_tree",
+    "require_root",
+    "run",
+]
+
+PARALLEL = 8
+"""Programs that wait more than they work: more at once than there are cores."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TOOLS = {
+    "lxc-start": "lxc",
+    "lxc-stop": "lxc",
+    "lxc-info": "lxc",
+    "mmdebstrap": "mmdebstrap",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "ssh-keygen": "openssh-client",
+}
+"""Program -> the Debian package that has it."""
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float = 20.0,
+    check: bool = True,
+    stdin: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of this host. Raises LabError where it fails (`check`), hangs or is absent."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise LabError(f"{argv[0]} is not installed", remedy=apt_remedy([argv[0]])) from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s") from None
+    if check and done.returncode != 0:
+        tail = (done.stderr or done.stdout).strip()[-500:]
+        raise LabError(f"`{' '.join(argv)}` ended with status {done.returncode}: {tail}")
+    return done
+
+
+def apt_remedy(tools: Sequence[str]) -> str:
+    """The command that installs what `tools` come from."""
+    packages = sorted({TOOLS.get(Path(tool).name, Path(tool).name) for tool in tools})
+    return "apt-get install -y --no-install-recommends " + " ".join(packages)
+
+
+def missing_tools() -> list[str]:
+    """Programs of `TOOLS` that are not on the path."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    return [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
+
+
+def require_root() -> None:
+    """Raise LabError unless we may make containers and links."""
+    if os.geteuid() != 0:
+        raise LabError(
+            "making nodes needs root: containers, bridges and routes belong to it",
+            remedy="run the same command with sudo, or name existing machines with --lab hosts",
+        )
+
+
+def proc_start(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot; None where there is none (or a zombie)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """`function` of all items, several at once; the first error is raised after all have ended."""
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        futures = [pool.submit(function, item) for item in items]
+    return [future.result() for future in futures]
+
+
+def mounts_below(path: Path) -> list[str]:
+    """Mount points below `path`, the innermost first."""
+    below = str(path) + "/"
+    table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    points = [line.split()[4].replace("\\040", " ") for line in table.splitlines()]
+    return sorted((p for p in points if p.startswith(below)), reverse=True)
+
+
+def remove_tree(path: Path) -> list[str]:
+    """Unmount what is mounted below `path` and remove it; returns what was there."""
+    removed = []
+    for point in mounts_below(path):
+        run(["umount", "-l", point])
+        removed.append(f"mount {point}")
+    if path.exists():
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            raise LabError(f"{path} cannot be removed", remedy=f"remove it by hand: rm -rf {path}")
+        removed.append(f"directory {path}")
+    return removed

@@ -1,0 +1,177 @@
+"""Base images: built once by mmdebstrap from this host's own Debian sources, then shared.
+
+An image is `images/<hash>/rootfs` with `image.json` beside it. It is built under a temporary name
+and renamed, so that what carries the final name is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from clusters.labs import host, recipe, state
+from dstest.core import clock
+from dstest.core.errors import ConfigError, LabError
+
+__all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries"]
+
+BUILD_TIMEOUT_S = 1800.0
+"""A slow mirror and a Java runtime fit; a hung one does not."""
+
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+FORWARDED = re.compile(
+    r"Acquire::(https?::|Retries|ForceIPv|Check-Valid-Until|Check-Date|AllowReleaseInfoChange)"
+)
+
+Progress = Callable[[str], None]
+
+
+def host_release() -> str:
+    """Code name of this host's Debian release, for example `bookworm`."""
+    text = Path("/etc/os-release").read_text(encoding="utf-8")
+    found = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', text, re.MULTILINE)
+    return found[1] if found else "stable"
+
+
+def image_path(packages: Sequence[str]) -> Path:
+    """Where the image with these packages is, or will be."""
+    return state.root_dir() / "images" / recipe.image_hash(packages, host_release())
+
+
+def ensure(packages: Sequence[str], progress: Progress) -> Path:
+    """The image's directory, built where it is not there yet. Raises LabError where that fails."""
+    for package in packages:
+        if not PACKAGE.fullmatch(package):
+            raise ConfigError(f"{package!r} cannot be a Debian package name")
+    path = image_path(packages)
+    if (path / "image.json").exists():
+        return path
+    with state.lock(f"image-{path.name}", timeout_s=BUILD_TIMEOUT_S):
+        if not (path / "image.json").exists():
+            _build(path, packages, progress)
+    return path
+
+
+def apt_sources() -> tuple[str, list[str]]:
+    """The release to install and the `deb` lines for it, from what apt on this host uses."""
+    lines = _index_targets()
+    if not lines:
+        host.run(["apt-get", "update"], timeout_s=300.0)
+        lines = _index_targets()
+    rows = [line.split() for line in lines]
+    debian = [row for row in rows if len(row) == 4 and row[2] == "Debian"]
+    names = [row[1] for row in debian]
+    release = host_release()
+    if release not in names:
+        release = next((n for n in names if "-" not in n), "")
+    if not release:
+        raise LabError(
+            "apt on this host knows no Debian archive to build nodes from",
+            remedy="add a Debian source to /etc/apt/sources.list.d and run apt-get update",
+        )
+    wanted = {release, f"{release}-updates", f"{release}-security"}
+    components: dict[tuple[str, str], list[str]] = {}
+    for uri, name, _, component in debian:
+        if name in wanted:
+            components.setdefault((uri, name), []).append(component)
+    return release, [
+        f"deb {uri} {name} {' '.join(sorted(set(of)))}" for (uri, name), of in components.items()
+    ]
+
+
+def _index_targets() -> list[str]:
+    form = "$(REPO_URI) $(CODENAME) $(ORIGIN) $(COMPONENT)"
+    done = host.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
+    return done.stdout.splitlines()
+
+
+def _apt_options() -> list[str]:
+    """Proxies, certificates and date checks that apt on this host needs to reach its sources."""
+    dump = host.run(["apt-config", "dump"]).stdout.splitlines()
+    kept = [line for line in dump if FORWARDED.match(line) and not line.endswith(' "";')]
+    return [f"--aptopt={line.removesuffix(';')}" for line in kept]
+
+
+def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
+    started_ns = clock.monotonic_ns()
+    images = path.parent
+    images.mkdir(parents=True, exist_ok=True, mode=0o700)
+    remove_temporaries()
+    progress(f"building the node image {path.name} (once; about a minute)")
+    release, sources = apt_sources()
+    work = images / f".{path.name}.{os.getpid()}"
+    work.mkdir(mode=0o755)
+    try:
+        hooks = {"prepare": recipe.PREPARE, "setup": recipe.SETUP}
+        for name, text in hooks.items():
+            (work / name).write_text(text, encoding="utf-8")
+            (work / name).chmod(0o755)
+        argv = [
+            "mmdebstrap",
+            "--variant=minbase",
+            "--mode=root",
+            f"--include={','.join(recipe.all_packages(packages))}",
+            "--dpkgopt=force-unsafe-io",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*",
+            '--aptopt=APT::Install-Recommends "false"',
+            *_apt_options(),
+            f"--essential-hook={work / 'prepare'}",
+            f"--customize-hook={work / 'setup'}",
+            release,
+            str(work / "rootfs"),
+            *sources,
+        ]
+        _mmdebstrap(argv, work / "log")
+        facts = {"packages": recipe.all_packages(packages), "release": release, "sources": sources}
+        facts["built"] = clock.utc_stamp()
+        (work / "image.json").write_bytes(msgspec.json.encode(facts))
+        host.remove_tree(path)
+        work.rename(path)
+    finally:
+        host.remove_tree(work)
+    progress(f"node image built in {(clock.monotonic_ns() - started_ns) / 1e9:.0f} s")
+
+
+def _mmdebstrap(argv: list[str], log: Path) -> None:
+    with log.open("wb") as out:
+        try:
+            done = subprocess.run(
+                argv,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                timeout=BUILD_TIMEOUT_S,
+                check=False,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+            )
+            trouble = None if done.returncode == 0 else f"status {done.returncode}"
+        except FileNotFoundError:
+            raise LabError(
+                "mmdebstrap is not installed", remedy=host.apt_remedy(["mmdebstrap"])
+            ) from None
+        except subprocess.TimeoutExpired:
+            trouble = f"no end within {BUILD_TIMEOUT_S:g} s"
+    if trouble is None:
+        return
+    tail = "\n".join(log.read_text(errors="replace").strip().splitlines()[-12:])
+    raise LabError(
+        f"mmdebstrap could not build the node image ({trouble}); its last words:\n{tail}",
+        remedy="check that `apt-get update` works on this host and that the packages exist there",
+    )
+
+
+def remove_temporaries() -> list[str]:
+    """Remove what builders that are gone left behind; returns the paths."""
+    removed = []
+    for work in (state.root_dir() / "images").glob(".*.*"):
+        builder = work.name.rpartition(".")[2]
+        if builder.isdigit() and host.proc_start(int(builder)) is None:
+            host.remove_tree(work)
+            removed.append(str(work))
+    return removed

@@ -1,0 +1,204 @@
+"""Where labs keep their things, and what is written about each of them.
+
+    $DSTEST_LAB_DIR (/var/lib/dstest)
+        images/<hash>/rootfs        base images, shared by all labs, never written to
+        labs/<lab_id>/lab.json      `LabState`, written before anything else of the lab exists
+        labs/<lab_id>/id_ed25519    the lab's client key; known_hosts beside it
+        labs/<lab_id>/nodes/<container>/{config,upper,rootfs,log}
+        locks/                      one lock per lab and per image
+
+A lab has owners: processes that use it. `persistent` labs (made by `dstest lab up`) outlive them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from clusters.labs import host
+from dstest.core import clock
+from dstest.core.errors import ConfigError, LabError
+
+__all__ = [
+    "LabState",
+    "Owner",
+    "check_lab_id",
+    "lab_dir",
+    "lab_ids",
+    "load",
+    "lock",
+    "me",
+    "root_dir",
+    "save",
+    "subnets_lock",
+    "tag_of",
+]
+
+LAB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+LOCK_TIMEOUT_S = 300.0
+"""Somebody else's image build or `up` is waited for this long."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A process that uses a lab; the start time tells it from a later one with the same pid."""
+
+    pid: int
+    start: int
+
+    @property
+    def alive(self) -> bool:
+        return host.proc_start(self.pid) == self.start
+
+
+class LabState(msgspec.Struct, frozen=True, kw_only=True):
+    """One lab. `octet` is X in 10.77.X.0/24 and fd77:X::/64; `tag` begins all its link names."""
+
+    lab_id: str
+    tag: str
+    octet: int
+    nodes: int
+    packages: list[str]
+    image: str
+    persistent: bool
+    owners: list[Owner]
+    complete: bool = False
+
+    @property
+    def bridge(self) -> str:
+        return self.tag
+
+    @property
+    def subnet(self) -> str:
+        return f"10.77.{self.octet}.0/24"
+
+    @property
+    def subnet6(self) -> str:
+        return f"fd77:{self.octet:x}::/64"
+
+    @property
+    def control(self) -> str:
+        return f"10.77.{self.octet}.254"
+
+    @property
+    def control6(self) -> str:
+        return f"fd77:{self.octet:x}::fe"
+
+    @property
+    def names(self) -> list[str]:
+        return [f"n{i}" for i in range(1, self.nodes + 1)]
+
+    def address(self, index: int) -> str:
+        """IPv4 address of the node with this number, from 1."""
+        return f"10.77.{self.octet}.{index}"
+
+    def address6(self, index: int) -> str:
+        """IPv6 address of the node with this number, from 1."""
+        return f"fd77:{self.octet:x}::{index:x}"
+
+    def container(self, name: str) -> str:
+        """Container name: unique on this host, because control groups are."""
+        return f"{self.tag}-{name}"
+
+
+def root_dir() -> Path:
+    """The directory of all labs."""
+    return Path(os.environ.get("DSTEST_LAB_DIR") or "/var/lib/dstest")
+
+
+def check_lab_id(lab_id: str) -> str:
+    """`lab_id` itself. Raises ConfigError where it cannot be one."""
+    if not LAB_ID.fullmatch(lab_id):
+        raise ConfigError(
+            f"{lab_id!r} cannot be a lab id",
+            remedy="use 1 to 32 lower-case letters, digits and dashes, for example --lab-id demo",
+        )
+    return lab_id
+
+
+def tag_of(lab_id: str) -> str:
+    """`dst` and eight hex digits; at most 15 characters remain for a link name's suffix."""
+    return "dst" + hashlib.sha256(lab_id.encode()).hexdigest()[:8]
+
+
+def lab_dir(lab_id: str) -> Path:
+    """The directory of one lab."""
+    return root_dir() / "labs" / check_lab_id(lab_id)
+
+
+def lab_ids() -> list[str]:
+    """Ids of the labs that have a directory."""
+    try:
+        return sorted(p.name for p in (root_dir() / "labs").iterdir() if LAB_ID.fullmatch(p.name))
+    except FileNotFoundError:
+        return []
+
+
+def load(lab_id: str) -> LabState | None:
+    """What is known of a lab; None where nothing, or nothing readable, was written."""
+    try:
+        return msgspec.json.decode((lab_dir(lab_id) / "lab.json").read_bytes(), type=LabState)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def save(state: LabState) -> None:
+    """Write `lab.json`, atomically."""
+    path = lab_dir(state.lab_id) / "lab.json"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".lab.json.{os.getpid()}")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+    temporary.replace(path)
+
+
+def me() -> Owner:
+    """This process as an owner."""
+    return Owner(os.getpid(), host.proc_start(os.getpid()) or 0)
+
+
+def subnets_lock() -> contextlib.AbstractContextManager[None]:
+    """Held while a subnet is chosen and its links are made; one for all lab directories."""
+    return lock("subnets", folder=Path("/run/lock/dstest"))
+
+
+@contextlib.contextmanager
+def lock(
+    name: str, *, timeout_s: float = LOCK_TIMEOUT_S, folder: Path | None = None
+) -> Iterator[None]:
+    """Hold the lock called `name`. Raises LabError where it stays taken."""
+    folder = folder or root_dir() / "locks"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / name
+    deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
+    while (handle := _locked(path)) is None:
+        if clock.monotonic_ns() > deadline_ns:
+            raise LabError(
+                f"{path} was held by another process for {timeout_s:g} s",
+                remedy="wait for the other `dstest lab` command, or end it",
+            )
+        clock.sleep_s(0.05)
+    try:
+        yield
+    finally:
+        # Removed while held: who waits on the removed file sees that and opens the new one.
+        path.unlink(missing_ok=True)
+        handle.close()
+
+
+def _locked(path: Path) -> IO[str] | None:
+    handle = path.open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(path.stat(), os.fstat(handle.fileno())):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    handle.close()
+    return None
