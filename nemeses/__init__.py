@@ -1,0 +1,1 @@
+"""Faults, each with its injector counters, its victim probe and its heal."""

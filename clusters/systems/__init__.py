@@ -1,0 +1,1 @@
+"""What runs on the nodes: one package or file per system."""

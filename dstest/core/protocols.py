@@ -25,6 +25,7 @@ __all__ = [
     "Client",
     "Definite",
     "Deployment",
+    "Epochs",
     "FaultPlan",
     "Generator",
     "Indefinite",
@@ -209,14 +210,30 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class Epochs(Protocol):
+    """Opens and closes fault epochs; clients stamp their operations with them."""
+
+    async def open(self, record: LandingRecord) -> LandingRecord:
+        """Begin an epoch: the record with `epoch` and `injected_at`. Inject right afterwards."""
+        ...
+
+    async def close(self, record: LandingRecord) -> LandingRecord:
+        """End the record's epoch: the record with `healed_at`."""
+        ...
+
+
 class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a nemesis may touch. Nodes have been verified to carry the lab's marker."""
+    """What a nemesis may touch. Nodes have been verified to carry the lab's marker.
+
+    `deployment` is a `Deployment`, `traffic` a `Traffic`, `epochs` an `Epochs`.
+    """
 
     nodes: dict[str, Any]
     lab: LabInfo
     deployment: Any
     clock: RunClock
     traffic: Any
+    epochs: Any
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def node(self, name: str) -> Node:

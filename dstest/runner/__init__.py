@@ -1,0 +1,1 @@
+"""One run, from nothing to a verdict."""

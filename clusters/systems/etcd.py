@@ -1,0 +1,279 @@
+"""etcd: five members from Debian's etcd-server package, v3 API.
+
+The daemon is started by hand through the node agent, so that its pid and start time are known and
+no supervisor brings it back behind a nemesis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from clusters.systems.etcd_client import CLIENT_PORT, DEFINITE_ERRORS, EtcdClient, Stub
+from clusters.systems.etcd_wire import message
+from dstest.core import clock
+from dstest.core.errors import LabError
+from dstest.core.node import Node
+from dstest.core.protocols import Client, Option, PrimaryView
+
+__all__ = ["SYSTEM", "Etcd", "EtcdDeployment"]
+
+HOME: Final = "/opt/etcd"
+DATA: Final = f"{HOME}/data"
+LOG: Final = f"{HOME}/etcd.log"
+PIDFILE: Final = f"{HOME}/etcd.pid"
+PEER_PORT: Final = 2380
+START_TIMEOUT_S: Final = 45.0
+
+
+def _url(address: str, port: int) -> str:
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+class EtcdDeployment:
+    """etcd on the nodes of one lab. Implements Kill, Pause, Primary and LogFiles too."""
+
+    def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._options = dict(options)
+        self._processes: dict[str, tuple[int, int]] = {}
+        self._members: dict[int, str] = {}
+
+    async def _each(
+        self, names: Sequence[str], action: Callable[[Node], Awaitable[Any]]
+    ) -> dict[str, Any]:
+        nodes = [self._nodes[name] for name in names]
+        return dict(zip(names, await asyncio.gather(*map(action, nodes)), strict=True))
+
+    async def install(self) -> None:
+        """Check that the base image holds etcd."""
+
+        async def check(node: Node) -> None:
+            found = await node.run(["sh", "-c", "command -v etcd"], check=False)
+            if found.status != 0:
+                raise LabError(
+                    f"{node.name} has no etcd",
+                    remedy="`dstest lab down`, then up again: its image lacks etcd-server",
+                )
+
+        await self._each(list(self._nodes), check)
+
+    def _argv(self, node: Node, new: bool) -> list[str]:
+        address = node.info.address
+        peers = ",".join(
+            f"{n.name}={_url(n.info.address, PEER_PORT)}" for n in self._nodes.values()
+        )
+        argv = [
+            "/usr/bin/etcd",
+            *("--name", node.name),
+            *("--data-dir", DATA),
+            *("--listen-peer-urls", _url(address, PEER_PORT)),
+            *(
+                "--listen-client-urls",
+                f"{_url(address, CLIENT_PORT)},http://127.0.0.1:{CLIENT_PORT}",
+            ),
+            *("--advertise-client-urls", _url(address, CLIENT_PORT)),
+            *("--initial-advertise-peer-urls", _url(address, PEER_PORT)),
+            *("--initial-cluster", peers),
+            *("--initial-cluster-state", "new" if new else "existing"),
+            *("--initial-cluster-token", node.info.lab_id or "dstest"),
+            *("--heartbeat-interval", str(self._options.get("heartbeat_ms", 100))),
+            *("--election-timeout", str(self._options.get("election_ms", 1000))),
+            *("--logger", "zap"),
+            *("--log-outputs", "stderr"),
+        ]
+        if self._options.get("unsafe_no_fsync"):
+            argv.append("--unsafe-no-fsync")
+        return argv
+
+    async def _spawn(self, node: Node, new: bool) -> None:
+        found = await node.call(
+            "spawn", argv=self._argv(node, new), log=LOG, pidfile=PIDFILE, cwd=HOME
+        )
+        self._processes[node.name] = (found["pid"], found["start_time"])
+
+    async def start(self) -> None:
+        """Start all members on empty data and wait until each serves a linearizable read."""
+        await self.stop()
+        await self.wipe()
+        await self._each(list(self._nodes), lambda node: self._spawn(node, True))
+        await self._wait_healthy(list(self._nodes))
+        await self._learn_members()
+
+    async def _wait_healthy(self, names: Sequence[str]) -> None:
+        deadline = clock.monotonic_ns() + int(START_TIMEOUT_S * 1e9)
+        while True:
+            healthy = await self.healthy()
+            waiting = [name for name in names if not healthy.get(name)]
+            if not waiting:
+                return
+            if clock.monotonic_ns() > deadline:
+                tail = (await self._nodes[waiting[0]].get(LOG, bytes_max=600)).decode(
+                    "utf-8", "replace"
+                )
+                raise LabError(
+                    f"etcd does not serve on {', '.join(waiting)} after {START_TIMEOUT_S:.0f} s; "
+                    f"end of {waiting[0]}'s log: {tail}",
+                    remedy="see nodes/*/etcd.log in the run directory",
+                )
+            await asyncio.sleep(0.1)
+
+    async def _ask(self, node: Node, method: str, request: Any, timeout_s: float) -> Any:
+        stub = Stub(node.info.address)
+        try:
+            return await getattr(stub, method)(request, timeout=timeout_s, wait_for_ready=True)
+        except grpc.aio.AioRpcError:
+            return None
+        finally:
+            await stub.close()
+
+    async def healthy(self) -> dict[str, bool]:
+        """Does each member answer a linearizable read within a second?"""
+        request = message("RangeRequest")(key=b"/dstest-health")
+
+        async def ask(node: Node) -> bool:
+            return await self._ask(node, "range", request, 1.0) is not None
+
+        return await self._each(list(self._nodes), ask)
+
+    async def _status(self) -> dict[str, Any]:
+        request = message("StatusRequest")()
+        return await self._each(
+            list(self._nodes), lambda node: self._ask(node, "status", request, 0.7)
+        )
+
+    async def _learn_members(self) -> None:
+        for name, status in (await self._status()).items():
+            if status is not None:
+                self._members[status.header.member_id] = name
+
+    async def primaries(self) -> list[PrimaryView]:
+        """Each answering member's view of leader and term."""
+        views = []
+        for name, status in (await self._status()).items():
+            if status is None:
+                continue
+            self._members[status.header.member_id] = name
+            leader = self._members.get(status.leader) if status.leader else None
+            views.append(PrimaryView(node=name, leader=leader, term=status.raft_term))
+        return views
+
+    async def progress(self) -> dict[str, int | None]:
+        """Each member's applied raft index, None where it does not answer."""
+        found = await self._status()
+        return {n: None if s is None else s.raft_applied_index for n, s in found.items()}
+
+    async def version(self) -> str:
+        """The version that the members report."""
+        found = {s.version for s in (await self._status()).values() if s is not None}
+        return ", ".join(sorted(found)) or "unknown"
+
+    async def _signal(self, names: Sequence[str], signum: int) -> None:
+        async def send(node: Node) -> None:
+            pid, start_time = self._processes[node.name]
+            await node.call("signal", pid=pid, start_time=start_time, signum=signum)
+
+        await self._each(names, send)
+
+    async def _gone(self, names: Sequence[str], timeout_s: float = 10.0) -> None:
+        async def wait(node: Node) -> None:
+            pid, start_time = self._processes[node.name]
+            deadline = clock.monotonic_ns() + int(timeout_s * 1e9)
+            while True:
+                info = await node.call("procinfo", pid=pid)
+                if not info.get("alive") or info.get("start_time") != start_time:
+                    del self._processes[node.name]
+                    return
+                if clock.monotonic_ns() > deadline:
+                    raise LabError(f"{node.name}: etcd (pid {pid}) is still there after SIGKILL")
+                await asyncio.sleep(0.02)
+
+        await self._each(names, wait)
+
+    async def kill(self, names: Sequence[str]) -> None:
+        """SIGKILL, and wait until the processes are gone."""
+        await self._signal(names, signal.SIGKILL)
+        await self._gone(names)
+
+    async def restart(self, names: Sequence[str]) -> None:
+        """Start killed members on the data they have."""
+        await self._each(names, lambda node: self._spawn(node, False))
+        await self._wait_healthy(names)
+
+    async def pause(self, names: Sequence[str]) -> None:
+        """SIGSTOP."""
+        await self._signal(names, signal.SIGSTOP)
+
+    async def resume(self, names: Sequence[str]) -> None:
+        """SIGCONT."""
+        await self._signal(names, signal.SIGCONT)
+
+    async def _adopt(self, node: Node) -> None:
+        """A member that an earlier run left behind is found by its pid file."""
+        if node.name in self._processes:
+            return
+        found = await node.run(["cat", PIDFILE], check=False)
+        if found.status != 0 or not found.stdout.strip().isdigit():
+            return
+        info = await node.call("procinfo", pid=int(found.stdout))
+        if info.get("alive") and info.get("comm", "").startswith("etcd"):
+            self._processes[node.name] = (int(found.stdout), info["start_time"])
+
+    async def stop(self) -> None:
+        """Kill whatever runs; data stays."""
+        await self._each(list(self._nodes), self._adopt)
+        running = list(self._processes)
+        await self._signal(running, signal.SIGKILL)
+        await self._gone(running)
+
+    async def wipe(self) -> None:
+        """Remove data and log."""
+
+        async def clean(node: Node) -> None:
+            await node.run(["rm", "-rf", DATA, LOG, PIDFILE])
+            await node.run(["mkdir", "-p", HOME])
+
+        await self._each(list(self._nodes), clean)
+
+    def log_files(self) -> list[str]:
+        return [LOG]
+
+
+class Etcd:
+    """The `etcd` system."""
+
+    name = "etcd"
+    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
+    packages: tuple[str, ...] = ("etcd-server",)
+    capabilities = frozenset({"register"})
+    definite_errors = DEFINITE_ERRORS
+    log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
+    options: Mapping[str, Option] = {
+        "reads": Option(
+            type=str,
+            default="linearizable",
+            choices=("linearizable", "serializable"),
+            help="serializable reads are served by any member without consulting the others",
+        ),
+        "heartbeat_ms": Option(type=int, default=100, help="raft heartbeat interval"),
+        "election_ms": Option(type=int, default=1000, help="raft election timeout"),
+        "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
+    }
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
+        return EtcdDeployment(nodes, options)
+
+    def client(
+        self, capability: str, node: str, address: str, options: Mapping[str, Any]
+    ) -> Client:
+        if capability not in self.capabilities:
+            raise ValueError(f"etcd offers no {capability} client")
+        return EtcdClient(node, address, options)
+
+
+SYSTEM = Etcd()

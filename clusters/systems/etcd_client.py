@@ -1,0 +1,143 @@
+"""etcd clients: one logical process's view of one member, over gRPC.
+
+Nothing is retried: gRPC's own retries are off, and a call is sent only on a connection that is
+ready, so that a member that cannot be reached gives a *definite* failure (nothing left this host)
+instead of an unknown one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, METHODS, message
+from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
+
+__all__ = ["CLIENT_PORT", "DEFINITE_ERRORS", "EtcdClient", "Stub", "classify"]
+
+CLIENT_PORT: Final = 2379
+
+DEFINITE_ERRORS: Final[Mapping[str, str]] = {
+    "not-connected": (
+        "ours: the connection was not READY before the call, so no byte of it was sent"
+    ),
+    "INVALID_ARGUMENT": (
+        "gRPC status codes: 'The client specified an invalid argument'; etcd checks a request's "
+        "shape before it proposes it"
+    ),
+    "UNIMPLEMENTED": (
+        "gRPC status codes: 'The operation is not implemented or is not supported/enabled in this "
+        "service'"
+    ),
+    "PERMISSION_DENIED": (
+        "gRPC status codes: 'The caller does not have permission to execute the specified "
+        "operation'"
+    ),
+    "UNAUTHENTICATED": (
+        "gRPC status codes: 'The request does not have valid authentication credentials for the "
+        "operation'"
+    ),
+}
+"""Error code -> where it is documented that the request had no effect. All others are unknown:
+UNAVAILABLE in particular, of which gRPC says that the server may have seen the request."""
+
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Stub:
+    """A gRPC channel to one member with one callable per method of `METHODS`."""
+
+    def __init__(self, address: str) -> None:
+        target = f"[{address}]" if ":" in address else address
+        self.channel = grpc.aio.insecure_channel(
+            f"{target}:{CLIENT_PORT}", options=_CHANNEL_OPTIONS
+        )
+        for name, (path, request, response) in METHODS.items():
+            call = self.channel.unary_unary(
+                path,
+                request_serializer=message(request).SerializeToString,
+                response_deserializer=message(response).FromString,
+            )
+            setattr(self, name, call)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    @property
+    def ready(self) -> bool:
+        """Is there a connection right now? Starts one where there is none."""
+        state = self.channel.get_state(try_to_connect=True)
+        return bool(state == grpc.ChannelConnectivity.READY)
+
+    async def close(self) -> None:
+        await self.channel.close(grace=None)
+
+
+def classify(error: grpc.aio.AioRpcError) -> Exception:
+    """Definite where the table says so, unknown otherwise."""
+    code = error.code().name
+    text = f"{code}: {(error.details() or '')[:200]}"
+    return Definite(text) if code in DEFINITE_ERRORS else Indefinite(text)
+
+
+class EtcdClient:
+    """Registers under `/dstest/<key>`; values are JSON text. Reads of an absent key give None."""
+
+    def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
+        self._node = node
+        self._address = address
+        self._serializable = options.get("reads", "linearizable") == "serializable"
+        self._stub: Stub | None = None
+
+    async def open(self) -> None:
+        """Begin to connect; does not wait."""
+        self._stub = Stub(self._address)
+        self._stub.channel.get_state(try_to_connect=True)
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """read -> value; write -> None; cas [old, new] -> whether it was swapped."""
+        stub = self._stub
+        if stub is None or not stub.ready:
+            raise Definite("not-connected")
+        key = f"/dstest/{op.key}".encode()
+        try:
+            if op.op_type == "read":
+                return Reply(await self._read(stub, key, timeout_s), self._node)
+            if op.op_type == "write":
+                request = message("PutRequest")(key=key, value=json.dumps(op.input).encode())
+                await stub.put(request, timeout=timeout_s)
+                return Reply(None, self._node)
+            if op.op_type == "cas":
+                return Reply(await self._cas(stub, key, op.input, timeout_s), self._node)
+        except grpc.aio.AioRpcError as error:
+            raise classify(error) from None
+        raise Definite(f"unsupported operation {op.op_type}")
+
+    async def _read(self, stub: Stub, key: bytes, timeout_s: float) -> Any:
+        request = message("RangeRequest")(key=key, serializable=self._serializable)
+        response = await stub.range(request, timeout=timeout_s)
+        return json.loads(response.kvs[0].value) if response.kvs else None
+
+    async def _cas(self, stub: Stub, key: bytes, pair: Any, timeout_s: float) -> bool:
+        old, new = (json.dumps(v).encode() for v in pair)
+        compare = message("Compare")(result=COMPARE_EQUAL, target=COMPARE_VALUE, key=key, value=old)
+        put = message("RequestOp")(request_put=message("PutRequest")(key=key, value=new))
+        request = message("TxnRequest")(compare=[compare], success=[put])
+        response = await stub.txn(request, timeout=timeout_s)
+        return bool(response.succeeded)
+
+    async def close(self) -> None:
+        if self._stub is not None:
+            await self._stub.close()
+            self._stub = None

@@ -1,0 +1,226 @@
+"""A load worker: one process, one event loop, one task per logical process.
+
+Started as `python -m dstest.runner.worker CONFIG.json`. An invocation is in the segment before its
+request leaves, a completion is stamped after its response arrived, both by this process's own
+clock. A logical process keeps to one node; after an unknown outcome it goes on under a new process
+id and with a new connection, because its old request may still be on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import registry, rng
+from dstest.core.clock import RunClock
+from dstest.core.protocols import Client, Definite, OpDraft
+from dstest.runner.board import (
+    LOADING,
+    TROUBLE_CRASH,
+    TROUBLE_DISK,
+    WAITING,
+    Board,
+)
+from dstest.store.segment import SegmentWriter
+
+__all__ = ["Worker", "WorkerConfig", "main"]
+
+_PR_SET_PDEATHSIG: Final = 1
+_FAILURE_PAUSE_S: Final = 0.05
+_BEAT_S: Final = 0.1
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker needs to know. `slots` are (slot number, node index) of its processes."""
+
+    worker: int
+    workers: int
+    board: str
+    segment: str
+    system: str
+    workload: str
+    capability: str
+    seed: int
+    options: dict[str, Any]
+    nodes: list[tuple[str, str]]
+    slots: list[tuple[int, int]]
+    concurrency: int
+    rate: float | None
+    op_timeout_s: float
+    parent_pid: int
+
+
+class Worker:
+    """The loop of one worker process."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._board = Board(Path(config.board), config.workers, len(config.nodes), create=False)
+        self._segment = SegmentWriter(
+            Path(config.segment), {"worker": config.worker, "workers": config.workers}
+        )
+        self._generator = registry.load("workloads", config.workload).generator(
+            config.seed, config.worker, len(config.slots), config.options
+        )
+        self._system = registry.load("systems", config.system)
+        self._next_op = config.worker
+        self._clock = RunClock(0)
+        self._arrival_rng = rng.stream(config.seed, "arrivals", config.worker)
+        self._next_arrival_ns = 0
+        self._failed = False
+
+    async def run(self) -> None:
+        """Wait for the start, load until told to stop, then let what is in flight end."""
+        config, board = self._config, self._board
+        clients = [self._client(node) for _, node in config.slots]
+        await asyncio.gather(*(client.open() for client in clients))
+        while board.state == WAITING:
+            if os.getppid() != config.parent_pid:
+                return
+            board.beat(config.worker, 1, 0)
+            await asyncio.sleep(0.01)
+        self._clock = RunClock(board.origin_ns)
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        beat = asyncio.create_task(self._beat())
+        tasks = [
+            asyncio.create_task(self._process(slot, node, client))
+            for (slot, node), client in zip(config.slots, clients, strict=True)
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            beat.cancel()
+            self._segment.sync()
+            self._segment.close()
+
+    def _client(self, node: int) -> Client:
+        name, address = self._config.nodes[node]
+        client: Client = self._system.client(
+            self._config.capability, name, address, self._config.options
+        )
+        return client
+
+    async def _beat(self) -> None:
+        while True:
+            due_ns = self._clock.now_ns() + int(_BEAT_S * 1e9)
+            await asyncio.sleep(_BEAT_S)
+            now_ns = self._clock.now_ns()
+            self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns))
+            gc.collect(0)
+
+    def _loading(self) -> bool:
+        return self._board.state == LOADING and not self._failed
+
+    async def _arrival(self) -> int:
+        """Wait for the next arrival of the open loop; returns the time it was due."""
+        rate = self._config.rate
+        if rate is None:
+            return self._clock.now_ns()
+        gap_ns = self._arrival_rng.expovariate(rate / self._config.workers) * 1e9
+        due_ns = self._next_arrival_ns
+        self._next_arrival_ns += int(gap_ns)
+        while self._loading():
+            wait_ns = due_ns - self._clock.now_ns()
+            if wait_ns <= 0:
+                break
+            await asyncio.sleep(min(wait_ns / 1e9, 0.2))
+        return due_ns
+
+    async def _process(self, slot: int, node: int, client: Client) -> None:
+        """One logical process: one operation at a time until the load stops."""
+        process_id = slot
+        while self._loading():
+            due_ns = await self._arrival()
+            if not self._loading():
+                break
+            kind = await self._operation(process_id, node, client, due_ns)
+            if kind == "u":
+                process_id += self._config.concurrency
+                await client.close()
+                client = self._client(node)
+                await client.open()
+            if kind != "o":
+                await asyncio.sleep(_FAILURE_PAUSE_S)
+        await client.close()
+
+    async def _operation(self, process_id: int, node: int, client: Client, due_ns: int) -> str:
+        config = self._config
+        draft: OpDraft = self._generator.next()
+        op_id = self._next_op
+        self._next_op += config.workers
+        invoke_ns = self._clock.now_ns()
+        name = config.nodes[node][0]
+        if not self._write(
+            ["i", op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name]
+        ):
+            return "f"
+        self._board.invoked(config.worker, node, invoke_ns - due_ns)
+        event: list[Any]
+        try:
+            async with asyncio.timeout(config.op_timeout_s + 1.0):
+                reply = await client.invoke(draft, config.op_timeout_s)
+        except Definite as error:
+            now_ns = self._clock.now_ns()
+            event = ["f", op_id, now_ns, str(error), name, self._epoch(invoke_ns, now_ns)]
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Whatever we do not know to be definite is unknown: never guess an outcome.
+            text = f"{type(error).__name__}: {error}"
+            now_ns = self._clock.now_ns()
+            event = ["u", op_id, now_ns, text[:300], self._epoch(invoke_ns, now_ns)]
+        else:
+            now_ns = self._clock.now_ns()
+            epoch = self._epoch(invoke_ns, now_ns)
+            event = ["o", op_id, now_ns, reply.output, reply.node_seen, epoch]
+        self._write(event)
+        self._board.completed(config.worker, node, event[0])
+        return str(event[0])
+
+    def _epoch(self, invoke_ns: int, now_ns: int) -> str | None:
+        index = self._board.first_window(invoke_ns, now_ns)
+        return None if index is None else f"f{index + 1}"
+
+    def _write(self, event: list[Any]) -> bool:
+        """False where the disk refused: the operation is not sent, or stays open (unknown)."""
+        try:
+            self._segment.append(event)
+        except OSError:
+            self._failed = True
+            self._board.trouble(self._config.worker, TROUBLE_DISK)
+            return False
+        return True
+
+    def crashed(self) -> None:
+        """Tell the control process."""
+        self._board.trouble(self._config.worker, TROUBLE_CRASH)
+
+
+def main() -> None:
+    """Entry of the worker process; its only argument is the path of a WorkerConfig as JSON."""
+    config = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WorkerConfig)
+    # A worker must never outlive the control process: nobody would heal behind its load.
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != config.parent_pid:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker = Worker(config)
+    try:
+        asyncio.run(worker.run())
+    except BaseException:
+        worker.crashed()
+        raise
+
+
+if __name__ == "__main__":
+    main()

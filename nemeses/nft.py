@@ -1,0 +1,149 @@
+"""Our own nftables tables on a node: what they contain, how they are read and removed.
+
+`inet dstest` counts what each peer sends, all the time (the baseline that says whether a path was
+in use). `inet dstest_fault` exists only while a fault stands: its one chain first lets control
+traffic pass, then drops or rejects with one named counter per source. Both sit before any other
+filter on the input path, so that no earlier accept shields an established flow, and both families
+are covered. Removing a table removes everything in it and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from dstest.core.limits import PROBE_UDP_PORT
+from dstest.core.node import LabInfo, Node, NodeInfo
+
+__all__ = [
+    "ACCOUNT_TABLE",
+    "FAULT_TABLE",
+    "account_rules",
+    "counters",
+    "delete",
+    "fault_rules",
+    "flush_chain",
+    "load",
+    "rule_count",
+    "tables",
+]
+
+ACCOUNT_TABLE: Final = "dstest"
+FAULT_TABLE: Final = "dstest_fault"
+SSH_PORT: Final = 22
+
+Action = Literal["drop", "reject"]
+
+
+def _sources(info: NodeInfo | LabInfo) -> list[str]:
+    v4, v6 = (
+        (info.address, info.address6)
+        if isinstance(info, NodeInfo)
+        else (info.control, info.control6)
+    )
+    return [f"ip saddr {v4}", *([f"ip6 saddr {v6}"] if v6 else [])]
+
+
+def account_rules(peers: Sequence[NodeInfo]) -> str:
+    """The accounting table: packets from each peer, probes not counted."""
+    lines = [f"table inet {ACCOUNT_TABLE} {{"]
+    lines += [f"  counter from_{p.name} {{ }}" for p in peers]
+    lines.append("  chain account {")
+    lines.append("    type filter hook input priority -310; policy accept;")
+    lines.append(f"    udp dport {PROBE_UDP_PORT} return")
+    for peer in peers:
+        lines += [f"    {source} counter name from_{peer.name}" for source in _sources(peer)]
+    lines += ["  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(source: str, counter: str, action: Action) -> list[str]:
+    counted = f"{source} counter name {counter}"
+    if action == "drop":
+        return [f"{counted} drop"]
+    return [
+        f"{counted} meta l4proto tcp reject with tcp reset",
+        f"{source} meta l4proto != tcp reject with icmpx type admin-prohibited",
+    ]
+
+
+def fault_rules(
+    sources: Sequence[NodeInfo],
+    lab: LabInfo,
+    action: Action,
+    *,
+    cut_clients: bool = False,
+    hook: str = "input",
+) -> str:
+    """The fault table of one destination: one counted rule per source and family.
+
+    Our probes are dropped by a rule of their own before, so that the counters count the system's
+    traffic alone. `cut_clients` drops what clients send from the control address, SSH excepted.
+    `hook` is an argument so that a test can hang the rules where they catch nothing.
+    """
+    lines = [f"table inet {FAULT_TABLE} {{"]
+    lines += [f"  counter cut_{s.name} {{ }}" for s in sources]
+    if cut_clients:
+        lines.append("  counter cut_clients { }")
+    lines.append("  chain cut {")
+    lines.append(f"    type filter hook {hook} priority -300; policy accept;")
+    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    for info in sources:
+        for source in _sources(info):
+            lines.append(f"    {source} udp dport {PROBE_UDP_PORT} drop")
+            lines += [f"    {rule}" for rule in _verdicts(source, f"cut_{info.name}", action)]
+    if cut_clients:
+        for source in _sources(lab):
+            lines += [f"    {rule}" for rule in _verdicts(source, "cut_clients", action)]
+    lines += ["  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+async def load(node: Node, text: str) -> None:
+    """Apply a rule file in one transaction."""
+    await node.run(["nft", "-f", "-"], stdin=text, timeout_s=5.0)
+
+
+async def flush_chain(node: Node) -> bool:
+    """Take the fault's rules out, keep its counters; False where the table is gone."""
+    done = await node.run(
+        ["nft", "flush", "chain", "inet", FAULT_TABLE, "cut"], timeout_s=5.0, check=False
+    )
+    return done.status == 0
+
+
+async def delete(node: Node, table: str) -> bool:
+    """Remove a table; False where there is none."""
+    done = await node.run(["nft", "delete", "table", "inet", table], timeout_s=5.0, check=False)
+    return done.status == 0
+
+
+async def tables(node: Node) -> list[str]:
+    """Names of our tables that exist on the node."""
+    listing = await node.run(["nft", "-j", "list", "tables"], timeout_s=5.0)
+    rows: list[dict[str, Any]] = json.loads(listing.stdout)["nftables"]
+    names = [row["table"]["name"] for row in rows if "table" in row]
+    return [name for name in names if name in (ACCOUNT_TABLE, FAULT_TABLE)]
+
+
+async def counters(node: Node, table: str) -> Mapping[str, int] | None:
+    """Packets per named counter of a table; None where the table is gone."""
+    listing = await node.run(
+        ["nft", "-j", "list", "table", "inet", table], timeout_s=5.0, check=False
+    )
+    if listing.status != 0:
+        return None
+    rows: list[dict[str, Any]] = json.loads(listing.stdout)["nftables"]
+    return {r["counter"]["name"]: int(r["counter"]["packets"]) for r in rows if "counter" in r}
+
+
+async def rule_count(node: Node, table: str) -> int:
+    """How many rules the table holds; 0 where it is gone."""
+    listing = await node.run(
+        ["nft", "-j", "list", "table", "inet", table], timeout_s=5.0, check=False
+    )
+    if listing.status != 0:
+        return 0
+    rows: list[dict[str, Any]] = json.loads(listing.stdout)["nftables"]
+    return sum(1 for row in rows if "rule" in row)

@@ -1,0 +1,52 @@
+"""`none`: no fault at all. A run with it can be a smoke pass and nothing better."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dstest.core.errors import FaultRefused
+from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import FaultPlan, NemesisContext, Option
+
+__all__ = ["NEMESIS", "NoNemesis"]
+
+
+class NoNemesis:
+    """Plans nothing."""
+
+    name = "none"
+    doc = "no fault"
+    faults: tuple[str, ...] = ()
+    options: Mapping[str, Option] = {}
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        return []
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        return None
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        raise FaultRefused("the nemesis `none` injects nothing")
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return record
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return record
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        return None
+
+    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
+        return {}
+
+
+NEMESIS = NoNemesis()

@@ -1,0 +1,159 @@
+"""Did the partition happen? Counters of the drop rules, directed probes, the leader's term.
+
+Probe results are keyed by `"source->destination"`, as the drop rules are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import NemesisContext, Primary
+from nemeses import nft, probes
+from nemeses.grudges import Path
+
+__all__ = [
+    "accounts",
+    "alive",
+    "dropped",
+    "evidence",
+    "leader_and_term",
+    "nodes_of",
+    "path_name",
+    "reach_now",
+]
+
+
+def path_name(path: Path) -> str:
+    """`n1->n2`."""
+    return f"{path[0]}->{path[1]}"
+
+
+def alive(result: tuple[int, int]) -> bool:
+    """Something arrived over every family that the path has."""
+    return result[0] > 0 and result[1] != 0
+
+
+def _dead(result: tuple[int, int]) -> bool:
+    return result[0] == 0 and result[1] <= 0
+
+
+def nodes_of(ctx: NemesisContext) -> list[Node]:
+    """All nodes of the cluster."""
+    return [ctx.node(name) for name in ctx.nodes]
+
+
+async def leader_and_term(ctx: NemesisContext) -> tuple[str | None, int]:
+    """The leader that most nodes name, and the highest term seen; (None, 0) where unknown."""
+    if not isinstance(ctx.deployment, Primary):
+        return None, 0
+    views = await ctx.deployment.primaries()
+    named = [v.leader for v in views if v.leader]
+    term = max((v.term or 0 for v in views), default=0)
+    return (max(set(named), key=named.count) if named else None), term
+
+
+async def accounts(ctx: NemesisContext) -> dict[Path, int]:
+    """Packets that each node received from each peer since setup, probes not counted."""
+    nodes = nodes_of(ctx)
+    found = await asyncio.gather(*(nft.counters(n, nft.ACCOUNT_TABLE) for n in nodes))
+    return {
+        (name.removeprefix("from_"), node.name): packets
+        for node, counts in zip(nodes, found, strict=True)
+        for name, packets in (counts or {}).items()
+    }
+
+
+async def reach_now(ctx: NemesisContext, token: str) -> dict[str, tuple[int, int]]:
+    """One probe round over all pairs."""
+    found = await probes.probe(nodes_of(ctx), token)
+    return {path_name(path): result for path, result in found.items()}
+
+
+async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
+    """Packets per drop rule; rules of a table that is gone are missing from the result."""
+    names = record.facts["affected"]
+    found = await asyncio.gather(*(nft.counters(ctx.node(name), nft.FAULT_TABLE) for name in names))
+    return {
+        f"{counter.removeprefix('cut_')}->{name}": packets
+        for name, counts in zip(names, found, strict=True)
+        for counter, packets in (counts or {}).items()
+    }
+
+
+def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
+    facts = record.facts
+    rules = [*facts["cuts"], *(f"clients->{t}" for t in record.targets if facts["clients"])]
+    silent = [rule for rule in rules if counted.get(rule, 0) == 0]
+    return Signal(
+        signal="nft packets dropped per rule",
+        before=dict.fromkeys(rules, 0),
+        during={rule: counted.get(rule, 0) for rule in rules},
+        moved=bool(rules) and not silent,
+        detail=f"no packet yet on {', '.join(silent)}" if silent else "every rule counted",
+    )
+
+
+def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    open_still = [p for p in cuts if not (_dead(reach[p]) and alive(tuple(before[p])))]
+    return Signal(
+        signal="directed probe datagrams that arrived (IPv4, IPv6)",
+        before={p: before[p] for p in cuts},
+        during={p: list(reach[p]) for p in cuts},
+        moved=bool(cuts) and not open_still,
+        detail=f"not cut, or not alive before: {', '.join(open_still)}"
+        if open_still
+        else "no datagram arrives on any cut path",
+    )
+
+
+def _control(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    whole = [p for p in reach if p not in cuts]
+    lost = [p for p in whole if not alive(reach[p])]
+    return Signal(
+        signal="directed probe datagrams on paths that were not cut",
+        before={p: before[p] for p in whole},
+        during={p: list(reach[p]) for p in whole},
+        moved=bool(lost),
+        detail=f"hit as well: {', '.join(lost)}" if lost else "untouched",
+    )
+
+
+async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> LandingRecord:
+    """The record with its three signals as they are now, and `landed` decided from them."""
+    facts = dict(record.facts)
+    injector = _injector(record, await dropped(ctx, record))
+    reach = await reach_now(ctx, token)
+    victim, control = _victim(record, reach), _control(record, reach)
+    if facts["shape"] == "leader" and "new_term" not in facts:
+        leader, term = await leader_and_term(ctx)
+        if term > facts["term_before"]:
+            facts |= {"new_term": term, "new_leader": leader}
+        else:
+            detail = f"{victim.detail}; no new term after {facts['term_before']}"
+            victim = msgspec.structs.replace(victim, moved=False, detail=detail)
+    return msgspec.structs.replace(
+        record,
+        injector=injector,
+        victim=victim,
+        control=control,
+        facts=facts,
+        landed=_landed(injector, victim, control, facts),
+    )
+
+
+def _landed(injector: Signal, victim: Signal, control: Signal, facts: Mapping[str, Any]) -> Landed:
+    """`yes` needs both sides, a path that was in use before, and an untouched control path."""
+    if not injector.moved and not victim.moved:
+        return "no"
+    idle = any(n == 0 for n in facts["baseline_packets"].values())
+    if injector.moved and victim.moved and not control.moved and not idle:
+        return "yes"
+    return "ambiguous"

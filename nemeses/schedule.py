@@ -1,0 +1,35 @@
+"""When faults stand: warm-up, then fault and quiet windows in turn, then time to recover."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["RECOVERY_S", "WARMUP_S", "windows"]
+
+WARMUP_S: Final = 4.0
+"""Load without a fault first: the baseline that the audit compares with."""
+
+RECOVERY_S: Final = 7.0
+"""Load without a fault last: the oracle is about a cluster that had time to settle."""
+
+
+def windows(
+    nemesis: str, time_limit_s: float, fault_s: float, quiet_s: float
+) -> list[tuple[int, int]]:
+    """(start_ns, duration_ns) of each fault of a run. ConfigError where not even one fits."""
+    if fault_s <= 0 or quiet_s < 0:
+        raise ConfigError("fault_s must be above zero and quiet_s not below", remedy="-o fault_s=6")
+    found = []
+    start_s = WARMUP_S
+    while start_s + fault_s + RECOVERY_S <= time_limit_s + 1e-9:
+        found.append((int(start_s * 1e9), int(fault_s * 1e9)))
+        start_s += fault_s + quiet_s
+    if not found:
+        needed = WARMUP_S + fault_s + RECOVERY_S
+        raise ConfigError(
+            f"--time-limit {time_limit_s:g} leaves no room for a {nemesis} of {fault_s:g} s",
+            remedy=f"--time-limit {needed:g} or more, a smaller -o fault_s, or --nemesis none",
+        )
+    return found

@@ -1,0 +1,97 @@
+"""`register` and `cas-register`: reads, writes and compare-and-sets over independent keys.
+
+A few keys are live at any time. Each takes a bounded number of operations and is then retired for a
+fresh one, so that every key's history stays short enough to be decided exactly, and a stale or lost
+value is seen against a small background. In `register` every written value is new to its key, so a
+read names the one write it saw. In `cas-register` values are few (0 to 4), so that compare-and-sets
+succeed often.
+
+Keys are named `<worker>-<sequence>`: a key belongs to one worker, whose processes are spread over
+all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import OpDraft, Option
+
+__all__ = ["CAS_REGISTER", "REGISTER", "RegisterGenerator", "RegisterWorkload"]
+
+CAS_VALUES: Final = 5
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=3, help="keys live at a time, per load worker"),
+    "ops_per_key": Option(type=int, default=120, help="operations on a key before it is retired"),
+    "write_ratio": Option(type=float, default=0.5, help="share of operations that write"),
+}
+
+
+class RegisterGenerator:
+    """One worker's stream. Operation k depends on seed, worker and k alone."""
+
+    def __init__(self, seed: int, worker: int, cas: bool, options: Mapping[str, Any]) -> None:
+        self._rng = rng.stream(seed, "workload", "register", worker)
+        self._cas = cas
+        self._ops_per_key = max(1, int(options["ops_per_key"]))
+        self._write_ratio = float(options["write_ratio"])
+        self._worker = worker
+        self._next_key = 0
+        live = max(1, int(options["keys"]))
+        # Staggered ages keep the live keys from retiring all at once.
+        self._live = [self._fresh(age * self._ops_per_key // live) for age in range(live)]
+
+    def _fresh(self, age: int = 0) -> list[Any]:
+        """[key, operations so far, next value to write]."""
+        self._next_key += 1
+        return [f"{self._worker}-{self._next_key}", age, 1]
+
+    def next(self) -> OpDraft:
+        """The next operation; the stream never ends."""
+        at = self._rng.randrange(len(self._live))
+        slot = self._live[at]
+        slot[1] += 1
+        if slot[1] >= self._ops_per_key:
+            self._live[at] = self._fresh()
+        key = slot[0]
+        if self._rng.random() >= self._write_ratio:
+            return OpDraft("read", key)
+        if not self._cas:
+            value = slot[2]
+            slot[2] += 1
+            return OpDraft("write", key, value)
+        if self._rng.random() < 0.5:
+            return OpDraft("write", key, self._rng.randrange(CAS_VALUES))
+        return OpDraft(
+            "cas", key, [self._rng.randrange(CAS_VALUES), self._rng.randrange(CAS_VALUES)]
+        )
+
+
+class RegisterWorkload:
+    """`register` or `cas-register`."""
+
+    capability = "register"
+    checkers: tuple[str, ...] = ("linearizable",)
+    serious = True
+    options = _OPTIONS
+
+    def __init__(self, cas: bool) -> None:
+        self._cas = cas
+        self.name = self.model = "cas-register" if cas else "register"
+        self.doc = (
+            "reads, writes and compare-and-sets over rotating keys"
+            if cas
+            else "reads and unique writes over rotating keys"
+        )
+        self.op_types = frozenset({"read", "write", "cas"} if cas else {"read", "write"})
+
+    def generator(
+        self, seed: int, worker: int, processes: int, options: Mapping[str, Any]
+    ) -> RegisterGenerator:
+        return RegisterGenerator(seed, worker, self._cas, options)
+
+
+REGISTER = RegisterWorkload(cas=False)
+CAS_REGISTER = RegisterWorkload(cas=True)
