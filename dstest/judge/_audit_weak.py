@@ -1,0 +1,170 @@
+"""Weak-oracle items WO1-WO14: how strong the oracle and how broad the run is (discipline 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from dstest.core.evidence import AuditRow
+from dstest.core.op import Outcome
+from dstest.judge.budgets import TIERS
+from dstest.judge.facts import SECOND_NS, RunFacts
+from dstest.judge.rows import na, ok, rows_of, short
+
+__all__ = ["duration_s", "weak_items"]
+
+LEADER_CHANGES_MIN: Final = 2
+SEEDS_MIN: Final = 3
+TOPOLOGIES_MIN: Final = 2
+
+
+def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
+    """All fourteen rows."""
+    return rows_of(
+        {
+            "WO1": _final_state_only,
+            "WO2": lambda f: _only_kind(f, {"logs"}, "logs"),
+            "WO3": lambda f: _only_kind(f, {"health"}, "health checks"),
+            "WO4": _failover,
+            "WO5": _no_error,
+            "WO6": _duration,
+            "WO7": _one_way,
+            "WO8": _retries,
+            "WO9": _clock,
+            "WO10": _topologies,
+            "WO11": _seeds,
+            "WO12": _surfaces,
+            "WO13": _negative_control,
+            "WO14": _groups,
+        },
+        facts,
+    )
+
+
+def duration_s(facts: RunFacts) -> float:
+    """Seconds between the first and the last invocation; 0 for an empty history."""
+    times = [op.invoke_ts for op in facts.history.ops]
+    return (max(times) - min(times)) / SECOND_NS if times else 0.0
+
+
+def _history_checkers(facts: RunFacts) -> list[str]:
+    """Checkers that judge single operations and did judge some."""
+    return [
+        name
+        for name, result in facts.results.items()
+        if facts.checker_kinds.get(name) == "history" and result.ops.consumed > 0
+    ]
+
+
+def _final_state_only(facts: RunFacts) -> AuditRow:
+    if not facts.serious:
+        return na("no safety claim is made")
+    found = _history_checkers(facts)
+    if not found:
+        return short("no checker judged single operations")
+    consumed = sum(facts.results[name].ops.consumed for name in found)
+    return ok(f"{', '.join(found)} judged {consumed:,} single operations")
+
+
+def _only_kind(facts: RunFacts, weak: Collection[str], name: str) -> AuditRow:
+    kinds = [kind for checker, kind in facts.checker_kinds.items() if checker in facts.results]
+    strong = [kind for kind in kinds if kind not in weak]
+    said = f"{len(strong)} of {len(kinds)} checkers rest on more than {name}"
+    return ok(said) if strong else short(said)
+
+
+def _leader_changes(facts: RunFacts) -> int:
+    """Terms seen around the faults, less one."""
+    terms = {r.facts.get(key) for r in facts.records for key in ("term_before", "new_term")}
+    return max(0, len(terms - {None, 0}) - 1)
+
+
+def _failover(facts: RunFacts) -> AuditRow:
+    aimed = [
+        r for r in facts.records if r.facts.get("shape") == "leader" or r.facts.get("failover")
+    ]
+    if not aimed:
+        return na("no fault aimed at a leader")
+    changes = _leader_changes(facts)
+    judges = _history_checkers(facts)
+    said = f"{len(aimed)} faults aimed at a leader, {changes} new terms seen"
+    if judges:
+        return ok(f"{said}; {', '.join(judges)} judged the operations across them")
+    if changes >= LEADER_CHANGES_MIN and facts.replicas_equal:
+        return ok(f"{said}; the replicas agreed afterwards")
+    return short(f"{said}; one failover that went well is the only proof")
+
+
+def _no_error(facts: RunFacts) -> AuditRow:
+    ops = facts.history.ops
+    judges = _history_checkers(facts)
+    if not judges or not ops:
+        return short("absence of errors is the only oracle")
+    unknown = sum(1 for op in ops if op.outcome is Outcome.UNKNOWN)
+    return ok(f"{unknown:,} of {len(ops):,} outcomes are kept as unknown and were judged as such")
+
+
+def _duration(facts: RunFacts) -> AuditRow:
+    got, wanted = duration_s(facts), TIERS["hardening"]["duration_s"]
+    said = f"{got:,.0f} s of load, hardening asks for {wanted:,.0f} s"
+    return ok(said) if got >= wanted else short(said)
+
+
+def _one_way(facts: RunFacts) -> AuditRow:
+    cuts = [r for r in facts.records if "partition" in r.nemesis]
+    if not cuts:
+        return na("no partition was planned")
+    one_way = [r for r in cuts if r.landed == "yes" and r.facts.get("direction") in ("in", "out")]
+    said = f"{len(one_way)} of {len(cuts)} partitions cut one direction only"
+    return ok(said) if one_way else short(f"{said}: asymmetric failures were not tried")
+
+
+def _retries(facts: RunFacts) -> AuditRow:
+    if facts.transport == "in-process":
+        return na("no client library: operations are calls inside one process")
+    if facts.retries_off:
+        return ok("the adapter declares that its client library sends each request once")
+    return short("the client library may retry unseen: requests on the wire were not counted")
+
+
+def _clock(facts: RunFacts) -> AuditRow:
+    clock = facts.history.header.clock
+    if clock is None:
+        return short("the header names no clock")
+    said = f"time stamps are {clock.name} of {clock.host or 'an unnamed host'}"
+    return ok(said) if "MONOTONIC" in clock.name.upper() else short(said)
+
+
+def _topologies(facts: RunFacts) -> AuditRow:
+    sizes = sorted({*facts.node_counts_run, len(facts.history.header.nodes)} - {0})
+    said = f"cluster sizes run: {', '.join(map(str, sizes)) or 'none'}"
+    return ok(said) if len(sizes) >= TOPOLOGIES_MIN else short(f"{said}; another size is needed")
+
+
+def _seeds(facts: RunFacts) -> AuditRow:
+    n = facts.seeds_agreeing
+    said = (
+        f"{n} agreeing {'seed' if n == 1 else 'seeds'}; {SEEDS_MIN} are needed for PASS-hardening"
+    )
+    return ok(said) if n >= SEEDS_MIN else short(said)
+
+
+def _surfaces(facts: RunFacts) -> AuditRow:
+    if facts.surfaces_planned <= 1:
+        return na("the claim has one surface: the client's operations")
+    said = f"{facts.surfaces_run} of {facts.surfaces_planned} planned surfaces were run"
+    return ok(said) if facts.surfaces_run >= facts.surfaces_planned else short(said)
+
+
+def _negative_control(facts: RunFacts) -> AuditRow:
+    if facts.negative_controls is None:
+        return na("no boundary claim is made, so there is no negative control to run")
+    said = f"{facts.negative_controls} negative controls were run"
+    return ok(said) if facts.negative_controls > 0 else short(said)
+
+
+def _groups(facts: RunFacts) -> AuditRow:
+    if facts.fairness_groups is None:
+        return na("no fairness claim is made, so nothing is split by group")
+    said = f"results are split by {facts.fairness_groups} groups"
+    return ok(said) if facts.fairness_groups > 1 else short(said)

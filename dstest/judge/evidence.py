@@ -1,0 +1,186 @@
+"""From the facts of a run to the evidence that its verdict is computed from.
+
+Two things are demoted on the way and never promoted: a fault whose window was idle is no longer
+proven, and operations that a checker left out without a reason found in the history stay eligible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from dstest.core import limits
+from dstest.core.check import CheckResult
+from dstest.core.evidence import CheckerEvidence, Evidence, FaultEvidence, LandingRecord, Lint
+from dstest.core.op import Op, Outcome
+from dstest.judge.audit import measure, red_flags, weak_items
+from dstest.judge.facts import RunFacts
+from dstest.judge.fingerprint import violation_fingerprint
+from dstest.judge.lints import LintContext, end_of, lint
+
+__all__ = ["build_evidence", "checker_evidence", "demoted", "eligible", "lint_context"]
+
+_READS = frozenset({"read"})
+
+
+def eligible(result: CheckResult, ops: Sequence[Op]) -> int:
+    """Operations that `result` should rest on.
+
+    An exclusion is granted only for definite failures and for reads of unknown outcome, and only
+    as many as the history holds; anything else that was left out remains eligible.
+    """
+    failed = sum(1 for op in ops if op.outcome is Outcome.FAIL)
+    vain = sum(1 for op in ops if op.outcome is Outcome.UNKNOWN and op.op_type in _READS)
+    granted_fail = granted_vain = 0
+    for reason, count in result.ops.excluded.items():
+        words = reason.lower().replace("_", "-").replace(" ", "-")
+        if "fail" in words:
+            granted_fail += count
+        elif "read" in words and any(w in words for w in ("unknown", "timeout", "crashed")):
+            granted_vain += count
+    total = max(result.ops.total, len(ops))
+    return total - min(granted_fail, failed) - min(granted_vain, vain)
+
+
+def checker_evidence(facts: RunFacts) -> CheckerEvidence:
+    """All declared checkers taken together; the worst answer counts."""
+    declared = facts.checkers_declared
+    results = facts.results
+    ran = [name for name in declared if name in results]
+    outcome: Literal["clean", "violation", "unknown", "not-run"]
+    if any(r.valid is False for r in results.values()):
+        outcome = "violation"
+    elif not declared or len(ran) < len(declared):
+        outcome = "not-run"
+    elif any(r.valid is not True for r in results.values()):
+        outcome = "unknown"
+    else:
+        outcome = "clean"
+    wanted = {name: eligible(r, facts.history.ops) for name, r in results.items()}
+    # A checker that also read definite failures did more than it had to, not something else.
+    consumed = {name: min(r.ops.consumed, wanted[name]) for name, r in results.items()}
+    vacuous = any(n == 0 for n in consumed.values())
+    absent = [f"{name} gave no result" for name in declared if name not in results]
+    said = [f"{name}: {r.reason}" for name, r in results.items() if r.reason]
+    return CheckerEvidence(
+        declared=list(declared),
+        ran=ran,
+        result=outcome,
+        ops_eligible=sum(wanted.values()),
+        ops_consumed=0 if vacuous else sum(consumed.values()),
+        keys_total=sum(r.keys.total for r in results.values()),
+        keys_decided=sum(r.keys.decided for r in results.values()),
+        canary_killed=facts.canary.killed,
+        canary_total=facts.canary.total,
+        why="; ".join(absent + said),
+    )
+
+
+def _idle(record: LandingRecord, facts: RunFacts, end_ns: int) -> str | None:
+    """Why the window of `record` tested nothing, or None."""
+    if record.injected_at is None:
+        return "it was never injected"
+    start = record.injected_at
+    end = end_ns if record.healed_at is None else record.healed_at
+    ops = facts.history.ops
+    inside = sum(1 for op in ops if start <= op.invoke_ts <= end)
+    if inside < limits.MIN_OPS_PER_EPOCH:
+        return f"idle: {inside} of {limits.MIN_OPS_PER_EPOCH} operations began in its window"
+    if not facts.node_of_process:
+        return "idle: which node each client talks to was not recorded"
+    for node in record.targets:
+        mine = [op for op in ops if facts.node_of_process.get(op.process_id) == node]
+        before = sum(1 for op in mine if op.invoke_ts < start)
+        last = [end_ns if op.complete_ts is None else op.complete_ts for op in mine]
+        during = sum(op.invoke_ts <= end and t >= start for op, t in zip(mine, last, strict=True))
+        for count, when in ((before, "before"), (during, "during")):
+            if count < limits.MIN_OPS_PER_NODE:
+                return f"idle: {count} of {limits.MIN_OPS_PER_NODE} operations at {node} {when} it"
+    return None
+
+
+def demoted(facts: RunFacts) -> list[LandingRecord]:
+    """The landing records, those with an idle window demoted from yes to ambiguous."""
+    end_ns = end_of(facts.history)
+    records = []
+    for record in facts.records:
+        why = _idle(record, facts, end_ns) if record.landed == "yes" else None
+        if why is not None:
+            record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
+        records.append(record)
+    return records
+
+
+def _why(record: LandingRecord) -> str:
+    """What speaks for or against a landing: notes first, then the signals that did not move."""
+    said = list(record.notes)
+    if record.landed != "yes":
+        for name in ("injector", "victim", "control"):
+            signal = getattr(record, name)
+            if signal is None and name != "control":
+                said.append(f"no {name} signal was taken")
+            elif signal is not None and signal.moved is (name == "control"):
+                said.append(f"{name}: {signal.detail or signal.signal}")
+    return "; ".join(said)
+
+
+def _fault(record: LandingRecord) -> FaultEvidence:
+    return FaultEvidence(
+        id=record.fault_id,
+        nemesis=record.nemesis,
+        landed=record.landed,
+        heal_verified=record.heal_verified,
+        injector=msgspec.to_builtins(record.injector) if record.injector else {},
+        victim=msgspec.to_builtins(record.victim) if record.victim else {},
+        why=_why(record),
+    )
+
+
+def lint_context(facts: RunFacts, op_types: frozenset[str] | None = None) -> LintContext:
+    """The context that the lints of a run of ours need."""
+    checker = checker_evidence(facts)
+    return LintContext(
+        op_types=op_types,
+        landed_epochs=frozenset(r.epoch for r in facts.records if r.landed == "yes"),
+        node_of_process=facts.node_of_process,
+        hidden_retries=not (facts.retries_off or facts.transport == "in-process"),
+        ops_eligible=checker.ops_eligible,
+        ops_consumed=checker.ops_consumed,
+    )
+
+
+def build_evidence(
+    facts: RunFacts,
+    history_lint: Lint | None = None,
+    *,
+    op_types: frozenset[str] | None = None,
+) -> Evidence:
+    """The evidence of one run. Without `history_lint` the lints run here, on the parsed records.
+
+    Whoever has the raw records should lint them himself: H01 needs what was really in the file.
+    """
+    if history_lint is None:
+        history_lint = lint(facts.history, None, lint_context(facts, op_types))
+    facts = msgspec.structs.replace(facts, records=demoted(facts))
+    budget = measure(facts)
+    violations = [r for r in facts.results.values() if r.valid is False]
+    kinds = sorted({facts.checker_kinds.get(name, "no-error") for name in facts.results})
+    return Evidence(
+        attempted=facts.attempted,
+        missing_capability=list(facts.missing_capability),
+        serious=facts.serious,
+        fault_planned=facts.faults_planned > 0 or bool(facts.records),
+        faults=[_fault(record) for record in facts.records],
+        faults_planned=max(facts.faults_planned, len(facts.records)),
+        checker=checker_evidence(facts),
+        oracle_kinds=kinds or ["no-error"],
+        history_lint=history_lint,
+        violation=bool(violations),
+        violation_fingerprint=violation_fingerprint(violations[0]) if violations else None,
+        rerun=facts.rerun,
+        redflags=red_flags(facts, budget),
+        weak_audit=weak_items(facts),
+        budget=budget,
+    )

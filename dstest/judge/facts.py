@@ -1,0 +1,150 @@
+"""`RunFacts`: all that the judge is told about one run, and the numbers it derives from it.
+
+The runner fills it in once the history is sealed; nothing here is guessed: a fact that nobody
+measured stays None or empty, and the audit calls its row short. Times are run nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import msgspec
+
+from dstest.core.check import CheckResult
+from dstest.core.evidence import LandingRecord, Rerun, Tier
+from dstest.core.history import History
+from dstest.core.op import Op, Outcome
+
+__all__ = ["Alarm", "Canary", "ClockFact", "Gap", "Pace", "RunFacts", "pace", "spans", "windows_of"]
+
+SECOND_NS = 1_000_000_000
+
+
+class ClockFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Wall time minus monotonic time of one host at the start and at the end of the run, in ns."""
+
+    host: str
+    wall_minus_mono_start_ns: int
+    wall_minus_mono_end_ns: int
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the system's log that looks like trouble. `ts` is None where the line has none."""
+
+    node: str
+    line: str
+    ts: int | None = None
+    expected: bool = False
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch in which a load worker asked for nothing."""
+
+    worker: str
+    start_ns: int
+    end_ns: int
+
+
+class Canary(msgspec.Struct, frozen=True, kw_only=True):
+    """Mutated copies of the run's history and how many of them the checkers rejected."""
+
+    killed: int = 0
+    total: int = 0
+    details: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished run.
+
+    `results` and `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
+    `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
+    `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
+    `healthy` says per node whether it served after the settle phase, `residue` what the leak audit
+    found. `seeds_agreeing` counts runs of this spec with other seeds and the same verdict, this one
+    included. `tier_wanted` is the budget that the user asked for.
+    """
+
+    history: History
+    records: list[LandingRecord] = msgspec.field(default_factory=list)
+    faults_planned: int = 0
+    attempted: bool = True
+    missing_capability: list[str] = msgspec.field(default_factory=list)
+    serious: bool = True
+    checkers_declared: list[str] = msgspec.field(default_factory=list)
+    results: dict[str, CheckResult] = msgspec.field(default_factory=dict)
+    checker_kinds: dict[str, str] = msgspec.field(default_factory=dict)
+    canary: Canary = msgspec.field(default_factory=Canary)
+    rerun: Rerun = msgspec.field(default_factory=Rerun)
+    node_of_process: dict[int | str, str] = msgspec.field(default_factory=dict)
+    generator_gaps: list[Gap] = msgspec.field(default_factory=list)
+    op_timeout_s: float = 5.0
+    clocks: list[ClockFact] = msgspec.field(default_factory=list)
+    log_lines: dict[str, int] | None = None
+    alarms: list[Alarm] = msgspec.field(default_factory=list)
+    healthy: dict[str, bool] = msgspec.field(default_factory=dict)
+    residue: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    replicas_equal: bool | None = None
+    transport: Literal["network", "in-process"] = "network"
+    retries_off: bool = False
+    baseline_fair: bool | None = None
+    seeds_agreeing: int = 1
+    node_counts_run: list[int] = msgspec.field(default_factory=list)
+    tier_wanted: Tier = "smoke"
+    surfaces_planned: int = 1
+    surfaces_run: int = 1
+    negative_controls: int | None = None
+    fairness_groups: int | None = None
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """Operations invoked in a stretch of time: how many, how they ended, and how long they took."""
+
+    ops: int = 0
+    ok: int = 0
+    seconds: float = 0.0
+    p99_ms: float | None = None
+
+    @property
+    def ok_share(self) -> float:
+        """Share of operations that ended well, 0 without any."""
+        return self.ok / self.ops if self.ops else 0.0
+
+    @property
+    def ok_per_s(self) -> float:
+        """Good operations per second, 0 for an empty stretch."""
+        return self.ok / self.seconds if self.seconds > 0 else 0.0
+
+
+def pace(ops: list[Op], start_ns: int, end_ns: int) -> Pace:
+    """Pace of the operations invoked in `[start_ns, end_ns)`."""
+    inside = [op for op in ops if start_ns <= op.invoke_ts < end_ns]
+    times = sorted(
+        op.complete_ts - op.invoke_ts
+        for op in inside
+        if op.complete_ts is not None and op.outcome is Outcome.OK
+    )
+    p99_ms = times[math.ceil(0.99 * len(times)) - 1] / 1e6 if times else None
+    return Pace(
+        ops=len(inside), ok=len(times), seconds=max(0, end_ns - start_ns) / 1e9, p99_ms=p99_ms
+    )
+
+
+def windows_of(facts: RunFacts, end_ns: int) -> list[tuple[int, int]]:
+    """`[start, end]` of each injected fault, in order; a fault that stands lasts to `end_ns`."""
+    return sorted(
+        (r.injected_at, end_ns if r.healed_at is None else r.healed_at)
+        for r in facts.records
+        if r.injected_at is not None
+    )
+
+
+def spans(windows: list[tuple[int, int]], grace_ns: int) -> list[tuple[int, int]]:
+    """`windows`, each longer by `grace_ns`, with overlapping ones joined."""
+    joined: list[tuple[int, int]] = []
+    for start, end in ((start, end + grace_ns) for start, end in windows):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,32 @@
+"""A name for a violation that stays the same when it is seen again.
+
+    linearizable/stale-read/#-#/register
+
+checker, anomaly class, pattern of the key (digits become #), model. Two runs show the same
+violation when their fingerprints are equal (discipline 3.3).
+"""
+
+from __future__ import annotations
+
+import re
+
+from dstest.core.check import CheckResult
+
+__all__ = ["key_pattern", "violation_fingerprint"]
+
+_DIGITS = re.compile(r"\d+")
+
+
+def key_pattern(key: object) -> str:
+    """A key with every run of digits replaced by `#`; `*` for no key."""
+    return "*" if key is None else _DIGITS.sub("#", str(key))
+
+
+def violation_fingerprint(result: CheckResult) -> str:
+    """Fingerprint of the first anomaly by name. ValueError where there is no violation."""
+    if result.valid is not False:
+        raise ValueError(f"{result.checker}: no violation to name (valid is {result.valid})")
+    kinds = sorted(result.anomaly_types or result.anomalies) or ["violation"]
+    shown = result.anomalies.get(kinds[0], [])
+    key = key_pattern(shown[0].key) if shown else "*"
+    return "/".join([result.checker, kinds[0], key, result.model or result.workload or "*"])
