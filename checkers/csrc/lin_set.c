@@ -1,0 +1,96 @@
+#include "lin_set.h"
+
+#include <string.h>
+
+#define HEADS(set) ((uint32_t *)(set)->heads.p)
+
+void lin_set_init(struct lin_set *set)
+{
+    *set = (struct lin_set){
+        .words = {.size = sizeof(uint64_t)},
+        .heads = {.size = sizeof(uint32_t)},
+    };
+}
+
+void lin_set_free(struct lin_set *set, struct lin_mem *mem)
+{
+    lin_release(mem, &set->words);
+    lin_release(mem, &set->heads);
+}
+
+int lin_set_shape(struct lin_set *set, struct lin_mem *mem, uint32_t n_values, uint32_t stride,
+                  uint32_t n_done)
+{
+    if (lin_reserve(mem, &set->heads, n_values) != 0) {
+        return -1;
+    }
+    memset(set->heads.p, 0xff, n_values * sizeof(uint32_t));
+    set->n = 0;
+    set->n_values = n_values;
+    set->stride = stride;
+    set->n_done = n_done;
+    return 0;
+}
+
+void lin_set_clear(struct lin_set *set)
+{
+    for (uint32_t i = 0; i < set->n; i++) {
+        uint32_t value = lin_value_of(lin_set_at(set, i));
+        if (value != LIN_DEAD) {
+            HEADS(set)[value] = LIN_END;
+        }
+    }
+    set->n = 0;
+}
+
+/* Has x done no less and used no more than y? */
+static inline int beats(const struct lin_set *set, const uint64_t *x, const uint64_t *y)
+{
+    uint32_t w = 1;
+    for (; w <= set->n_done; w++) {
+        if (y[w] & ~x[w]) {
+            return 0;
+        }
+    }
+    for (; w < set->stride; w++) {
+        if (x[w] & ~y[w]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int lin_set_add(struct lin_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work)
+{
+    uint32_t value = lin_value_of(c);
+    uint32_t before = LIN_END;
+    for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
+        uint64_t *e = lin_set_at(set, i);
+        uint32_t next = (uint32_t)(e[0] >> 32);
+        ++*work;
+        if (beats(set, e, c)) {
+            return 0;
+        }
+        if (beats(set, c, e)) {
+            if (before == LIN_END) {
+                HEADS(set)[value] = next;
+            } else {
+                uint64_t *b = lin_set_at(set, before);
+                b[0] = (b[0] & UINT32_MAX) | (uint64_t)next << 32;
+            }
+            lin_set_value(e, LIN_DEAD);
+        } else {
+            before = i;
+        }
+        i = next;
+    }
+    if (set->n >= UINT32_MAX - 1 ||
+        lin_reserve(mem, &set->words, ((size_t)set->n + 1) * set->stride) != 0) {
+        return -1;
+    }
+    uint64_t *e = lin_set_at(set, set->n);
+    memcpy(e, c, set->stride * sizeof *e);
+    e[0] = value | (uint64_t)HEADS(set)[value] << 32;
+    HEADS(set)[value] = set->n++;
+    return 0;
+}
