@@ -1,0 +1,139 @@
+"""The control host's end of an agent: requests out, answers in, each matched by its id.
+
+Nothing is ever sent twice. When the connection is lost every open call fails with `RemoteLost`;
+a call that misses its deadline fails with `RemoteTimeout` and its late answer is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clusters.remote import bundle
+from dstest.core import limits
+from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
+
+__all__ = ["AgentClient"]
+
+
+class AgentClient:
+    """One agent. `write` sends bytes; the transport calls `feed` and `lost`."""
+
+    def __init__(self, node: str, write: Callable[[bytes], None]) -> None:
+        self._node = node
+        self._write = write
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._next_id = 1
+        self._buffer = bytearray()
+        self._lost: str | None = None
+        self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.late_answers = 0
+
+    async def start(self, lab_id: str, **paths: str) -> dict[str, Any]:
+        """Send the agent over and return its hello. Raises NotALabNode, RemoteLost, LabError."""
+        self._send(bundle.first_frame(lab_id, **paths))
+        first = await self._hello
+        if "not_a_lab_node" in first:
+            found = first["not_a_lab_node"]
+            says = "carries no lab marker" if found is None else f"belongs to lab {found!r}"
+            raise NotALabNode(
+                f"{self._node} {says}, not to lab {lab_id!r}; nothing was done there",
+                remedy="check the address; faults are only made on nodes of the lab under test",
+            )
+        hello: dict[str, Any] = first["hello"]
+        if hello["version"] != bundle.version():
+            raise LabError(f"{self._node}: agent has version {hello['version']}, not ours")
+        return hello
+
+    async def call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
+        """One request. Raises RemoteTimeout, RemoteLost, RemoteError (errno), LabError."""
+        number = self._next_id
+        self._next_id += 1
+        frame = bundle.pack({"id": number, "verb": verb, "args": args})
+        if len(frame) > limits.AGENT_FRAME_BYTES_MAX:
+            raise LabError(
+                f"{self._node}: a {verb} request of {len(frame)} bytes does not fit into a frame"
+            )
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._pending[number] = answer
+        try:
+            self._send(frame)
+            async with asyncio.timeout(timeout_s):
+                message = await answer
+        except TimeoutError:
+            raise RemoteTimeout(
+                f"{self._node}: no answer to {verb} within {timeout_s:g} s; perhaps it was done"
+            ) from None
+        finally:
+            self._pending.pop(number, None)
+        if "error" in message:
+            raise self._error(verb, message["error"])
+        return message["ok"]
+
+    def _error(self, verb: str, error: dict[str, Any]) -> LabError:
+        text = str(error.get("message", ""))
+        kind = error.get("kind")
+        if kind == "timeout":
+            return RemoteTimeout(f"{self._node}: {text}")
+        if kind == "os":
+            return RemoteError(self._node, verb, int(error.get("errno", 0)), text)
+        return LabError(f"{self._node}: {verb} {kind}: {text}")
+
+    def _send(self, frame: bytes) -> None:
+        if self._lost is not None:
+            raise RemoteLost(f"{self._node}: {self._lost}")
+        try:
+            self._write(frame)
+        except OSError as error:
+            self.lost(str(error))
+            raise RemoteLost(f"{self._node}: {error}") from None
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived. A stream that is not made of frames counts as a lost connection."""
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= 4:
+            (size,) = struct.unpack_from(">I", buffer)
+            if size > limits.AGENT_FRAME_BYTES_MAX:
+                self.lost(f"the agent's stream is broken: a frame of {size} bytes")
+                return
+            if len(buffer) < 4 + size:
+                return
+            frame = bytes(buffer[4 : 4 + size])
+            del buffer[: 4 + size]
+            try:
+                message = msgspec.json.decode(frame, type=dict[str, Any])
+            except msgspec.DecodeError as error:
+                self.lost(f"the agent's stream is broken: {error}")
+                return
+            self._dispatch(message)
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        number = message.get("id")
+        if number is None:
+            if "error" in message:
+                self.lost(f"the agent gave up: {message['error'].get('message')}")
+            elif not self._hello.done():
+                self._hello.set_result(message)
+            return
+        waiting = self._pending.get(number)
+        if waiting is None or waiting.done():
+            self.late_answers += 1
+        else:
+            waiting.set_result(message)
+
+    def lost(self, reason: str) -> None:
+        """The connection is gone: fail all open calls and every later one."""
+        if self._lost is not None:
+            return
+        self._lost = reason
+        error = f"{self._node}: connection lost: {reason}"
+        for waiting in [*self._pending.values(), self._hello]:
+            if not waiting.done():
+                waiting.set_exception(RemoteLost(error))
+                # Nobody may be waiting for it any more.
+                waiting.exception()

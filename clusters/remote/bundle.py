@@ -1,0 +1,109 @@
+"""The agent as it travels to a node: its files, their version, and the command that starts it.
+
+The command is a small program that reads one frame with the files, checks that the node carries
+this lab's marker *before* it writes anything, and then becomes the agent.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import shlex
+import struct
+from pathlib import Path
+
+__all__ = [
+    "MARKER_PATH",
+    "RUN_PATH",
+    "first_frame",
+    "pack",
+    "start_argv",
+    "start_command",
+    "version",
+]
+
+RUN_PATH = "/run/dstest"
+MARKER_PATH = "/etc/dstest-lab"
+FILES = ("agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor")
+
+BOOTSTRAP = r"""
+import json, os, shutil, struct, sys
+def read(n):
+    data = b""
+    while len(data) < n:
+        part = os.read(0, n - len(data))
+        if not part:
+            os._exit(3)
+        data += part
+    return data
+first = json.loads(read(struct.unpack(">I", read(4))[0]))
+run, marker = first["run"], first["marker"]
+try:
+    lab_id = open(marker).read().strip()
+except OSError:
+    lab_id = None
+if lab_id is None or lab_id != first["lab_id"]:
+    text = json.dumps({"not_a_lab_node": lab_id}).encode()
+    os.write(1, struct.pack(">I", len(text)) + text)
+    os._exit(4)
+home = os.path.join(run, "agent-" + first["version"])
+if not os.path.isdir(home):
+    os.makedirs(run, 0o700, exist_ok=True)
+    work = home + "." + str(os.getpid())
+    os.makedirs(os.path.join(work, "clusters", "remote"))
+    for name, text in first["files"].items():
+        with open(os.path.join(work, name), "w", encoding="utf-8") as out:
+            out.write(text)
+    try:
+        os.rename(work, home)
+    except OSError:
+        shutil.rmtree(work)
+sys.path.insert(0, home)
+from clusters.remote import agent_main
+agent_main.main(run, marker, first["version"])
+"""
+
+
+@functools.cache
+def files() -> dict[str, str]:
+    """Path below the agent's directory -> text."""
+    here = Path(__file__).parent
+    found = {f"clusters/remote/{name}.py": (here / f"{name}.py").read_text() for name in FILES}
+    return {"clusters/__init__.py": "", "clusters/remote/__init__.py": "", **found}
+
+
+@functools.cache
+def version() -> str:
+    """Changes with any of the agent's files."""
+    return hashlib.sha256(json.dumps(files(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def start_argv() -> list[str]:
+    """What starts the agent on a node; it then waits for `first_frame`."""
+    return ["python3", "-I", "-S", "-c", BOOTSTRAP]
+
+
+def start_command(user: str) -> str:
+    """The same for a remote shell; others than root go through sudo."""
+    prefix = [] if user == "root" else ["sudo", "-n"]
+    return "exec " + shlex.join([*prefix, *start_argv()])
+
+
+def pack(message: object) -> bytes:
+    """One frame."""
+    data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    return struct.pack(">I", len(data)) + data
+
+
+def first_frame(lab_id: str, *, run: str = RUN_PATH, marker: str = MARKER_PATH) -> bytes:
+    """The frame that carries the agent to a node of the lab `lab_id`."""
+    return pack(
+        {
+            "lab_id": lab_id,
+            "version": version(),
+            "files": files(),
+            "run": run,
+            "marker": marker,
+        }
+    )

@@ -1,0 +1,209 @@
+"""`RemoteNode`: a connected node, as `dstest.core.node.Node` describes it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import os
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import asyncssh
+
+from clusters.remote.agent_client import AgentClient
+from dstest.core import limits
+from dstest.core.errors import LabError, RemoteError, RemoteLost, RemoteTimeout
+from dstest.core.node import Completed, NodeInfo
+
+__all__ = ["RemoteNode"]
+
+log = logging.getLogger(__name__)
+
+INLINE_BYTES_MAX = 1 << 20
+"""Larger files go by SFTP, so that they do not hold up the small requests behind them."""
+
+EXEC_GRACE_S = 2.0
+"""The agent keeps the deadline of a program; we wait this much longer for its word on it."""
+
+TRANSFER_TIMEOUT_S = 60.0
+CLOSE_TIMEOUT_S = 3.0
+
+
+class RemoteNode:
+    """Made by `connect`. Leases are renewed while it is open; closing lets them run out.
+
+    `lost_leases` are leases that the node's janitor ended although nobody released them: their
+    faults were healed early.
+    """
+
+    def __init__(
+        self,
+        info: NodeInfo,
+        connection: asyncssh.SSHClientConnection,
+        agent: AgentClient,
+        hello: dict[str, Any],
+    ) -> None:
+        self._info = info
+        self._connection = connection
+        self._agent = agent
+        self._channels = asyncio.Semaphore(limits.CHANNELS_PER_CONNECTION_MAX - 1)
+        self._leases: dict[str, float] = {}
+        self._renewing: asyncio.Task[None] | None = None
+        self.hello = hello
+        self.lost_leases: set[str] = set()
+
+    @property
+    def info(self) -> NodeInfo:
+        return self._info
+
+    @property
+    def name(self) -> str:
+        return self._info.name
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        stdin: str | None = None,
+        check: bool = True,
+    ) -> Completed:
+        """See `Node.run`. At the deadline the program and its process group are killed."""
+        words = [str(word) for word in argv]
+        args: dict[str, Any] = {"argv": words, "timeout_s": timeout_s}
+        if stdin is not None:
+            args["stdin"] = stdin
+        result = await self._agent.call("exec", args, timeout_s + EXEC_GRACE_S)
+        if check and result["status"] != 0:
+            raise RemoteError(self.name, shlex.join(words), result["status"], result["stderr"])
+        return Completed(
+            status=result["status"],
+            stdout=result["stdout"],
+            stderr=result["stderr"],
+            duration_ns=result["duration_ns"],
+        )
+
+    async def call(self, verb: str, *, timeout_s: float = 5.0, **args: Any) -> Any:
+        """See `Node.call`. Raises LabError where the node refuses, RemoteError for its errno."""
+        return await self._agent.call(verb, args, timeout_s)
+
+    async def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `Node.put`."""
+        if len(data) <= INLINE_BYTES_MAX:
+            text = base64.b64encode(data).decode("ascii")
+            await self.call("write", path=path, data=text, mode=mode, timeout_s=TRANSFER_TIMEOUT_S)
+            return
+        await self.call("exec", argv=["mkdir", "-p", os.path.dirname(path)])
+        temporary = f"{path}.dstest.sftp"
+        async with self._sftp() as sftp:
+            async with sftp.open(temporary, "wb") as remote:
+                await remote.write(data)
+            await sftp.chmod(temporary, mode)
+            await sftp.posix_rename(temporary, path)
+
+    async def get(self, path: str, *, bytes_max: int = 1 << 26) -> bytes:
+        """See `Node.get`."""
+        want = min(bytes_max, INLINE_BYTES_MAX)
+        first = await self.call(
+            "read", path=path, offset=-want, bytes_max=want, timeout_s=TRANSFER_TIMEOUT_S
+        )
+        data = base64.b64decode(first["data"])
+        if first["size"] <= want or bytes_max <= want:
+            return data
+        async with self._sftp() as sftp, sftp.open(path, "rb") as remote:
+            size = int((await remote.stat()).size or 0)
+            start = max(0, size - bytes_max)
+            return bytes(await remote.read(size - start, start))
+
+    @contextlib.asynccontextmanager
+    async def _sftp(self) -> AsyncIterator[asyncssh.SFTPClient]:
+        try:
+            async with (
+                asyncio.timeout(TRANSFER_TIMEOUT_S),
+                self._channels,
+                self._connection.start_sftp_client() as sftp,
+            ):
+                yield sftp
+        except TimeoutError:
+            raise RemoteTimeout(
+                f"{self.name}: a file transfer did not end within {TRANSFER_TIMEOUT_S:g} s"
+            ) from None
+        except asyncssh.SFTPError as error:
+            raise RemoteError(self.name, "sftp", error.code, error.reason) from None
+        except (asyncssh.Error, OSError) as error:
+            raise RemoteLost(f"{self.name}: file transfer: {error}") from None
+
+    async def exec_channel(self, command: str, *, timeout_s: float = 10.0) -> Completed:
+        """Run a shell command over a channel of its own; for when the agent cannot.
+
+        Costs several milliseconds. Raises as `run` does, but never for the status.
+        """
+        try:
+            async with asyncio.timeout(timeout_s), self._channels:
+                done = await self._connection.run(command, check=False)
+        except TimeoutError:
+            raise RemoteTimeout(
+                f"{self.name}: `{command}` did not end within {timeout_s:g} s"
+            ) from None
+        except (asyncssh.Error, OSError) as error:
+            raise RemoteLost(f"{self.name}: `{command}`: {error}") from None
+        status = -1 if done.returncode is None else done.returncode
+        return Completed(
+            status=status, stdout=str(done.stdout or ""), stderr=str(done.stderr or "")
+        )
+
+    async def arm_lease(
+        self, lease_id: str, heal: Sequence[Sequence[str]], *, ttl_s: float
+    ) -> None:
+        """See `Node.arm_lease`. Raises LabError where no janitor confirms it."""
+        commands = [[str(word) for word in argv] for argv in heal]
+        await self.call("lease_arm", id=lease_id, heal=commands, ttl_s=ttl_s, timeout_s=15.0)
+        self.lost_leases.discard(lease_id)
+        self._leases[lease_id] = ttl_s
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew(), name=f"renew leases {self.name}")
+
+    async def release_lease(self, lease_id: str) -> None:
+        """See `Node.release_lease`. A lease that had run out is in `lost_leases` afterwards."""
+        # Renewed no longer, whatever becomes of the call: an unreleased lease heals by itself.
+        self._leases.pop(lease_id, None)
+        result = await self.call("lease_release", id=lease_id, timeout_s=40.0)
+        if result["fired"]:
+            self.lost_leases.add(lease_id)
+
+    async def _renew(self) -> None:
+        while self._leases:
+            await asyncio.sleep(min(limits.LEASE_RENEW_S, min(self._leases.values()) / 3))
+            ids = list(self._leases)
+            if not ids:
+                return
+            try:
+                result = await self.call("lease_renew", ids=ids, timeout_s=limits.LEASE_RENEW_S)
+            except RemoteTimeout:
+                continue
+            except LabError as error:
+                log.warning("leases %s on %s are not renewed any more: %s", ids, self.name, error)
+                return
+            for lease_id in result["lost"]:
+                if self._leases.pop(lease_id, None) is not None:
+                    self.lost_leases.add(lease_id)
+                    log.warning(
+                        "lease %s on %s ran out: the node healed itself", lease_id, self.name
+                    )
+
+    async def close(self) -> None:
+        """Disconnect. Leases are not released: they run out, and the node heals."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewing
+        self._agent.lost("closed")
+        self._connection.close()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._connection.wait_closed()
+        except TimeoutError:
+            self._connection.abort()
