@@ -116,7 +116,8 @@ class RemoteNode:
         async with self._sftp() as sftp, sftp.open(path, "rb") as remote:
             size = int((await remote.stat()).size or 0)
             start = max(0, size - bytes_max)
-            return bytes(await remote.read(size - start, start))
+            tail: bytes = await remote.read(size - start, start)  # type: ignore[assignment]
+            return tail
 
     @contextlib.asynccontextmanager
     async def _sftp(self) -> AsyncIterator[asyncssh.SFTPClient]:
