@@ -116,7 +116,7 @@ class RemoteNode:
         async with self._sftp() as sftp, sftp.open(path, "rb") as remote:
             size = int((await remote.stat()).size or 0)
             start = max(0, size - bytes_max)
-            tail: bytes = await remote.read(size - start, start)  # type: ignore[assignment]
+            tail: bytes = await remote.read(size - start, start)
             return tail
 
     @contextlib.asynccontextmanager
