@@ -7,7 +7,7 @@ again. Mutants are for registers (`read`, `write`, `cas`) and hold one key's ope
 | mutant | what is changed | why no order explains it |
 |---|---|---|
 | phantom-value | a read returns a value that nobody ever wrote | reads return written values |
-| lost-write | an acknowledged write, seen by a later read, is taken out | as above: nobody wrote it |
+| lost-write | an acknowledged write that a later read saw is taken out | as above |
 | stale-read | a read returns an overwritten value | two writes and the read in strict turn |
 | swapped-reads | two reads, a write between them, swap their outputs | the first sees the future |
 
@@ -57,17 +57,13 @@ def _token(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr)
 
 
-def _written(op: Op) -> Any:
-    return op.input[1] if op.op_type == "cas" else op.input
-
-
 def _writes(ops: list[Op]) -> dict[str, list[_Write]]:
     """All that may have been written, by value. Definite failures wrote nothing."""
     found: dict[str, list[_Write]] = {}
     for op in ops:
         if op.op_type in ("write", "cas") and op.outcome is not Outcome.FAIL:
             end = op.complete_ts if op.outcome is Outcome.OK else None
-            value = _written(op)
+            value = op.input[1] if op.op_type == "cas" else op.input
             found.setdefault(_token(value), []).append(_Write(op, value, end))
     return found
 
@@ -125,7 +121,11 @@ def _stale(ops: list[Op], dice: random.Random) -> _Made:
     a plain write, so after it the register cannot hold w1's value again.
     """
     writes = _writes(ops)
-    lone = [w[0] for w in writes.values() if len(w) == 1 and w[0].end is not None]
+    lone = [
+        w[0]
+        for w in writes.values()
+        if len(w) == 1 and w[0].end is not None and w[0].value is not None
+    ]
     plain = [w for w in lone if w.op.op_type == "write"]
     for read in dice.sample(reads := _reads(ops), len(reads)):
         before = [w for w in plain if w.end is not None and w.end < read.invoke_ts]
