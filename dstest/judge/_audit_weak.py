@@ -42,9 +42,9 @@ def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
 
 
 def duration_s(facts: RunFacts) -> float:
-    """Seconds between the first and the last invocation; 0 for an empty history."""
+    """Whole seconds between the first and the last invocation; 0 for an empty history."""
     times = [op.invoke_ts for op in facts.history.ops]
-    return (max(times) - min(times)) / SECOND_NS if times else 0.0
+    return float(round((max(times) - min(times)) / SECOND_NS)) if times else 0.0
 
 
 def _history_checkers(facts: RunFacts) -> list[str]:
@@ -143,9 +143,9 @@ def _topologies(facts: RunFacts) -> AuditRow:
 
 def _seeds(facts: RunFacts) -> AuditRow:
     n = facts.seeds_agreeing
-    said = (
-        f"{n} agreeing {'seed' if n == 1 else 'seeds'}; {SEEDS_MIN} are needed for PASS-hardening"
-    )
+    if n == 1:
+        return short(f"one seed only: {SEEDS_MIN} agreeing seeds are needed for PASS-hardening")
+    said = f"{n} of {SEEDS_MIN} agreeing seeds"
     return ok(said) if n >= SEEDS_MIN else short(said)
 
 

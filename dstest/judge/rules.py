@@ -149,6 +149,12 @@ def _smoke_no_fault(v: View) -> str:
     return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness."
 
 
+def _narrow(v: View) -> list[str]:
+    said = _rows(*BREADTH)(v)
+    # WO11 says the same as RF10 in better words.
+    return said if "WO11" in v.short else _rows("RF10")(v) + said
+
+
 def _smoke_breadth(v: View) -> str:
     landed = f"{len(v.e.faults)} of {max(1, v.e.faults_planned)} planned faults landed"
     return f"{_clean(v.e)} while {landed}; the run is too narrow to count as hardening."
@@ -246,7 +252,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _rows(*STRENGTH),
     ),
     Rule("V12", State.PARTIAL_MODEL, lambda v: v.any_short(*STRENGTH), _rows(*STRENGTH)),
-    Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _rows(*_CAPS), _smoke_breadth),
+    Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _narrow, _smoke_breadth),
     Rule(
         "V13",
         State.PARTIAL_MODEL,
