@@ -159,19 +159,34 @@ def _janitor(run: Path) -> dict[str, Any]:
 
 
 def ensure_janitor(run: Path, version: str) -> None:
-    """Start a janitor of this version where there is none. Raises Refused where it does not start.
+    """Return when a janitor of this version lives. Raises Refused where none does in time.
 
     One of another version is told to end first; leases are files, so the next one finds them.
     """
-    facts = _janitor(run)
-    if janitor_alive(run):
-        if facts.get("version") == version:
+    deadline_ns = time.monotonic_ns() + int(JANITOR_START_TIMEOUT_S * 1e9)
+    started = False
+    while time.monotonic_ns() < deadline_ns:
+        facts = _janitor(run)
+        alive = janitor_alive(run)
+        if alive and facts.get("version") == version:
             return
-        pid = facts.get("pid")
-        if pid and process_info(pid)["start_time"] == facts.get("start_time"):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        _wait(run, alive=False)
+        if alive:
+            _end(facts)
+        elif not started:
+            _start(run, version)
+            started = True
+        time.sleep(0.005)
+    raise Refused(f"the node's janitor does not start; see {run}/janitor.log")
+
+
+def _end(facts: dict[str, Any]) -> None:
+    pid = facts.get("pid")
+    if pid and process_info(pid)["start_time"] == facts.get("start_time"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def _start(run: Path, version: str) -> None:
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (run / "janitor.log").open("ab", buffering=0) as log:
         process = subprocess.Popen(
@@ -184,12 +199,3 @@ def ensure_janitor(run: Path, version: str) -> None:
             env={**ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
         )
     threading.Thread(target=process.wait, daemon=True).start()
-    _wait(run, alive=True)
-
-
-def _wait(run: Path, *, alive: bool) -> None:
-    deadline_ns = time.monotonic_ns() + int(JANITOR_START_TIMEOUT_S * 1e9)
-    while janitor_alive(run) != alive:
-        if time.monotonic_ns() > deadline_ns:
-            raise Refused(f"the node's janitor does not {'start' if alive else 'end'}")
-        time.sleep(0.005)

@@ -1,0 +1,162 @@
+"""What this host has and lacks for nodes of its own: one row per capability, tried, not guessed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from clusters.labs import host, network, state
+from dstest.core.errors import LabError
+
+__all__ = ["Row", "host_rows"]
+
+DISK_FREE_BYTES_MIN = 3 << 30
+"""An image with a Java runtime is 1.2 GB, twice while it is replaced, and nodes write too."""
+
+FILTER = """\
+table inet dstest {
+  chain input {
+    type filter hook input priority -10; policy accept;
+    ip saddr 10.77.0.1 counter drop
+    ip6 saddr fd77::1 counter drop
+  }
+}
+"""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One capability. `remedy` is None where it is there."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str | None = None
+
+
+def host_rows() -> list[Row]:
+    """All checks of this host, each with a deadline; nothing is left behind."""
+    checks: list[tuple[str, Callable[[], str], str]] = [
+        ("root", _root, "run as root, or use --lab hosts"),
+        ("programs", _programs, host.apt_remedy(host.missing_tools())),
+        ("nft inet tables", _nft, "use a kernel with CONFIG_NF_TABLES_INET"),
+        ("veth and bridge", _links, "use a kernel with CONFIG_VETH and CONFIG_BRIDGE"),
+        ("overlay mounts", _overlay, "point DSTEST_LAB_DIR at a directory on ext4 or xfs"),
+        (
+            "bridged traffic passes",
+            _forwarding,
+            "sysctl -w net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0",
+        ),
+        ("disk space", _disk, f"free some, or point DSTEST_LAB_DIR elsewhere: {state.root_dir()}"),
+        ("no leftovers", _leftovers, "dstest lab gc"),
+    ]
+    return [_row(name, check, remedy) for name, check, remedy in checks]
+
+
+def _row(name: str, check: Callable[[], str], remedy: str) -> Row:
+    try:
+        return Row(name=name, ok=True, detail=check())
+    except LabError as error:
+        return Row(name=name, ok=False, detail=error.message, remedy=error.remedy or remedy)
+
+
+def _root() -> str:
+    host.require_root()
+    return "uid 0"
+
+
+def _programs() -> str:
+    if missing := host.missing_tools():
+        raise LabError(f"missing: {', '.join(missing)}")
+    return ", ".join(sorted(set(host.TOOLS.values())))
+
+
+def _nft() -> str:
+    host.run(["unshare", "--net", "nft", "-f", "-"], stdin=FILTER)
+    return "a table with a counting drop rule was made in a throwaway namespace"
+
+
+def _links() -> str:
+    batch = "link add b0 type bridge\nlink add v0 type veth peer name v1\nlink set v0 master b0\n"
+    host.run(["unshare", "--net", "ip", "-batch", "-"], stdin=batch)
+    return "made in a throwaway namespace"
+
+
+def _overlay() -> str:
+    base = _existing(state.root_dir())
+    folder = Path(tempfile.mkdtemp(prefix=".dstest-doctor-", dir=base))
+    try:
+        for name in ("lower", "upper", "work", "merged"):
+            (folder / name).mkdir()
+        layers = f"lowerdir={folder}/lower,upperdir={folder}/upper,workdir={folder}/work"
+        mount = ["mount", "-t", "overlay", "overlay", "-o", layers, str(folder / "merged")]
+        host.run(["unshare", "--mount", *mount])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"below {base}"
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _forwarding() -> str:
+    """Frames between nodes go through the host's FORWARD rules where br_netfilter says so."""
+    flags = [
+        Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}") for name in ("iptables", "ip6tables")
+    ]
+    called = [flag for flag in flags if flag.exists() and flag.read_text().strip() == "1"]
+    if not called:
+        return "bridged frames do not see the host's firewall"
+    dropping = _dropping_forward_chains()
+    if dropping:
+        raise LabError(
+            f"br_netfilter hands bridged frames to the host's firewall, which drops what is "
+            f"forwarded: {', '.join(dropping)}"
+        )
+    return "br_netfilter is on; no FORWARD chain drops by default"
+
+
+def _dropping_forward_chains() -> list[str]:
+    found = []
+    listed = host.run(["nft", "-j", "list", "chains"], check=False)
+    if listed.returncode == 0 and listed.stdout:
+        for row in json.loads(listed.stdout).get("nftables", []):
+            chain = row.get("chain", {})
+            if chain.get("hook") == "forward" and chain.get("policy") == "drop":
+                found.append(f"nft {chain['family']} {chain['table']} {chain['name']}")
+    for tool in ("iptables-legacy", "ip6tables-legacy"):
+        if shutil.which(tool) is None:
+            continue
+        rules = host.run([tool, "-S", "FORWARD"], check=False).stdout
+        if rules.startswith("-P FORWARD DROP"):
+            found.append(f"{tool} FORWARD")
+    return found
+
+
+def _disk() -> str:
+    base = _existing(state.root_dir())
+    free = shutil.disk_usage(base).free
+    text = f"{free / 1e9:.1f} GB free at {base}"
+    if free < DISK_FREE_BYTES_MIN:
+        raise LabError(f"{text}; an image and its nodes need {DISK_FREE_BYTES_MIN / 1e9:.0f} GB")
+    return text
+
+
+def _leftovers() -> str:
+    if os.geteuid() != 0:
+        return "not looked for: needs root"
+    known = {state.tag_of(lab_id) for lab_id in state.lab_ids()}
+    links = [link for link in network.lab_links() if link[:11] not in known]
+    labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
+    routes = network.stray_routes(keep=frozenset(lab.octet for lab in labs))
+    if links or routes:
+        raise LabError(f"of labs that are gone: {', '.join([*links, *routes])}")
+    return f"{len(labs)} labs known here"

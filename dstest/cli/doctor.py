@@ -1,0 +1,88 @@
+"""`dstest doctor`: what this machine has and lacks, one row per capability, each with a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dstest.core.errors import Exit, LabError
+
+if TYPE_CHECKING:
+    from clusters.labs.hostcheck import Row
+
+__all__ = ["doctor"]
+
+ROOMS = ("nemeses", "workloads", "checkers", "clusters")
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> None:
+    """Check this machine and the labs that run on it. Exit 0 when all is well, else 4."""
+    from clusters.labs.hostcheck import host_rows
+
+    rows = [*_rooms(), *host_rows(), *_second_opinions()]
+    if as_json:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+    else:
+        for row in rows:
+            typer.echo(f"{'ok     ' if row.ok else 'MISSING'}  {row.name}: {row.detail}")
+            if row.remedy:
+                typer.echo(f"         remedy: {row.remedy}")
+    raise typer.Exit(Exit.PASS if all(row.ok for row in rows) else Exit.HARNESS)
+
+
+def _rooms() -> list[Row]:
+    """Our packages have everyday names: another distribution's `checkers` could come first."""
+    import importlib
+
+    import dstest
+    from clusters.labs.hostcheck import Row
+
+    home = Path(str(dstest.__file__)).parents[1]
+    rows = []
+    for name in ROOMS:
+        found = Path(str(importlib.import_module(name).__file__)).parents[1]
+        rows.append(
+            Row(
+                name=f"package {name}",
+                ok=found == home,
+                detail=str(found),
+                remedy=None
+                if found == home
+                else f"{found} comes before {home}: uninstall the other package called {name}",
+            )
+        )
+    return rows
+
+
+def _second_opinions() -> list[Row]:
+    from clusters.labs.hostcheck import Row
+    from clusters.labs.lxc import LAB
+    from clusters.remote.ssh_config import second_opinion
+
+    rows = []
+    for lab_id in LAB.list():
+        info = LAB.status(lab_id)
+        remedy = f"dstest lab status --lab-id {lab_id}; dstest lab down --lab-id {lab_id}"
+        if info is None:
+            lacks = "; ".join(LAB.examine(lab_id)) or "nothing of it runs"
+            rows.append(Row(name=f"lab {lab_id}", ok=False, detail=lacks, remedy=remedy))
+            continue
+        for node in info.nodes:
+            name = f"lab {lab_id}, {node.name} by paramiko"
+            try:
+                seen = second_opinion(node)
+            except LabError as error:
+                rows.append(Row(name=name, ok=False, detail=error.message, remedy=remedy))
+                continue
+            ok = seen["lab_id"] == lab_id
+            detail = f"{seen['server']}, {seen['host_key']}, {seen['seconds'] * 1e3:.0f} ms"
+            if not ok:
+                detail = f"its marker says {seen['lab_id']!r}"
+            rows.append(Row(name=name, ok=ok, detail=detail, remedy=None if ok else remedy))
+    return rows
