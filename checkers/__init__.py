@@ -1,0 +1,1 @@
+"""Histories in, verdicts out. A library of its own: needs no cluster and no SSH."""

@@ -1,22 +1,20 @@
 """C core of the checkers; checkers/csrc/lin.h says what the columns hold."""
 
-from typing import Final
-
-from typing_extensions import Buffer
+from checkers._columns import I32, I64, U8
 
 def check_registers(
-    kind: Buffer,
-    a: Buffer,
-    b: Buffer,
-    invoke: Buffer,
-    complete: Buffer,
-    offsets: Buffer,
-    verdict: Buffer,
-    bad: Buffer,
-    prefix: Buffer,
-    steps: Buffer,
-    states: Buffer,
-    stop: Buffer,
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    offsets: I64,
+    verdict: U8,
+    bad: I64,
+    prefix: I64,
+    steps: I64,
+    states: I32,
+    stop: I32,
     n_values: int,
     initial: int,
     time_ns: int,

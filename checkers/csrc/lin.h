@@ -72,7 +72,7 @@ struct lin_limits {
 struct lin_output {
     uint8_t *verdict;
     int64_t *bad;    /* ILLEGAL: position of the operation that cannot be placed; else -1 */
-    int64_t *prefix; /* completions that can be linearized together, from the start */
+    int64_t *prefix; /* completions that the deciding attempt placed before it ended */
     int64_t *steps;
     int32_t *states; /* ILLEGAL: n_states values that the register may hold there, -1 = no more */
     int64_t n_states;

@@ -31,7 +31,20 @@
 #include <time.h>
 
 /* Units of work between two looks at the clock and the stop flag: some tens of microseconds. */
+#ifndef WORK_PER_LOOK
 #define WORK_PER_LOOK 8192
+#endif
+
+/* Not a verdict: one attempt at a key was too dear, another kind may not be. */
+#define GAVE_UP 100
+
+/* Work of the first, exact attempt: some milliseconds. Nearly every key is decided by it. */
+#ifndef FIRST_WORK
+#define FIRST_WORK 500000
+#endif
+
+/* Widths of the attempts that keep the cheapest configurations only. */
+static const uint32_t WIDTHS[] = {8, 64, 512};
 
 /* Bit of `used` that marks a transient configuration; smaller is better, like the others. */
 #define TRANSIENT 0u
@@ -59,6 +72,8 @@ struct search {
     uint32_t stride;
     int32_t x; /* the operation that completes */
     int64_t work, work_max, look_at;
+    int64_t try_max; /* work after which the present attempt gives up; 0 = none */
+    int reusable;    /* unknown operations are not spent by use: allows too much */
     int64_t deadline_ns;
     const int32_t *stop;
 };
@@ -78,6 +93,9 @@ static int look(struct search *s)
     }
     if (s->work_max > 0 && s->work > s->work_max) {
         return LIN_STEPS;
+    }
+    if (s->try_max > 0 && s->work > s->try_max) {
+        return GAVE_UP;
     }
     return clock_ns() >= s->deadline_ns ? LIN_TIME : LIN_OK;
 }
@@ -243,7 +261,7 @@ static int extend_by_unknown_write(struct search *s, int32_t class, int any)
         return LIN_OK;
     }
     uint64_t *d = extend(s, k->b);
-    write_blindly(s, d, bit);
+    write_blindly(s, d, s->reusable ? TRANSIENT : bit);
     lin_raise(used_of(s, d), TRANSIENT);
     return put(s, d);
 }
@@ -296,7 +314,7 @@ static int extend_by_unknown_cas(struct search *s, int any)
             continue;
         }
         uint64_t *d = extend(s, classes[k].b);
-        lin_raise(used_of(s, d), bit);
+        lin_raise(used_of(s, d), s->reusable ? TRANSIENT : bit);
         lin_raise(used_of(s, d), TRANSIENT);
         int verdict = put(s, d);
         if (verdict) {
@@ -483,6 +501,9 @@ static int prepare(struct search *s)
     s->written = s->needed + n_values;
     s->queue = s->written + n_values;
     s->epoch = 0;
+    for (int32_t k = 0; k < s->plan.n_classes; k++) {
+        LIN_CLASSES(&s->plan)[k].available = 0;
+    }
     memset(s->c, 0, s->stride * sizeof *s->c);
     lin_set_value(s->c, (uint32_t)s->plan.initial);
     return lin_set_add(&s->now, &s->mem, s->c, &s->work) == 0 ? LIN_OK : LIN_MEMORY;
@@ -502,7 +523,8 @@ static void report_states(struct search *s, int32_t *states, int64_t n)
     }
 }
 
-static int check_key(struct search *s, const struct lin_output *out, int64_t key, int64_t first)
+/* One attempt at the planned key. */
+static int attempt(struct search *s, const struct lin_output *out, int64_t key, int64_t first)
 {
     int verdict = prepare(s);
     const int32_t *events = s->plan.events.p;
@@ -526,6 +548,48 @@ static int check_key(struct search *s, const struct lin_output *out, int64_t key
     }
     out->prefix[key] = completions;
     return verdict;
+}
+
+static void set_width(struct search *s, uint32_t width)
+{
+    s->now.width = s->next.width = s->open.width = width;
+}
+
+/* Decides the planned key. An exact attempt that proves too dear is followed by two cheap kinds
+ * that can each settle one side for good: with reusable unknown operations everything possible
+ * stays possible, so a contradiction is one; with limited width every configuration kept is real,
+ * so a survivor is a linearization. What is left after those gets the whole budget. */
+static int check_key(struct search *s, const struct lin_output *out, int64_t key, int64_t first)
+{
+    set_width(s, 0);
+    s->reusable = 0;
+    s->try_max = FIRST_WORK;
+    int verdict = attempt(s, out, key, first);
+    if (verdict != GAVE_UP && verdict != LIN_MEMORY) {
+        return verdict;
+    }
+    s->try_max = 0;
+    if (s->plan.n_crash_bits > 0) {
+        s->reusable = 1;
+        s->try_max = s->work + 40 * (int64_t)FIRST_WORK;
+        verdict = attempt(s, out, key, first);
+        s->reusable = 0;
+        s->try_max = 0;
+        if (verdict != LIN_OK && verdict != LIN_MEMORY && verdict != GAVE_UP) {
+            return verdict;
+        }
+    }
+    for (size_t i = 0; i < sizeof WIDTHS / sizeof *WIDTHS; i++) {
+        set_width(s, WIDTHS[i]);
+        verdict = attempt(s, out, key, first);
+        int pruned = s->now.pruned | s->next.pruned | s->open.pruned;
+        if (verdict != LIN_MEMORY && !(verdict == LIN_ILLEGAL && pruned)) {
+            return verdict;
+        }
+        out->bad[key] = -1;
+    }
+    set_width(s, 0);
+    return attempt(s, out, key, first);
 }
 
 static int check_offsets(const struct lin_input *in, struct lin_report *report)

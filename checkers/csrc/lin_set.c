@@ -29,6 +29,7 @@ int lin_set_shape(struct lin_set *set, struct lin_mem *mem, uint32_t n_values, u
     set->n_values = n_values;
     set->stride = stride;
     set->n_done = n_done;
+    set->pruned = 0;
     return 0;
 }
 
@@ -60,29 +61,76 @@ static inline int beats(const struct lin_set *set, const uint64_t *x, const uint
     return 1;
 }
 
+/* Operations spent: what a set of limited width prefers to keep small. */
+static int cost(const struct lin_set *set, const uint64_t *c)
+{
+    int spent = 0;
+    for (uint32_t w = set->n_done + 1; w < set->stride; w++) {
+        spent += __builtin_popcountll(c[w]);
+    }
+    return spent;
+}
+
+/* Takes entry i, which follows `before` in its list, out of the set. */
+static void unlink_entry(struct lin_set *set, uint32_t value, uint32_t before, uint32_t i)
+{
+    uint64_t *e = lin_set_at(set, i);
+    uint32_t next = (uint32_t)(e[0] >> 32);
+    if (before == LIN_END) {
+        HEADS(set)[value] = next;
+    } else {
+        uint64_t *b = lin_set_at(set, before);
+        b[0] = (b[0] & UINT32_MAX) | (uint64_t)next << 32;
+    }
+    lin_set_value(e, LIN_DEAD);
+}
+
+/* Makes room for c in a full list by dropping the dearest member. Returns whether c may enter. */
+static int displace(struct lin_set *set, const uint64_t *c)
+{
+    uint32_t value = lin_value_of(c);
+    uint32_t dearest = LIN_END, before_dearest = LIN_END, before = LIN_END;
+    int most = cost(set, c);
+    for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
+        const uint64_t *e = lin_set_at(set, i);
+        int spent = cost(set, e);
+        if (spent > most) {
+            most = spent;
+            dearest = i;
+            before_dearest = before;
+        }
+        before = i;
+        i = (uint32_t)(e[0] >> 32);
+    }
+    set->pruned = 1;
+    if (dearest == LIN_END) {
+        return 0;
+    }
+    unlink_entry(set, value, before_dearest, dearest);
+    return 1;
+}
+
 int lin_set_add(struct lin_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work)
 {
     uint32_t value = lin_value_of(c);
-    uint32_t before = LIN_END;
+    uint32_t before = LIN_END, members = 0;
     for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
-        uint64_t *e = lin_set_at(set, i);
+        const uint64_t *e = lin_set_at(set, i);
         uint32_t next = (uint32_t)(e[0] >> 32);
         ++*work;
         if (beats(set, e, c)) {
             return 0;
         }
         if (beats(set, c, e)) {
-            if (before == LIN_END) {
-                HEADS(set)[value] = next;
-            } else {
-                uint64_t *b = lin_set_at(set, before);
-                b[0] = (b[0] & UINT32_MAX) | (uint64_t)next << 32;
-            }
-            lin_set_value(e, LIN_DEAD);
+            unlink_entry(set, value, before, i);
         } else {
             before = i;
+            members++;
         }
         i = next;
+    }
+    if (set->width != 0 && members >= set->width && !displace(set, c)) {
+        return 0;
     }
     if (set->n >= UINT32_MAX - 1 ||
         lin_reserve(mem, &set->words, ((size_t)set->n + 1) * set->stride) != 0) {

@@ -23,6 +23,8 @@ struct lin_set {
     uint32_t n_values;
     uint32_t stride;
     uint32_t n_done;
+    uint32_t width; /* most members per value, cheapest first; 0 = all */
+    int pruned;     /* a configuration was left out because of `width` */
 };
 
 static inline uint64_t *lin_set_at(const struct lin_set *set, uint32_t i)
