@@ -41,6 +41,7 @@ from nemeses.schedule import windows
 __all__ = ["NEMESIS", "Partition"]
 
 LANDING_DEADLINE_S: Final = 5.0
+ELECTION_DEADLINE_S: Final = 20.0
 BASELINE_S: Final = 2.0
 POLL_S: Final = 0.1
 STILL_S: Final = 0.15
@@ -149,7 +150,7 @@ class Partition:
         if strangers:
             note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
             return msgspec.structs.replace(record, notes=[note])
-        leader, term = await leader_and_term(ctx)
+        leader, term = await self._leader_now(ctx, wanted=plan.facts["shape"] == "leader")
         try:
             cut = grudge(
                 plan.facts["shape"],
@@ -183,8 +184,15 @@ class Partition:
                 for name in affected
             )
         )
-        record = await ctx.epochs.open(record)
-        start_ns = record.injected_at or 0
+        facts = {
+            **record.facts,
+            "cuts": [path_name(p) for p in cut.cuts],
+            "affected": affected,
+            "baseline_packets": {path_name(p): n for p, n in seen.items()},
+            "probe_before": {p: list(r) for p, r in before.items()},
+            "traffic_at_inject": ctx.traffic.by_node(),
+        }
+        record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
 
         async def apply(name: str) -> None:
             rules = nft.fault_rules(
@@ -197,19 +205,21 @@ class Partition:
             await nft.load(ctx.node(name), rules)
 
         errors = await asyncio.gather(*map(apply, affected), return_exceptions=True)
-        facts = {
-            **record.facts,
-            "cuts": [path_name(p) for p in cut.cuts],
-            "affected": affected,
-            "requested_to_applied_ms": round((ctx.clock.now_ns() - start_ns) / 1e6, 2),
-            "baseline_packets": {path_name(p): n for p, n in seen.items()},
-            "traffic_at_inject": ctx.traffic.by_node(),
-            "probe_before": {p: list(r) for p, r in before.items()},
-        }
+        applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
+        facts = {**record.facts, "requested_to_applied_ms": applied_ms}
         record = msgspec.structs.replace(
             record, facts=facts, notes=[str(e) for e in errors if isinstance(e, BaseException)]
         )
         return await self._await_landing(ctx, record)
+
+    async def _leader_now(self, ctx: NemesisContext, *, wanted: bool) -> tuple[str | None, int]:
+        """Leader and term; where the leader is the target, wait out an election first."""
+        deadline_ns = ctx.clock.now_ns() + int(ELECTION_DEADLINE_S * 1e9)
+        while True:
+            leader, term = await leader_and_term(ctx)
+            if leader or not wanted or ctx.clock.now_ns() > deadline_ns:
+                return leader, term
+            await asyncio.sleep(POLL_S)
 
     async def _baseline(self, ctx: NemesisContext, cuts: Sequence[Path]) -> dict[Path, int]:
         """Packets on each path that is about to be cut, until all have moved or time is up.
@@ -226,7 +236,9 @@ class Partition:
             await asyncio.sleep(POLL_S)
 
     async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        deadline_ns = ctx.clock.now_ns() + int(LANDING_DEADLINE_S * 1e9)
+        election = record.facts["shape"] == "leader"
+        patience_s = ELECTION_DEADLINE_S if election else LANDING_DEADLINE_S
+        deadline_ns = ctx.clock.now_ns() + int(patience_s * 1e9)
         attempt = 0
         while True:
             attempt += 1
@@ -335,7 +347,8 @@ class Partition:
                 leases = await node.call("lease_list")
             except DstestError as error:
                 return [f"cannot be audited: {error.message}"]
-            return found + [f"lease {lease}" for lease in leases]
+            standing = [*leases["armed"], *leases["firing"]]
+            return found + [f"lease {lease}" for lease in standing]
 
         nodes = nodes_of(ctx)
         rows = await asyncio.gather(*map(look, nodes))

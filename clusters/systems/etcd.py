@@ -252,6 +252,7 @@ class Etcd:
     packages: tuple[str, ...] = ("etcd-server",)
     capabilities = frozenset({"register"})
     definite_errors = DEFINITE_ERRORS
+    retries_off = True
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
     options: Mapping[str, Option] = {
         "reads": Option(

@@ -1,0 +1,1 @@
+"""typer commands; heavy imports only inside them."""

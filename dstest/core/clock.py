@@ -7,6 +7,7 @@ correction. Wall time appears in names and reports, never in an ordering.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import time
 
@@ -43,3 +44,9 @@ class RunClock(msgspec.Struct, frozen=True):
     def now_ns(self) -> int:
         """Nanoseconds since the run started."""
         return time.monotonic_ns() - self.origin_ns
+
+    async def until(self, time_ns: int) -> None:
+        """Sleep until run time `time_ns`; at once where it has passed."""
+        left_ns = time_ns - self.now_ns()
+        if left_ns > 0:
+            await asyncio.sleep(left_ns / 1e9)

@@ -69,11 +69,11 @@ class Reply(msgspec.Struct, frozen=True):
     node_seen: str | None = None
 
 
-class Definite(Exception):  # noqa: N818 - an outcome, not a fault of ours
+class Definite(Exception):
     """The operation provably had no effect. The argument is the system's error code."""
 
 
-class Indefinite(Exception):  # noqa: N818 - an outcome, not a fault of ours
+class Indefinite(Exception):
     """Whether the operation took effect is unknown. The argument is kept for diagnosis only."""
 
 
@@ -163,6 +163,7 @@ class System(Protocol):
     options: Mapping[str, Option]
     definite_errors: Mapping[str, str]
     log_alarms: tuple[str, ...]
+    retries_off: bool
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment: ...
 
@@ -195,7 +196,7 @@ class Workload(Protocol):
 
 
 class Traffic(Protocol):
-    """Live counts of the load, cumulative per node: `{node: {"ok": n, "fail": n, "unknown": n}}`."""
+    """Live counts of the load, cumulative: `{node: {"invoked", "ok", "fail", "unknown": n}}`."""
 
     def by_node(self) -> dict[str, dict[str, int]]: ...
 

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import secrets
 
-__all__ = ["stream", "stream_seed"]
+__all__ = ["fresh_seed", "stream", "stream_seed"]
+
+
+def fresh_seed() -> int:
+    """A seed that nobody chose; small enough to be typed again."""
+    return secrets.randbelow(1_000_000)
 
 
 def stream_seed(seed: int, *name: str | int) -> int:

@@ -22,7 +22,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 5
     time_limit_s: float = 60.0
     rate: float | None = None
-    concurrency: int = 10
+    concurrency: int = 20
     seed: int = 0
     model: str | None = None
     options: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -44,7 +44,9 @@ def _complete(invoke: list[Any], done: list[Any] | None, epoch_of_open: str | No
     if done is None:
         return Op(**common, error="unfinished", timeout_marker=True, fault_epoch=epoch_of_open)
     if done[0] == "u":
-        return Op(**common, error=done[3], timeout_marker=True, fault_epoch=done[4])
+        # The worker saw the windows up to its timeout; the operation may last to the run's end.
+        epoch = done[4] or epoch_of_open
+        return Op(**common, error=done[3], timeout_marker=True, fault_epoch=epoch)
     if done[0] == "f":
         return Op(
             **common, complete_ts=done[2], error=done[3], node_seen=done[4], fault_epoch=done[5]

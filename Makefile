@@ -1,0 +1,64 @@
+# `make run` and `make test` are all that a fresh Debian 12 machine needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
+C_SOURCES := $(wildcard checkers/csrc/*)
+
+.PHONY: help setup run test check lab-up lab-down bench sanitize wheel clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make run        set up what is missing, then partition a five-node etcd cluster and judge it
+run: setup
+	$(BIN)/dstest run $(RUN_ARGS)
+
+## make test       set up what is missing, then all tests (the lab tests need root)
+test: setup
+	$(BIN)/python -m pytest -rs $(TEST_ARGS)
+
+## make check      lint, types and the fast tests
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -rs -m "not lab and not slow" $(TEST_ARGS)
+
+## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
+setup: $(STAMP)
+	@.ci/setup packages
+
+$(STAMP): pyproject.toml .ci/setup $(C_SOURCES)
+	@.ci/setup packages
+	@.ci/setup venv $(VENV)
+	@touch $@
+
+## make lab-up     bring the default lab up (five nodes) and leave it up; runs use it
+lab-up: setup
+	$(BIN)/dstest lab up
+
+## make lab-down   take every lab down and collect what dead ones left
+lab-down: setup
+	$(BIN)/dstest lab down --all
+	$(BIN)/dstest lab gc
+
+## make bench      figures as ratios measured in one run (as root)
+bench: setup
+	$(BIN)/python tests/bench/bench.py $(BENCH_ARGS)
+
+## make sanitize   the C core under AddressSanitizer and UBSan
+sanitize: setup
+	$(BIN)/python -m pytest -q tests/csrc $(TEST_ARGS)
+
+## make wheel      one abi3 wheel in dist/; fails where the extension does not compile
+wheel: setup
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+## make clean      remove what was built here; run directories in store/ stay
+clean:
+	rm -rf $(VENV) build dist *.egg-info checkers/*.so .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,61 @@
+"""The `dstest` command: names and help only; every command imports its work when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from dstest.cli.check import check
+from dstest.cli.doctor import doctor
+from dstest.cli.lab import lab_app
+from dstest.cli.listing import list_
+from dstest.cli.report import report
+from dstest.cli.run import recover, run
+from dstest.core.errors import DstestError, Exit
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="dstest",
+    help="Cluster tests that prove every fault landed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("run")(run)
+app.command("check")(check)
+app.command("recover")(recover)
+app.command("report")(report)
+app.command("list")(list_)
+app.command("doctor")(doctor)
+app.add_typer(lab_app, name="lab")
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from dstest import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Console entry point: errors of ours become one message, a remedy and their exit code."""
+    try:
+        app()
+    except DstestError as error:
+        typer.echo(f"dstest: {error}", err=True)
+        sys.exit(int(error.exit_code))
+    except KeyboardInterrupt:
+        typer.echo("dstest: interrupted", err=True)
+        sys.exit(int(Exit.INTERRUPTED))
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more to say to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(Exit.HARNESS))

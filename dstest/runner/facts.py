@@ -1,0 +1,62 @@
+"""Facts of a run that are neither operations nor faults: host, versions, clocks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import dstest
+from dstest.core import clock
+from dstest.core.history import ClockSource
+
+__all__ = ["clock_source", "cpu_s", "host_facts", "wall_minus_mono_ns"]
+
+_LIBRARIES: Final = ("asyncssh", "grpcio", "msgspec", "numpy", "protobuf")
+
+
+def _boot_id() -> str:
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.is_file() else ""
+
+
+def clock_source() -> ClockSource:
+    """The clock that stamps the history."""
+    return ClockSource(
+        name="CLOCK_MONOTONIC", resolution_ns=1, boot_id=_boot_id(), host=platform.node()
+    )
+
+
+def wall_minus_mono_ns() -> int:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC; constant unless somebody sets the clock."""
+    return clock.wall_ns() - clock.monotonic_ns()
+
+
+def cpu_s() -> dict[str, float]:
+    """CPU seconds of this process and of its ended children (the load workers)."""
+    ours = resource.getrusage(resource.RUSAGE_SELF)
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "control": round(ours.ru_utime + ours.ru_stime, 3),
+        "children": round(workers.ru_utime + workers.ru_stime, 3),
+    }
+
+
+def host_facts() -> dict[str, Any]:
+    """Versions and the host, for `run.json`."""
+    libraries = {}
+    for name in _LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            libraries[name] = "missing"
+    return {
+        "dstest": dstest.__version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        "libraries": libraries,
+    }

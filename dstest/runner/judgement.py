@@ -1,0 +1,189 @@
+"""From a run directory to its verdict: seal, lint, check, canary, audit, decide, report.
+
+Everything is read from the directory, so that a run which died is judged the same way as one that
+ended (`dstest recover`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.check import Budget, CheckResult
+from dstest.core.evidence import LandingRecord
+from dstest.core.history import ClockSource, Header, History
+from dstest.core.protocols import Checker
+from dstest.core.spec import RunSpec
+from dstest.core.verdict import Verdict
+from dstest.judge.blame import blame
+from dstest.judge.canary import canary
+from dstest.judge.decide import decide
+from dstest.judge.evidence import build_evidence, lint_context
+from dstest.judge.facts import Alarm, Canary, ClockFact, Gap, RunFacts
+from dstest.judge.lints import lint
+from dstest.store.jsonl import read_raw, write_history
+from dstest.store.layout import RunDir
+from dstest.store.seal import Folded, fold, windows_of
+
+__all__ = ["judge", "seal"]
+
+_GAP_NS: Final = 1_000_000_000
+_ALARM_LINES_MAX: Final = 200
+
+
+def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
+    """Merge the segments into `history.jsonl` and `faults.jsonl`."""
+    spec = msgspec.convert(facts["spec"], RunSpec)
+    folded = fold(run.segments)
+    counters = {**folded.counters, "issued": folded.counters["invokes"]}
+    for op in folded.ops:
+        counters[op.outcome.value] = counters.get(op.outcome.value, 0) + 1
+    header = Header(
+        run=run.path.name,
+        workload=spec.workload,
+        model=facts["model"],
+        checkers=list(facts["checkers"]),
+        system=spec.system,
+        system_version=facts.get("system_version"),
+        nodes=list(facts["nodes"]),
+        concurrency=spec.concurrency,
+        seed=spec.seed,
+        clock=msgspec.convert(facts["clock"], ClockSource),
+        rate=spec.rate,
+        time_limit_s=spec.time_limit_s,
+        windows=windows_of(folded.records),
+        counters=counters,
+        options=spec.options,
+    )
+    history = History(header=header, ops=folded.ops)
+    write_history(run.history, history)
+    lines = b"".join(msgspec.json.encode(record) + b"\n" for record in folded.records)
+    run.write("faults.jsonl", lines)
+    return history, folded
+
+
+def _gaps(history: History, workers: int) -> list[Gap]:
+    """Stretches longer than a second in which a worker asked for nothing."""
+    last: dict[int, int] = {}
+    gaps = []
+    for op in history.ops:
+        worker = int(op.op_id) % workers
+        if op.invoke_ts - last.get(worker, 0) > _GAP_NS:
+            gaps.append(Gap(worker=str(worker), start_ns=last.get(worker, 0), end_ns=op.invoke_ts))
+        last[worker] = op.invoke_ts
+    return gaps
+
+
+def _scan_logs(run: RunDir, patterns: tuple[str, ...]) -> tuple[dict[str, int] | None, list[Alarm]]:
+    """Lines per node and those that look like trouble; None where no log was kept."""
+    counts: dict[str, int] = {}
+    alarms: list[Alarm] = []
+    files = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
+    for path in files:
+        with path.open(errors="replace") as file:
+            for line in file:
+                counts[path.parent.name] = counts.get(path.parent.name, 0) + 1
+                if len(alarms) < _ALARM_LINES_MAX and any(p in line for p in patterns):
+                    alarms.append(Alarm(node=path.parent.name, line=line.strip()[:300]))
+    return counts or None, alarms
+
+
+def _check(facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
+    results = {}
+    for name in facts["checkers"]:
+        checker = registry.load("checkers", name)
+        result: CheckResult = checker.check(history, facts["model"], Budget())
+        results[name] = msgspec.structs.replace(result, workload=history.header.workload)
+    return results
+
+
+def _again(checker: Checker, model: str, history: History) -> CheckResult:
+    return checker.check(history, model, Budget())
+
+
+def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
+    killed = total = 0
+    details: list[dict[str, Any]] = []
+    model: str = facts["model"]
+    for name in facts["checkers"]:
+        checker = registry.load("checkers", name)
+        found = canary(history, partial(_again, checker, model), seed)
+        killed, total = killed + found[0], total + found[1]
+        details += [{"checker": name, **row} for row in found[2]]
+    return Canary(killed=killed, total=total, details=details)
+
+
+def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
+    spec = msgspec.convert(facts["spec"], RunSpec)
+    system = registry.load("systems", spec.system)
+    log_lines, alarms = _scan_logs(run, system.log_alarms)
+    clocks = []
+    if "clock_start_ns" in facts and "clock_end_ns" in facts:
+        clocks.append(
+            ClockFact(
+                host=facts["clock"]["host"],
+                wall_minus_mono_start_ns=facts["clock_start_ns"],
+                wall_minus_mono_end_ns=facts["clock_end_ns"],
+            )
+        )
+    records: list[LandingRecord] = folded.records
+    return RunFacts(
+        history=history,
+        records=records,
+        faults_planned=facts["faults_planned"],
+        attempted=bool(history.ops),
+        serious=facts["serious"],
+        checkers_declared=list(facts["checkers"]),
+        results=_check(facts, history),
+        checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
+        canary=_canary(facts, history, spec.seed),
+        node_of_process=dict(folded.process_nodes),
+        generator_gaps=_gaps(history, facts.get("workers", 1)),
+        op_timeout_s=float(spec.options["op_timeout_s"]),
+        clocks=clocks,
+        log_lines=log_lines,
+        alarms=alarms,
+        healthy=facts.get("healthy", {}),
+        residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
+        retries_off=facts.get("retries_off", False),
+        node_counts_run=[spec.nodes],
+    )
+
+
+def judge(run: RunDir) -> Verdict:
+    """Seal and judge a run directory; writes everything but the status. Never passes silently.
+
+    What the run recorded about itself is `run.json`; what is missing there counts against it.
+    """
+    facts: dict[str, Any] = run.read_json("run.json")
+    history, folded = seal(run, facts)
+    run_facts = _run_facts(run, facts, history, folded)
+    workload = registry.load("workloads", history.header.workload or "")
+    context = lint_context(run_facts, workload.op_types)
+    history_lint = lint(history, read_raw(run.history), context)
+    evidence = build_evidence(run_facts, history_lint)
+    checkers = {n: msgspec.to_builtins(r) for n, r in run_facts.results.items()}
+    verdict = decide(evidence, checkers)
+    verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
+    run.write_json("evidence.json", evidence)
+    run.write_json("verdict.json", verdict)
+    _report(run, verdict, folded.records, history, facts, run_facts)
+    return verdict
+
+
+def _report(
+    run: RunDir,
+    verdict: Verdict,
+    records: list[LandingRecord],
+    history: History,
+    facts: dict[str, Any],
+    run_facts: RunFacts,
+) -> None:
+    """Report, findings, plots and JUnit; heavy imports stay here."""
+    from dstest.report.write import write_reports
+
+    write_reports(Path(run.path), verdict, records, history, facts, run_facts.canary)

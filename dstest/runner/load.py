@@ -1,0 +1,175 @@
+"""The load plane seen from the control process: start workers, watch them, stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dstest.core import clock
+from dstest.core.clock import RunClock
+from dstest.core.errors import HarnessError
+from dstest.core.node import LabInfo
+from dstest.runner.board import (
+    LOADING,
+    STOPPING,
+    TROUBLE_CRASH,
+    TROUBLE_DISK,
+    WAITING,
+    Board,
+)
+from dstest.runner.plugins import Plugins
+from dstest.runner.worker import WorkerConfig
+from dstest.store.layout import RunDir, disk_full
+
+__all__ = ["Load", "LoadTraffic"]
+
+_READY_TIMEOUT_S: Final = 30.0
+_SILENCE_S: Final = 5.0
+_PROCESSES_PER_WORKER: Final = 10
+_WORKERS_MAX: Final = 4
+
+
+class LoadTraffic:
+    """Live counts per node name."""
+
+    def __init__(self, board: Board, names: list[str]) -> None:
+        self._board = board
+        self._names = names
+
+    def by_node(self) -> dict[str, dict[str, int]]:
+        return dict(zip(self._names, self._board.by_node(), strict=True))
+
+    def total(self) -> dict[str, int]:
+        """Sums over all nodes."""
+        rows = self._board.by_node()
+        return {kind: sum(row[kind] for row in rows) for kind in rows[0]}
+
+
+class Load:
+    """The workers of one run."""
+
+    def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir) -> None:
+        spec = plugins.spec
+        self._plugins = plugins
+        self._run = run
+        self._lab = lab
+        n = len(lab.nodes)
+        wanted = int(spec.options["workers"])
+        fitting = min(_WORKERS_MAX, os.cpu_count() or 1, spec.concurrency // _PROCESSES_PER_WORKER)
+        # Every worker's processes must reach all nodes: its keys are its own.
+        self.workers = max(1, min(wanted or fitting, spec.concurrency // n))
+        self.board = Board(run.path / ".board", self.workers, n, create=True)
+        self.traffic = LoadTraffic(self.board, [node.name for node in lab.nodes])
+        self._processes: list[asyncio.subprocess.Process] = []
+
+    def _config(self, worker: int) -> WorkerConfig:
+        spec, nodes = self._plugins.spec, self._lab.nodes
+        n = len(nodes)
+        slots = [
+            (slot, slot % n)
+            for slot in range(spec.concurrency)
+            if slot // n % self.workers == worker
+        ]
+        return WorkerConfig(
+            worker=worker,
+            workers=self.workers,
+            board=str(self._run.path / ".board"),
+            segment=str(self._run.segments / f"worker-{worker}.seg"),
+            system=spec.system,
+            workload=spec.workload,
+            capability=self._plugins.workload.capability,
+            seed=spec.seed,
+            options=spec.options,
+            nodes=[(node.name, node.address) for node in nodes],
+            slots=slots,
+            concurrency=spec.concurrency,
+            rate=spec.rate,
+            op_timeout_s=float(spec.options["op_timeout_s"]),
+            parent_pid=os.getpid(),
+        )
+
+    async def start(self) -> None:
+        """Start the workers and wait until each is ready to load."""
+        for worker in range(self.workers):
+            data = msgspec.json.encode(self._config(worker))
+            path = self._run.write(f"workers/worker-{worker}.json", data)
+            with (path.with_suffix(".log")).open("wb") as log:
+                self._processes.append(
+                    await asyncio.create_subprocess_exec(
+                        *(sys.executable, "-m", "dstest.runner.worker", str(path)),
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
+                )
+        deadline_ns = clock.monotonic_ns() + int(_READY_TIMEOUT_S * 1e9)
+        while not all(self.board.heartbeats()):
+            self.check()
+            if clock.monotonic_ns() > deadline_ns:
+                raise HarnessError("load workers did not get ready", remedy=self._see_logs())
+            await asyncio.sleep(0.02)
+
+    def _see_logs(self) -> str:
+        return f"see {self._run.path}/workers/worker-*.log"
+
+    def begin(self) -> RunClock:
+        """Start the run's clock and let the load begin."""
+        origin_ns = clock.monotonic_ns()
+        self.board.origin_ns = origin_ns
+        self.board.state = LOADING
+        return RunClock(origin_ns)
+
+    def check(self, now_ns: int | None = None) -> None:
+        """Raise where a worker is in trouble, dead or silent."""
+        troubles = self.board.troubles()
+        if TROUBLE_DISK in troubles:
+            raise disk_full(self._run.path, OSError(28, "no space left"))
+        ended = [i for i, p in enumerate(self._processes) if p.returncode is not None]
+        if TROUBLE_CRASH in troubles or ended:
+            which = ended or [troubles.index(TROUBLE_CRASH)]
+            raise HarnessError(
+                f"load worker {which[0]} died: {self._last_words(which[0])}",
+                remedy=self._see_logs(),
+            )
+        if now_ns is not None:
+            silent = [
+                i
+                for i, beat in enumerate(self.board.heartbeats())
+                if now_ns - beat > _SILENCE_S * 1e9
+            ]
+            if silent:
+                raise HarnessError(f"load worker {silent[0]} hangs", remedy=self._see_logs())
+
+    def _last_words(self, worker: int) -> str:
+        path = self._run.path / "workers" / f"worker-{worker}.log"
+        lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
+        return lines[-1][:300] if lines else "no message"
+
+    async def stop(self) -> None:
+        """Stop loading, let operations in flight end, end the processes. Never raises."""
+        waiting = self.board.state == WAITING
+        self.board.state = STOPPING
+        patience_s = 1.0 if waiting else float(self._plugins.spec.options["op_timeout_s"]) + 4.0
+        for process in self._processes:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await process.wait()
+            except TimeoutError:
+                process.send_signal(signal.SIGKILL)
+                await process.wait()
+
+    def figures(self) -> dict[str, int]:
+        """Offered operations, lateness and loop lag."""
+        return self.board.lateness()
+
+    def close(self) -> None:
+        """Unmap the board and remove its file."""
+        self.board.close()
+        Path(self._run.path / ".board").unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""From names to plug-ins: what can be refused is refused here, before any node exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dstest.core import limits, registry
+from dstest.core.errors import ConfigError
+from dstest.core.protocols import Checker, FaultPlan, Nemesis, Option, System, Workload
+from dstest.core.rng import stream
+from dstest.core.spec import RunSpec
+
+__all__ = ["RUN_OPTIONS", "Plugins", "resolve"]
+
+RUN_OPTIONS: dict[str, Option] = {
+    "op_timeout_s": Option(type=float, default=2.0, help="when a client gives up on an operation"),
+    "workers": Option(type=int, default=0, help="load worker processes; 0 = as many as fit"),
+}
+
+
+class Plugins(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's resolved parts. `plans` is the whole fault schedule, known before the run."""
+
+    spec: RunSpec
+    system: Any
+    workload: Any
+    nemesis: Any
+    lab: Any
+    checkers: list[Any]
+    model: str
+    plans: list[FaultPlan]
+
+
+def _declared(*parts: Any) -> dict[str, Option]:
+    declared = dict(RUN_OPTIONS)
+    for part in parts:
+        for key, option in part.options.items():
+            if key in declared:
+                raise ConfigError(
+                    f"{part.name} declares -o {key}, which another part has already",
+                    remedy="rename the option in one of the plug-ins",
+                )
+            declared[key] = option
+    return declared
+
+
+def _check_numbers(spec: RunSpec) -> None:
+    if not 1 <= spec.nodes <= limits.NODES_MAX:
+        raise ConfigError(f"--nodes {spec.nodes}: from 1 to {limits.NODES_MAX}")
+    if not 0 < spec.time_limit_s <= 7 * 86400:
+        raise ConfigError(f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s")
+    if not 1 <= spec.concurrency <= 10_000:
+        raise ConfigError(f"--concurrency {spec.concurrency}: from 1 to 10000")
+    if spec.concurrency < spec.nodes:
+        raise ConfigError(
+            f"--concurrency {spec.concurrency} leaves nodes without a client",
+            remedy=f"--concurrency {spec.nodes} or more",
+        )
+    if spec.rate is not None and spec.rate <= 0:
+        raise ConfigError(f"--rate {spec.rate:g}: above 0, in operations per second")
+
+
+def resolve(
+    spec: RunSpec,
+    pairs: list[str],
+    *,
+    nemesis: Nemesis | None = None,
+    workload: Workload | None = None,
+) -> Plugins:
+    """All parts of a run, options typed, the fault schedule planned. Raises ConfigError.
+
+    `nemesis` and `workload` replace the named ones; tests sabotage a run with them.
+    """
+    _check_numbers(spec)
+    wanted = [n for n in spec.nemesis.split(",") if n and n != "none"] or ["none"]
+    if len(set(wanted)) > 1:
+        raise ConfigError(
+            f"--nemesis {spec.nemesis}: several nemeses in one run are not available yet",
+            remedy="one run per nemesis",
+        )
+    system: System = registry.load("systems", spec.system)
+    work: Workload = workload or registry.load("workloads", spec.workload)
+    chosen: Nemesis = nemesis or registry.load("nemeses", wanted[0])
+    if work.capability not in system.capabilities:
+        offered = ", ".join(sorted(system.capabilities))
+        raise ConfigError(
+            f"workload {work.name} needs a {work.capability} client, {system.name} offers {offered}"
+        )
+    checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
+    model = spec.model or work.model
+    for checker in checkers:
+        if model not in checker.models:
+            raise ConfigError(
+                f"--model {model}: {checker.name} knows {', '.join(checker.models)}",
+                remedy=f"leave --model out for {work.model}",
+            )
+    options = registry.parse_options(pairs, _declared(system, work, chosen))
+    names = [f"n{i + 1}" for i in range(spec.nodes)]
+    plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
+    return Plugins(
+        spec=msgspec.structs.replace(spec, options=options),
+        system=system,
+        workload=work,
+        nemesis=chosen,
+        lab=registry.load("labs", spec.lab),
+        checkers=checkers,
+        model=model,
+        plans=plans,
+    )

@@ -1,0 +1,253 @@
+"""One run, from nothing to a sealed history: the phases as one readable coroutine.
+
+Whatever ends the run (its time, a violation of ours, a lost node, a full disk, Ctrl-C), the same
+clean-up follows: heal, remove rules, audit for leaks, stop the load, keep the logs, stop the
+system, release the nodes. Judging comes after that, in `dstest.runner.judgement`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from clusters.remote import connect_all
+from dstest.core.clock import RunClock
+from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
+from dstest.core.node import LabInfo
+from dstest.core.protocols import LogFiles, NemesisContext
+from dstest.runner import facts
+from dstest.runner.epochs import Journal, RunEpochs
+from dstest.runner.load import Load
+from dstest.runner.nemesis_loop import NemesisLoop
+from dstest.runner.plugins import Plugins
+from dstest.runner.progress import Progress
+from dstest.store.layout import RunDir, disk_full
+from dstest.store.segment import SegmentWriter
+
+__all__ = ["Outcome", "Run"]
+
+_WATCH_S: Final = 1.0
+_RECOVERY_S: Final = 8.0
+_PING_TIMEOUT_S: Final = 5.0
+_HEALTH_TRIES: Final = 10
+_LOG_BYTES_MAX: Final = 32 << 20
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run went, apart from what the history says.
+
+    `failure` is the error that ended it early, None where it ran its time. `facts` goes into
+    `run.json`.
+    """
+
+    facts: dict[str, Any]
+    failure: Any = None
+
+
+class Run:
+    """One run on a lab that is up."""
+
+    def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir, ui: Progress) -> None:
+        self._plugins = plugins
+        self._lab = lab
+        self._run = run
+        self._ui = ui
+        self._nodes: dict[str, Any] = {}
+        self._deployment: Any = None
+        self._load: Load | None = None
+        self._loop: NemesisLoop | None = None
+        self._journal: Journal | None = None
+        self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
+
+    async def execute(self) -> Outcome:
+        """Run to the end. Raises nothing of ours: what went wrong is in the outcome."""
+        body = asyncio.create_task(self._body())
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        stopped: list[str] = []
+
+        def stop(name: str) -> None:
+            if stopped:
+                self._ui.say("already stopping: healing the nodes first, one moment")
+                return
+            stopped.append(name)
+            self._ui.say(f"{name}: stopping; the nodes are healed and the history is sealed")
+            body.cancel()
+
+        for number in signals:
+            loop.add_signal_handler(number, stop, signal.Signals(number).name)
+        failure: BaseException | None = None
+        try:
+            await body
+        except asyncio.CancelledError:
+            failure = Interrupted(f"stopped by {stopped[0] if stopped else 'cancellation'}")
+        except DstestError as error:
+            failure = error
+        except OSError as error:
+            failure = disk_full(self._run.path, error)
+        except Exception as error:
+            failure = HarnessError(f"{type(error).__name__}: {error}")
+            self._facts["traceback"] = "".join(traceback.format_exception(error))
+        try:
+            await self._clean_up(failure)
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+        return Outcome(facts=self._facts, failure=failure)
+
+    async def _body(self) -> None:
+        plugins, ui = self._plugins, self._ui
+        spec = plugins.spec
+        ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
+        self._nodes = await connect_all(self._lab)
+        ui.phase("deploy", plugins.system.name)
+        self._deployment = plugins.system.deploy(list(self._nodes.values()), spec.options)
+        await self._deployment.install()
+        await self._deployment.start()
+        self._facts["system_version"] = await self._deployment.version()
+        load = self._load = Load(plugins, self._lab, self._run)
+        self._facts["workers"] = load.workers
+        await load.start()
+        # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
+        await plugins.nemesis.setup(self._context(RunClock(0), None))
+        self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
+        clock = load.begin()
+        writer = SegmentWriter(self._run.segments / "control.seg", {"control": True})
+        journal = self._journal = Journal(writer, clock)
+        journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
+        context = self._context(clock, RunEpochs(load.board, clock, journal))
+        self._loop = NemesisLoop(plugins.nemesis, context, journal, ui.say)
+        ui.phase(
+            "load",
+            f"{spec.workload} for {spec.time_limit_s:g} s, {spec.concurrency} clients in"
+            f" {load.workers} processes, {len(plugins.plans)} faults planned",
+        )
+        await self._loaded(clock, load, journal)
+        ui.phase("settle", "faults healed; waiting for every node to serve")
+        await self._wait_healthy()
+
+    def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
+        return NemesisContext(
+            nodes=dict(self._nodes),
+            lab=self._lab,
+            deployment=self._deployment,
+            clock=clock,
+            traffic=self._load.traffic if self._load else None,
+            epochs=epochs,
+            options=self._plugins.spec.options,
+        )
+
+    async def _loaded(self, clock: RunClock, load: Load, journal: Journal) -> None:
+        """Load until the time is up; a lost node or worker ends it early."""
+        assert self._loop is not None
+        end_ns = int(self._plugins.spec.time_limit_s * 1e9)
+        watch = asyncio.create_task(self._watch(clock, load, journal))
+        faults = asyncio.create_task(self._loop.run(self._plugins.plans))
+        timer = asyncio.create_task(clock.until(end_ns))
+        try:
+            while not (timer.done() and faults.done()):
+                done, _ = await asyncio.wait(
+                    {task for task in (watch, faults, timer) if not task.done()},
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    task.result()
+                if faults in done and self._plugins.plans:
+                    # Recovery is judged as well: a late heal prolongs the load.
+                    timer.cancel()
+                    end_ns = max(end_ns, clock.now_ns() + int(_RECOVERY_S * 1e9))
+                    timer = asyncio.create_task(clock.until(end_ns))
+        finally:
+            for task in (watch, faults, timer):
+                task.cancel()
+            await asyncio.gather(watch, faults, timer, return_exceptions=True)
+        self._facts["load_s"] = round(clock.now_ns() / 1e9, 3)
+
+    async def _watch(self, clock: RunClock, load: Load, journal: Journal) -> None:
+        """Each second: are workers and nodes alive, and what are the figures?"""
+        last, last_ns = load.traffic.total(), clock.now_ns()
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            load.check(clock.now_ns())
+            if journal.refused is not None:
+                raise disk_full(self._run.path, journal.refused)
+            await asyncio.gather(*map(self._ping, self._nodes.values()))
+            now, now_ns = load.traffic.total(), clock.now_ns()
+            rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
+            standing = self._loop.standing if self._loop else None
+            fault = "cluster whole" if standing is None else f"fault {standing.fault_id}"
+            self._ui.figures(
+                f"load {now_ns / 1e9:5.1f}s  {rate:6.0f} ok/s  ok {now['ok']}  fail {now['fail']}"
+                f"  unknown {now['unknown']}  {fault}"
+            )
+            last, last_ns = now, now_ns
+
+    async def _ping(self, node: Any) -> None:
+        try:
+            await node.call("ping", timeout_s=_PING_TIMEOUT_S)
+        except LabError as error:
+            raise LabError(
+                f"{node.name} is lost: {error.message}",
+                remedy="`dstest lab status` tells whether it runs; `dstest lab down`, then again",
+            ) from None
+
+    async def _wait_healthy(self) -> None:
+        healthy: dict[str, bool] = {}
+        for _ in range(_HEALTH_TRIES):
+            healthy = await self._deployment.healthy()
+            if all(healthy.values()):
+                break
+            await asyncio.sleep(1.0)
+        self._facts["healthy"] = healthy
+
+    async def _step(self, name: str, action: Callable[[], Any], timeout_s: float = 30.0) -> None:
+        """One step of the clean-up; its failure is noted and stops nothing."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await action()
+        except (DstestError, OSError, TimeoutError) as error:
+            self._facts.setdefault("clean_up_problems", []).append(f"{name}: {error}")
+
+    async def _clean_up(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            self._ui.phase("stop", str(failure).splitlines()[0])
+            self._run.give_up_ballast()
+        if self._loop is not None:
+            problems = await self._loop.finish()
+            if problems:
+                self._facts["heal_problems"] = problems
+            self._facts["residue"] = await self._loop.audit()
+            self._facts["records"] = [msgspec.to_builtins(r) for r in self._loop.records.values()]
+        if self._load is not None:
+            await self._load.stop()
+            self._facts["load"] = self._load.figures()
+            self._facts["traffic"] = self._load.traffic.by_node()
+            self._load.close()
+        self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
+        self._facts["cpu_s"] = facts.cpu_s()
+        if self._deployment is not None:
+            await self._step("logs", self._collect_logs)
+            await self._step("stop system", self._deployment.stop)
+        for node in self._nodes.values():
+            await self._step(f"close {node.name}", node.close, 5.0)
+
+    async def _collect_logs(self) -> None:
+        if not isinstance(self._deployment, LogFiles):
+            return
+
+        async def fetch(node: Any, path: str) -> None:
+            data = await node.get(path, bytes_max=_LOG_BYTES_MAX)
+            self._run.write(f"nodes/{node.name}/{path.rsplit('/', 1)[-1]}", data)
+
+        for path in self._deployment.log_files():
+            found = await asyncio.gather(
+                *(fetch(node, path) for node in self._nodes.values()), return_exceptions=True
+            )
+            lost = [str(e) for e in found if isinstance(e, BaseException)]
+            if lost:
+                self._facts.setdefault("clean_up_problems", []).extend(lost)

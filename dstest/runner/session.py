@@ -1,0 +1,204 @@
+"""A whole `dstest run`: lab, run directory, run, judgement, and what the process exits with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import clock
+from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
+from dstest.core.node import LabInfo
+from dstest.core.verdict import Verdict, exit_code
+from dstest.runner import facts as run_facts
+from dstest.runner.judgement import judge
+from dstest.runner.plugins import Plugins
+from dstest.runner.progress import Progress
+from dstest.runner.run import Outcome, Run
+from dstest.store.layout import RunDir, disk_full
+
+__all__ = ["DEFAULT_LAB", "Finished", "alive", "recover", "run_session"]
+
+DEFAULT_LAB: Final = "default"
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to. `verdict` is None where nothing could be judged."""
+
+    path: Path
+    exit_code: int
+    verdict: Any = None
+    failure: Any = None
+
+
+def _start_time(pid: int) -> int | None:
+    """Kernel start time of a process in clock ticks, None where there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(text.rsplit(")", 1)[1].split()[19])
+
+
+def alive(facts: dict[str, Any]) -> bool:
+    """Does the process that wrote this `run.json` still live?"""
+    started = _start_time(int(facts.get("pid", 0)))
+    return started is not None and started == facts.get("pid_start_time")
+
+
+def _initial_facts(plugins: Plugins) -> dict[str, Any]:
+    spec = plugins.spec
+    return {
+        "spec": msgspec.to_builtins(spec),
+        "model": plugins.model,
+        "checkers": [c.name for c in plugins.checkers],
+        "nodes": [f"n{i + 1}" for i in range(spec.nodes)],
+        "faults_planned": len(plugins.plans),
+        "serious": plugins.workload.serious,
+        "retries_off": plugins.system.retries_off,
+        "clock": msgspec.to_builtins(run_facts.clock_source()),
+        "started": clock.utc_stamp(),
+        "pid": os.getpid(),
+        "pid_start_time": _start_time(os.getpid()),
+    }
+
+
+def _toml(spec: dict[str, Any]) -> str:
+    def value(v: Any) -> str:
+        if isinstance(v, bool):
+            return str(v).lower()
+        if isinstance(v, str):
+            return '"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return str(v)
+
+    plain = [f"{k} = {value(v)}" for k, v in spec.items() if k != "options" and v is not None]
+    options = [f"{k} = {value(v)}" for k, v in spec["options"].items() if v is not None]
+    return "\n".join([*plain, "", "[options]", *options]) + "\n"
+
+
+@contextmanager
+def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
+    """A running lab: the named or the default one where it is up, else one of our own."""
+    spec, lab = plugins.spec, plugins.lab
+    found = lab.status(lab_id or DEFAULT_LAB)
+    if found is not None:
+        if len(found.nodes) != spec.nodes:
+            raise LabError(
+                f"lab {found.lab_id} has {len(found.nodes)} nodes, the run wants {spec.nodes}",
+                remedy=f"--nodes {len(found.nodes)}, or `dstest lab down` first",
+            )
+        ui.phase("lab", f"{found.lab_id}, already up")
+        yield found
+        return
+    own = lab_id or f"run-{os.getpid()}"
+    ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
+    try:
+        yield lab.up(own, spec.nodes, packages=_packages(), progress=ui.say)
+    finally:
+        if keep:
+            ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
+        else:
+            lab.down(own)
+
+
+def _packages() -> list[str]:
+    """Debian packages of every registered system: one image serves them all."""
+    from dstest.core import registry
+
+    return sorted(
+        {p for n in registry.names("systems") for p in registry.load("systems", n).packages}
+    )
+
+
+def run_session(
+    plugins: Plugins,
+    *,
+    store: Path,
+    lab_id: str | None = None,
+    keep_lab: bool = False,
+    ui: Progress | None = None,
+) -> Finished:
+    """Run, judge, report. Raises ConfigError or LabError where a run could not even begin."""
+    ui = ui or Progress()
+    spec = plugins.spec
+    missing = plugins.lab.missing()
+    if missing:
+        what, remedy = next(iter(missing.items()))
+        raise LabError(f"this host cannot run a {spec.lab} lab: {what}", remedy=remedy)
+    name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
+    run = RunDir.create(store, name, spec.seed)
+    facts = _initial_facts(plugins)
+    run.write("spec.toml", _toml(facts["spec"]))
+    run.write_json("run.json", facts)
+    ui.say(f"run {run.path}")
+    try:
+        with _lab(plugins, lab_id, keep_lab, ui) as lab:
+            outcome = asyncio.run(Run(plugins, lab, run, ui).execute())
+    except DstestError as error:
+        run.write_status(f"error: {error.message.splitlines()[0]}")
+        raise
+    except KeyboardInterrupt:
+        run.write_status("interrupted")
+        raise
+    return _finish(run, facts, outcome, ui)
+
+
+def _finish(run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress) -> Finished:
+    failure: DstestError | None = outcome.failure
+    run.give_up_ballast()
+    ui.phase("judge", "sealing the history, checking it")
+    try:
+        message = None if failure is None else failure.message
+        run.write_json("run.json", {**facts, **outcome.facts, "ended_by": message})
+        verdict = judge(run)
+        code = _code(verdict, failure)
+        run.write_sums()
+        run.write_status(
+            f"verdict: {verdict.verdict.value}"
+            if failure is None
+            else f"ended early: {verdict.verdict.value}"
+        )
+    except OSError as error:
+        failure = failure or disk_full(run.path, error)
+        return Finished(path=run.path, exit_code=failure.exit_code, failure=failure)
+    except DstestError as error:
+        return Finished(path=run.path, exit_code=error.exit_code, failure=failure or error)
+    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)
+
+
+def _code(verdict: Verdict, failure: DstestError | None) -> int:
+    """A violation outranks everything; a run that ended early is never a pass."""
+    if verdict.verdict.failed:
+        return Exit.FAIL
+    if failure is not None:
+        return failure.exit_code
+    return exit_code(verdict.verdict)
+
+
+def recover(path: Path) -> Finished:
+    """Seal and judge a run whose process is gone; nobody proved its heals, so never a pass."""
+    run = RunDir.open(path)
+    facts = run.read_json("run.json")
+    if facts is None:
+        raise ConfigError(f"{path} has no run.json", remedy="nothing was recorded in it")
+    if run.status() == "running" and alive(facts):
+        raise ConfigError(
+            f"{path} is still running (pid {facts['pid']})", remedy="wait for its end"
+        )
+    run.give_up_ballast()
+    (run.path / ".board").unlink(missing_ok=True)
+    facts.setdefault("ended_by", "the process died")
+    run.write_json("run.json", facts)
+    failure = HarnessError(facts["ended_by"]) if facts["ended_by"] else None
+    verdict = judge(run)
+    run.write_sums()
+    run.write_status(f"recovered: {verdict.verdict.value}")
+    code = Exit.FAIL if verdict.verdict.failed else exit_code(verdict.verdict)
+    if failure is not None and code == Exit.PASS:
+        code = Exit.NOT_PROVEN
+    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)
