@@ -95,15 +95,15 @@ def grudge(
         raise ValueError(f"unknown shape {shape!r}; one of {', '.join(SHAPES)}")
     others = [name for name in order if name not in chosen]
     if shape == "majority":
-        alone = [[name] for name in chosen]
-        cuts = _groups([others, *alone]) if direction == "both" else []
-        if direction != "both":
-            cuts = [
-                p for a in chosen for p in _between([a], [b for b in order if b != a], direction)
-            ]
+        rest = {a: [b for b in order if b != a] for a in chosen}
+        one_way = [path for a in chosen for path in _between([a], rest[a], direction)]
+        cuts = _groups([others, *([a] for a in chosen)]) if direction == "both" else one_way
         return Grudge(chosen, list(dict.fromkeys(cuts)))
     if shape == "majorities-ring":
-        return Grudge(order, _ring(order))
+        ring = _ring(order)
+        if not ring:
+            raise ValueError(f"a majorities-ring needs more than {n} nodes")
+        return Grudge(order, ring)
     if shape == "bridge":
         left, right = order[:small], order[small + 1 :]
         return Grudge(order, _between(left, right, direction))

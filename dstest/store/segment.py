@@ -118,9 +118,9 @@ def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[lis
 def _decode(line: bytes) -> list[Any] | None:
     if len(line) < 11 or line[8:10] != b" [":
         return None
+    if line[:8] != b"%08x" % zlib.crc32(line[8:] + b"\n"):
+        return None
     try:
-        if int(line[:8], 16) != zlib.crc32(line[8:] + b"\n"):
-            return None
         event = msgspec.json.decode(line[9:])
     except (ValueError, msgspec.DecodeError):
         return None

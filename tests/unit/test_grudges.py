@@ -1,0 +1,97 @@
+"""Partition shapes: who is cut from whom, for every cluster size."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from dstest.core.errors import ConfigError
+from nemeses.grudges import SHAPES, Path, grudge
+from nemeses.partition import Partition
+from nemeses.schedule import windows
+
+
+def names(n: int) -> list[str]:
+    return [f"n{i + 1}" for i in range(n)]
+
+
+def heard(nodes: list[str], cuts: Iterable[Path], node: str) -> set[str]:
+    """Peers that exchange messages with `node` both ways."""
+    gone = set(cuts)
+    return {p for p in nodes if p != node and (p, node) not in gone and (node, p) not in gone}
+
+
+@pytest.mark.parametrize("n", range(4, 10))
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(n: int, seed: int, shape: str) -> None:
+    nodes = names(n)
+    found = grudge(shape, "both", nodes, random.Random(seed), leader="n2")
+    majority = n // 2 + 1
+    assert found.cuts
+    assert len(set(found.cuts)) == len(found.cuts)
+    assert all((b, a) in set(found.cuts) for a, b in found.cuts), "both ways"
+    assert all(a != b and a in nodes and b in nodes for a, b in found.cuts)
+    sizes = {node: len(heard(nodes, found.cuts, node)) + 1 for node in nodes}
+    if shape == "one":
+        assert sorted(sizes.values()) == [1] + [n - 1] * (n - 1)
+    elif shape == "leader":
+        assert found.targets == ["n2"]
+        assert sizes["n2"] == 1
+    elif shape == "halves":
+        assert len(found.targets) == n - majority
+        assert all(sizes[t] == n - majority for t in found.targets)
+    elif shape == "majority":
+        assert max(sizes.values()) < majority, "nobody keeps a quorum"
+        assert all(sizes[t] == 1 for t in found.targets)
+    elif shape == "majorities-ring":
+        assert min(sizes.values()) >= majority
+        views = [frozenset({*heard(nodes, found.cuts, x), x}) for x in nodes]
+        assert len(set(views)) == n, "no two see the same majority"
+    elif shape == "bridge":
+        assert sum(size == n for size in sizes.values()) >= 1
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+@pytest.mark.parametrize("shape", ["halves", "one", "leader", "majority", "bridge"])
+def test_one_way_cuts_are_one_way(shape: str, direction: str) -> None:
+    found = grudge(shape, direction, names(5), random.Random(1), leader="n4")  # type: ignore[arg-type]
+    cuts = set(found.cuts)
+    assert cuts
+    if shape != "majority":
+        assert not any((b, a) in cuts for a, b in cuts)
+    if shape not in ("bridge", "majority"):
+        end = 1 if direction == "in" else 0
+        assert all(path[end] in found.targets for path in cuts)
+
+
+def test_impossible_shapes() -> None:
+    with pytest.raises(ValueError, match="at least three"):
+        grudge("halves", "both", names(2), random.Random(1))
+    with pytest.raises(ValueError, match="more than 3"):
+        grudge("majorities-ring", "both", names(3), random.Random(1))
+    with pytest.raises(ValueError, match="leader"):
+        grudge("leader", "both", names(5), random.Random(1))
+    with pytest.raises(ValueError, match="unknown shape"):
+        grudge("spiral", "both", names(5), random.Random(1))
+
+
+def test_schedule_leaves_time_before_and_after() -> None:
+    found = windows("partition", 60, 6, 4)
+    assert len(found) == 5
+    assert found[0][0] == 4_000_000_000
+    assert all(start + length <= 53e9 for start, length in found)
+    with pytest.raises(ConfigError, match="no room"):
+        windows("partition", 10, 6, 4)
+
+
+def test_the_same_seed_plans_the_same_faults() -> None:
+    nemesis = Partition()
+    options = {key: option.default for key, option in nemesis.options.items()}
+    plans = [nemesis.plan(random.Random(3), names(5), 120, options) for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert {p.facts["shape"] for p in plans[0]} == set(SHAPES)
+    with pytest.raises(ConfigError, match="three nodes"):
+        nemesis.plan(random.Random(3), names(2), 120, options)

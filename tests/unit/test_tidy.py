@@ -1,0 +1,142 @@
+"""The house rules that a machine can check: import direction, file sizes, public names, clocks."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("dstest", "nemeses", "workloads", "checkers", "clusters")
+FILES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
+
+ALLOWED = {
+    "dstest.core": set(),
+    "dstest.generator": {"dstest.core"},
+    "dstest.store": {"dstest.core"},
+    "dstest.judge": {"dstest.core", "dstest.store"},
+    "dstest.runner": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
+        *("nemeses", "workloads", "checkers", "clusters", "dstest"),
+    },
+    "dstest.plan": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
+    "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
+    "nemeses": {"dstest.core"},
+    "workloads": {"dstest.core"},
+    "checkers": {"dstest.core"},
+    "clusters": {"dstest.core"},
+}
+"""Room -> rooms it may import, besides itself. `dstest.cli` may import all."""
+
+
+def room_of(module: str) -> str | None:
+    """The room a dotted module name belongs to, None where it is not ours."""
+    parts = module.split(".")
+    if parts[0] not in ROOMS:
+        return None
+    return ".".join(parts[:2]) if parts[0] == "dstest" and len(parts) > 1 else parts[0]
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def module_of(path: Path) -> str:
+    name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    return name.removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_imports_point_one_way(path: Path) -> None:
+    room = room_of(module_of(path))
+    if room in (None, "dstest", "dstest.cli", "dstest.__main__"):
+        return
+    others = {room_of(m) for m in imports_of(path)} - {None, room}
+    assert others <= ALLOWED[room], f"{path} imports {others - ALLOWED[room]}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_files_are_small_and_quiet(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 400, "more than 400 lines: is it one thing?"
+    if path.name != "clock.py" and "agent_" not in path.name:
+        for call in ("time.time()", "time.monotonic()", "datetime.now("):
+            assert call not in text, f"{call}: clocks are read in dstest/core/clock.py"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_functions_are_short(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= 70, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_public_names_exist(path: Path) -> None:
+    if "agent_" in path.name or path.name == "__main__.py":
+        return
+    module = importlib.import_module(module_of(path))
+    for name in getattr(module, "__all__", ()):
+        assert hasattr(module, name), f"{module.__name__}.__all__ names {name}"
+    if path.name != "__init__.py":
+        assert hasattr(module, "__all__"), "no __all__"
+
+
+def test_checkers_need_no_cluster() -> None:
+    code = (
+        "import sys, checkers.linearizable\n"
+        "heavy = {'asyncssh', 'paramiko', 'fabric', 'grpc', 'matplotlib', 'typer', 'clusters'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, dstest.cli.app\n"
+        "heavy = {'asyncssh', 'paramiko', 'fabric', 'grpc', 'numpy', 'networkx', 'matplotlib',"
+        " 'jinja2', 'google.protobuf'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_top_level_is_the_agreed_one() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    top = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    allowed = {*ROOMS, "vagrant", "tests", "pyproject.toml", "Makefile"}
+    allowed |= {"README.md", "ARCHITECTURE.md", "LICENSE", "docs"}
+    assert {name for name in top if not name.startswith(".")} <= allowed
+
+
+def test_every_plugin_loads() -> None:
+    from dstest.core import registry
+
+    for group in registry.GROUPS:
+        names = registry.names(group)
+        assert names, f"no {group}"
+        for name in names:
+            plugin = registry.load(group, name)
+            assert plugin.name == name
+            assert getattr(plugin, "doc", "x")
