@@ -1,0 +1,140 @@
+"""`findings.md`: the run as a findings report, headline first (discipline 6.3, first version)."""
+
+from __future__ import annotations
+
+from dstest.report.model import RunReport
+from dstest.report.numbers import printable
+from dstest.report.timeline import sentence
+
+__all__ = ["render_findings"]
+
+
+def md(text: object) -> str:
+    """Text that cannot open a tag, a table cell, a heading or a code span."""
+    flat = printable(" ".join(str(text).split()))
+    for char in ("\\", "`", "*", "_", "[", "]", "|", "#"):
+        flat = flat.replace(char, "\\" + char)
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _code(text: str) -> str:
+    """A fenced block; the fence is longer than any run of backticks inside."""
+    text = printable(text)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _landing(report: RunReport) -> str:
+    planned = report.evidence.faults_planned
+    if not planned:
+        return "n/a, no fault"
+    first = next((f for f in report.faults if f.landed == "yes" and f.signals), None)
+    said = f"{report.landed} of {planned} landed"
+    if first is not None and first.signals[0].rows:
+        path, before, during, _ = first.signals[0].rows[0]
+        said += f"; {first.id}: {first.signals[0].signal}, {path} {before} to {during}"
+    return said
+
+
+def _scenario(report: RunReport) -> list[str]:
+    header = report.history.header
+    name = " ".join(str(x) for x in (header.system, header.workload) if x) or report.run
+    c = report.evidence.checker
+    oracle = (
+        f"{c.ops_consumed:,} of {c.ops_eligible:,} operations judged, result {c.result}, "
+        f"{c.canary_killed} of {c.canary_total} broken copies rejected"
+    )
+    return [
+        "## Scenario results",
+        "",
+        (
+            "| ID | Scenario | Verdict | Oracle | Oracle execution evidence |"
+            " Nemesis landing evidence | Artifact |"
+        ),
+        "|---|---|---|---|---|---|---|",
+        (
+            f"| S1 | {md(name)} | {report.state.value} | {md(', '.join(c.declared) or 'none')} |"
+            f" {md(oracle)} | {md(_landing(report))} | history.jsonl |"
+        ),
+        "",
+    ]
+
+
+def _finding(report: RunReport) -> list[str]:
+    v = report.verdict
+    lines = [
+        "## Findings",
+        "",
+        f"### F1: {md(report.evidence.violation_fingerprint or 'violation')}",
+        "",
+        f"- What happened: {md(v.reason)}",
+        f"- Verdict: {report.state.value}, rule {v.rule}",
+        f"- Fault proven: {'yes' if report.evidence.fault_landed else 'no'}",
+        f"- Blame: {md(v.blame or 'unknown - pending: no probe was run')}",
+        "- TaxDC type: not classified yet",
+        "- Reduction: not reduced yet",
+        "",
+        "Reproducer:",
+        "",
+        _code(report.command or f"dstest check {report.path}/history.jsonl"),
+        "",
+    ]
+    for checker, anomaly in report.anomalies:
+        key = "" if anomaly.key is None else f" on key {anomaly.key}"
+        lines += [f"Witness ({md(checker)}): {md(anomaly.type)}{md(key)}", ""]
+        if anomaly.explanation:
+            lines += [md(anomaly.explanation), ""]
+        lines += [f"- {md(sentence(op))}" for op in report.ops_of(anomaly)]
+        lines.append("")
+    lines += ["Next action: run the same seed again, then reduce.", ""]
+    return lines
+
+
+def _no_finding(report: RunReport) -> list[str]:
+    lines = ["## Findings", "", "No violation was found.", ""]
+    if report.verdict.why_not_better:
+        lines += ["What stands between this verdict and the next stronger one:", ""]
+        lines += [f"- {md(said)}" for said in report.verdict.why_not_better]
+        lines.append("")
+    return lines
+
+
+def render_findings(report: RunReport) -> str:
+    """The Markdown text."""
+    header = report.history.header
+    lines = [
+        f"# Findings: {md(report.run)}",
+        "",
+        f"- System: {md(header.system or '-')} {md(header.system_version or '')}",
+        f"- Seed: {md(header.seed)}",
+        f"- Directory: {md(report.path)}",
+        "",
+        "## Summary",
+        "",
+        f"Session {report.session}: {report.state.value}. {md(report.verdict.reason)}",
+        "",
+        md(report.meaning),
+        "",
+        *_scenario(report),
+        *(_finding(report) if report.state.failed else _no_finding(report)),
+        "## Green-but-broken",
+        "",
+        "| Row | What must hold | Status | Evidence |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.id} | {md(row.title)} | {row.status} | {md(row.evidence)} |"
+        for row in report.audit
+    ]
+    lines += [
+        "",
+        "No boundary or fairness scenarios in this run.",
+        "",
+        "## Session verdict",
+        "",
+        report.session,
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,73 @@
+"""`report.html`: one file that asks for nothing else, readable without knowing dstest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from dstest.report.model import RunReport
+from dstest.report.numbers import number, printable
+from dstest.report.plots import latency_svg, rate_svg
+from dstest.report.timeline import sentence, timeline_svg
+
+__all__ = ["FAULT_DETAILS_MAX", "render_html"]
+
+FAULT_DETAILS_MAX: Final = 40
+"""Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
+
+_FACTS_MAX: Final = 60_000
+"""Characters of run.json shown."""
+
+_TONES = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", "PARTIAL": "open", "NOT": "open"}
+
+
+def _finalize(value: Any) -> Any:
+    """What the template prints, without control characters; markup of our own stays as it is."""
+    return printable(value) if type(value) is str else value
+
+
+def _witnesses(report: RunReport) -> list[dict[str, Any]]:
+    from markupsafe import Markup
+
+    found = []
+    for checker, anomaly in report.anomalies:
+        ops = report.ops_of(anomaly)
+        found.append(
+            {
+                "checker": checker,
+                "anomaly": anomaly,
+                "svg": Markup(timeline_svg(ops)),
+                "lines": [sentence(op) for op in ops],
+                "hidden": len(anomaly.ops) - len(ops),
+            }
+        )
+    return found
+
+
+def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
+    """The page. `plots` (`latency`, `rate` as SVG) are drawn here where they are not given."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    drawn = plots or {"latency": latency_svg(report), "rate": rate_svg(report)}
+    environment = Environment(
+        loader=PackageLoader("dstest.report"),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    facts = {key: value for key, value in report.run_facts.items() if key != "records"}
+    shown = json.dumps(facts, indent=2, default=repr, ensure_ascii=False)
+    # What went wrong comes first where not all faults can be shown.
+    detailed = sorted(report.faults, key=lambda f: f.landed == "yes")[:FAULT_DETAILS_MAX]
+    return environment.get_template("report.html.j2").render(
+        r=report,
+        tone=_TONES[report.state.value.split("-")[0]],
+        plots={name: Markup(svg) for name, svg in drawn.items()},
+        witnesses=_witnesses(report),
+        detailed=detailed,
+        facts=shown[:_FACTS_MAX],
+    )

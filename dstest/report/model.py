@@ -1,0 +1,335 @@
+"""`RunReport`: everything that a report shows, gathered once and rendered many ways.
+
+Built from a run directory's files: run.json, faults.jsonl, history.jsonl, evidence.json,
+verdict.json and, where it is there, canary.json.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.check import Anomaly, CheckResult
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
+from dstest.core.history import History
+from dstest.core.op import Op
+from dstest.core.verdict import State, Verdict
+from dstest.judge.audit import TITLES, too_good
+from dstest.judge.decide import session
+from dstest.judge.facts import Canary
+from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
+from dstest.store.jsonl import read_history
+
+__all__ = ["MEANING", "FaultView", "RunReport", "SignalView", "build_report", "load_report"]
+
+MEANING: Final = {
+    State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
+    State.PASS_HARDENING: "The system kept its promise under faults that are proven to have "
+    "landed, for as long and as often as the hardening budget asks.",
+    State.FAIL_REPRODUCIBLE: "The system broke its promise, and does so again on the same seed.",
+    State.FAIL_NONDETERMINISTIC: "The system broke its promise in this run. It has not been shown "
+    "to do so again on the same seed.",
+    State.INCONCLUSIVE_ENV: "The environment lacks something that the run needs.",
+    State.INCONCLUSIVE_ORACLE: "The record of this run cannot tell right from wrong.",
+    State.INCONCLUSIVE_FAULT: "A planned fault is not proven to have landed, so a clean result "
+    "says nothing about it.",
+    State.PARTIAL_SURFACE: "No obvious regression; the declared checker did not judge the run.",
+    State.PARTIAL_MODEL: "Part of what was planned was judged, and found clean. Not a pass.",
+    State.NOT_RUN: "The run was planned and never tried.",
+}
+
+
+class SignalView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal as a table: `rows` are (path, before, during, after), ready to print."""
+
+    role: str
+    signal: str
+    moved: bool
+    detail: str
+    rows: list[tuple[str, str, str, str]]
+
+
+class FaultView(msgspec.Struct, frozen=True, kw_only=True):
+    """A landing record, ready to print."""
+
+    id: str
+    nemesis: str
+    epoch: str
+    kind: str
+    targets: str
+    landed: str
+    injected_s: str
+    landed_after_ms: str
+    healed_s: str
+    heal_verified: bool
+    residue: list[str]
+    notes: list[str]
+    looks: str
+    signals: list[SignalView]
+    start_ns: int | None
+    end_ns: int | None
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """One audit row with its title."""
+
+    id: str
+    title: str
+    status: str
+    evidence: str
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. `spec` and `run_facts` are plain data as in run.json."""
+
+    run: str
+    path: str
+    verdict: Verdict
+    evidence: Evidence
+    meaning: str
+    session: str
+    history: History
+    faults: list[FaultView]
+    results: dict[str, CheckResult]
+    audit: list[AuditView]
+    notices: list[str]
+    lints: list[tuple[str, str, str]]
+    types: list[TypeRow]
+    nodes: list[NodeRow]
+    canary: Canary
+    command: str
+    spec: dict[str, Any]
+    run_facts: dict[str, Any]
+    load_s: float
+
+    @property
+    def state(self) -> State:
+        return self.verdict.verdict
+
+    @property
+    def landed(self) -> int:
+        """Faults whose landing is proven."""
+        return sum(1 for fault in self.evidence.faults if fault.landed == "yes")
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Operations by outcome."""
+        totals = Counter[str]()
+        for row in self.types:
+            totals.update(ok=row.ok, fail=row.fail, unknown=row.unknown)
+        return {name: totals[name] for name in ("ok", "fail", "unknown")}
+
+    @property
+    def per_s(self) -> float:
+        """Operations per second of load."""
+        return len(self.history.ops) / self.load_s if self.load_s else 0.0
+
+    @property
+    def anomalies(self) -> list[tuple[str, Anomaly]]:
+        """(checker, anomaly) of every violation found."""
+        return [
+            (name, anomaly)
+            for name, result in self.results.items()
+            if result.valid is False
+            for found in result.anomalies.values()
+            for anomaly in found
+        ]
+
+    def ops_of(self, anomaly: Anomaly) -> list[Op]:
+        """The witness as operations, in order of invocation; unknown ids are left out."""
+        wanted = set(anomaly.ops)
+        return [op for op in self.history.ops if op.op_id in wanted]
+
+
+def _signal(role: str, signal: Signal) -> SignalView:
+    paths = list(dict.fromkeys([*signal.before, *signal.during, *signal.after]))
+    return SignalView(
+        role=role,
+        signal=signal.signal,
+        moved=signal.moved,
+        detail=signal.detail,
+        rows=[
+            (
+                path,
+                number(signal.before.get(path)),
+                number(signal.during.get(path)),
+                number(signal.after.get(path)),
+            )
+            for path in paths
+        ],
+    )
+
+
+def _kind(record: LandingRecord) -> str:
+    """`one, in, drop`: the facts that say which fault of its family it was."""
+    words = [record.facts.get(name) for name in ("shape", "direction", "action")]
+    return ", ".join(str(word) for word in words if word)
+
+
+def _fault(record: LandingRecord, evidence: Evidence) -> FaultView:
+    # The judge may have demoted the record; what it said is what counts.
+    judged = next((f for f in evidence.faults if f.id == record.fault_id), None)
+    looks = record.facts.get("rechecks", [])
+    there = sum(1 for look in looks if look.get("present"))
+    after_ns = (
+        None
+        if record.landed_at is None or record.injected_at is None
+        else record.landed_at - record.injected_at
+    )
+    notes = list(record.notes)
+    if judged is not None and judged.landed != "yes" and judged.why and judged.why not in notes:
+        notes.append(judged.why)
+    return FaultView(
+        id=record.fault_id,
+        nemesis=record.nemesis,
+        epoch=record.epoch,
+        kind=_kind(record),
+        targets=", ".join(record.targets) or "-",
+        landed=record.landed if judged is None else judged.landed,
+        injected_s=seconds(record.injected_at),
+        landed_after_ms="-" if after_ns is None else f"{after_ns / 1e6:,.0f}",
+        healed_s=seconds(record.healed_at),
+        heal_verified=record.heal_verified,
+        residue=record.residue,
+        notes=notes,
+        looks=f"{there} of {len(looks)}" if looks else "none",
+        signals=[
+            _signal(role, signal)
+            for role in ("injector", "victim", "control")
+            if (signal := getattr(record, role)) is not None
+        ],
+        start_ns=record.injected_at,
+        end_ns=record.healed_at,
+    )
+
+
+def _audit(evidence: Evidence) -> list[AuditView]:
+    rows = evidence.redflags | evidence.weak_audit
+    absent = AuditRow(status="short", evidence="the audit has no such row")
+    return [
+        AuditView(
+            id=name,
+            title=title,
+            status=rows.get(name, absent).status,
+            evidence=rows.get(name, absent).evidence,
+        )
+        for name, title in TITLES.items()
+    ]
+
+
+def command_of(spec: dict[str, Any]) -> str:
+    """The command line that runs the same operations and faults again; empty for an import."""
+    if not spec:
+        return ""
+    words = ["dstest", "run"]
+    flags = {
+        "system": "--system",
+        "workload": "--workload",
+        "nemesis": "--nemesis",
+        "lab": "--lab",
+        "nodes": "--nodes",
+        "time_limit_s": "--time-limit",
+        "rate": "--rate",
+        "concurrency": "--concurrency",
+        "seed": "--seed",
+        "model": "--model",
+    }
+    for key, flag in flags.items():
+        value = spec.get(key)
+        if value is not None:
+            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    for key, value in sorted(spec.get("options", {}).items()):
+        if value is not None and value != "":
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            words += ["-o", f"{key}={text}"]
+    return shlex.join(words)
+
+
+def build_report(
+    verdict: Verdict,
+    evidence: Evidence,
+    records: list[LandingRecord],
+    history: History,
+    spec: dict[str, Any],
+    run_facts: dict[str, Any],
+    *,
+    canary: Canary | None = None,
+    path: Path | None = None,
+) -> RunReport:
+    """Gather what the reports show. `spec` and `run_facts` are plain data as in run.json."""
+    times = [op.invoke_ts for op in history.ops]
+    notice = too_good(evidence.redflags | evidence.weak_audit)
+    lint = evidence.history_lint
+    ended_by = run_facts.get("ended_by")
+    notices = [f"The run ended early: {ended_by}"] if ended_by else []
+    notices += [notice] if notice else []
+    return RunReport(
+        run=history.header.run or (path.name if path else "run"),
+        path=str(path) if path else ".",
+        verdict=verdict,
+        evidence=evidence,
+        meaning=MEANING[verdict.verdict],
+        session=session([verdict.verdict]),
+        history=history,
+        faults=[_fault(record, evidence) for record in records],
+        results={
+            name: msgspec.convert(value, CheckResult) for name, value in verdict.checkers.items()
+        },
+        audit=_audit(evidence),
+        notices=notices,
+        lints=[
+            (severity, name, said)
+            for severity in ("corrupt", "weak", "warning")
+            for name, said in getattr(lint, severity).items()
+        ],
+        types=by_type(history),
+        nodes=by_node(history),
+        canary=canary
+        or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
+        command=command_of(spec),
+        spec=spec,
+        run_facts=run_facts,
+        load_s=(max(times) - min(times)) / 1e9 if times else 0.0,
+    )
+
+
+def _read(path: Path, type_: Any) -> Any:
+    if not path.is_file():
+        raise ConfigError(
+            f"{path.parent} has no {path.name}",
+            remedy="give a run directory that was judged; `dstest recover RUN` judges one",
+        )
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type_)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"{path}: {error}", remedy="judge the run again with `dstest recover RUN`"
+        ) from None
+
+
+def load_report(path: Path) -> RunReport:
+    """The report of a run directory. Raises ConfigError where it was never judged."""
+    path = path.resolve()
+    verdict = _read(path / "verdict.json", Verdict)
+    evidence = _read(path / "evidence.json", Evidence)
+    run_facts = _read(path / "run.json", dict[str, Any])
+    history = read_history(path / "history.jsonl")
+    faults = path / "faults.jsonl"
+    lines = faults.read_bytes().splitlines() if faults.is_file() else []
+    records = [msgspec.json.decode(line, type=LandingRecord) for line in lines if line]
+    canary = path / "canary.json"
+    return build_report(
+        verdict,
+        evidence,
+        records,
+        history,
+        run_facts.get("spec", {}),
+        run_facts,
+        canary=_read(canary, Canary) if canary.is_file() else None,
+        path=path,
+    )

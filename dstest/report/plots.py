@@ -1,0 +1,161 @@
+"""Latency and rate over the run as SVG, fault windows shaded and named.
+
+Drawn without pyplot and without global state. Axes and text take the colour of the page around
+them, so that one drawing serves a light and a dark page. A plot of many operations shows a sample;
+its title says how many of how many.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+from dstest.core import rng
+from dstest.core.op import Op, Outcome
+from dstest.report.model import FaultView, RunReport
+from dstest.report.numbers import per_second
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLORS", "POINTS_MAX", "latency_svg", "rate_svg"]
+
+POINTS_MAX: Final = 2500
+"""A point is about 90 bytes of SVG; the report stays far below a megabyte."""
+
+COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
+_INK: Final = "#010203"
+"""Stands for the page's own text colour until the drawing is done."""
+
+_SETTINGS: Final[Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dstest",
+    "font.size": 9.0,
+    "text.parse_math": False,
+}
+
+
+def _figure(title: str, label: str) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 2.9), layout="constrained")
+    figure.patch.set_alpha(0.0)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0.0)
+    axes.set_title(title, color=_INK, loc="left", fontsize=10)
+    axes.set_xlabel("seconds since the load began", color=_INK)
+    axes.set_ylabel(label, color=_INK)
+    axes.tick_params(colors=_INK, which="both")
+    for spine in axes.spines.values():
+        spine.set_color(_INK)
+        spine.set_alpha(0.4)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _shade(axes: Any, faults: list[FaultView], end_s: float) -> None:
+    """Fault windows: red where the landing is proven, grey where it is not."""
+    for fault in faults:
+        if fault.start_ns is None:
+            continue
+        start_s = fault.start_ns / 1e9
+        until_s = end_s if fault.end_ns is None else fault.end_ns / 1e9
+        color = "#e76f51" if fault.landed == "yes" else "#888888"
+        axes.axvspan(start_s, until_s, color=color, alpha=0.16, linewidth=0)
+        axes.text(
+            start_s,
+            1.0,
+            f" {fault.id}",
+            transform=axes.get_xaxis_transform(),
+            va="top",
+            color=_INK,
+            fontsize=8,
+        )
+
+
+def _svg(figure: Figure) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(buffer, metadata=nothing)
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(_INK, "currentColor")
+
+
+def sample(ops: list[Op], seed: int, points_max: int = POINTS_MAX) -> list[Op]:
+    """At most `points_max` operations; those that did not succeed have up to half of the places."""
+    if len(ops) <= points_max:
+        return ops
+    dice = rng.stream(seed, "plot")
+    trouble = [op for op in ops if op.outcome is not Outcome.OK]
+    fine = [op for op in ops if op.outcome is Outcome.OK]
+    kept = dice.sample(trouble, min(len(trouble), points_max // 2))
+    return kept + dice.sample(fine, min(len(fine), points_max - len(kept)))
+
+
+def _end_s(report: RunReport) -> float:
+    return max((op.invoke_ts for op in report.history.ops), default=0) / 1e9
+
+
+def latency_svg(report: RunReport) -> str:
+    """Every operation at its invocation, how long it took, log scale, by outcome.
+
+    An operation of unknown outcome has no duration; it is drawn at the top.
+    """
+    import matplotlib as mpl
+
+    ops = report.history.ops
+    shown = sample(ops, report.history.header.seed or 0)
+    part = "" if len(shown) == len(ops) else f" (a sample: {len(shown):,} of {len(ops):,})"
+    done = [op.complete_ts - op.invoke_ts for op in shown if op.complete_ts is not None]
+    top_ms = 2 * max(done, default=1_000_000) / 1e6
+    with mpl.rc_context(_SETTINGS):
+        figure, axes = _figure(f"Latency of each operation{part}", "milliseconds")
+        _shade(axes, report.faults, _end_s(report))
+        for outcome, color in COLORS.items():
+            points = [op for op in shown if op.outcome is outcome]
+            label = outcome.value if outcome is not Outcome.UNKNOWN else "unknown (at the top)"
+            axes.scatter(
+                [op.invoke_ts / 1e9 for op in points],
+                [
+                    top_ms
+                    if op.complete_ts is None or outcome is Outcome.UNKNOWN
+                    else max(1e-3, (op.complete_ts - op.invoke_ts) / 1e6)
+                    for op in points
+                ],
+                s=4,
+                color=color,
+                alpha=0.7,
+                linewidths=0,
+                label=f"{label} {sum(op.outcome is outcome for op in ops):,}",
+            )
+        low_ms = max(1e-3, min(done, default=1_000_000) / 1e6)
+        axes.set_yscale("log")
+        axes.set_ylim(low_ms / 1.5, top_ms * 1.5)
+        _legend(axes)
+        return _svg(figure)
+
+
+def rate_svg(report: RunReport) -> str:
+    """Operations invoked per second, by outcome."""
+    import matplotlib as mpl
+
+    rows = per_second(report.history.ops)
+    with mpl.rc_context(_SETTINGS):
+        figure, axes = _figure("Operations invoked in each second", "operations per second")
+        _shade(axes, report.faults, _end_s(report))
+        for outcome, color in COLORS.items():
+            counts = rows[outcome]
+            edges = list(range(len(counts) + 1))
+            axes.stairs(counts, edges, color=color, linewidth=1.3, label=outcome.value)
+        axes.set_ylim(bottom=0)
+        _legend(axes)
+        return _svg(figure)
+
+
+def _legend(axes: Any) -> None:
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, labelcolor=_INK, fontsize=8
+    )

@@ -1,0 +1,88 @@
+"""What a run prints when it is over: the verdict, why, what stands in its way, where to look."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Final
+
+from dstest.report.model import FaultView, RunReport, SignalView
+from dstest.report.numbers import printable
+
+__all__ = ["summary_text"]
+
+_WIDTH: Final = 96
+_CODES: Final = {"PASS": "32", "FAIL": "31"}
+_SHOWN_MAX: Final = 12
+
+
+def _clean(text: str) -> str:
+    """Without control characters: an error string must not drive the terminal."""
+    return printable(text).replace("\n", " ")
+
+
+def _wrap(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        _clean(text), _WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
+    )
+
+
+def _range(signal: SignalView) -> str:
+    """`n1->n2 0 -> 12` for each path, the first three."""
+    shown = [f"{path} {before} → {during}" for path, before, during, _ in signal.rows[:3]]
+    more = len(signal.rows) - len(shown)
+    return ", ".join(shown) + (f", {more} more" if more > 0 else "")
+
+
+def _fault(fault: FaultView) -> list[str]:
+    kind = f" ({fault.kind})" if fault.kind else ""
+    heal = "heal proven" if fault.heal_verified else "HEAL NOT PROVEN"
+    lines = [
+        (
+            f"  {fault.id} {fault.nemesis}{kind} on {fault.targets}: landed {fault.landed}"
+            f" after {fault.landed_after_ms} ms, {fault.injected_s} s to {fault.healed_s} s, {heal}"
+        )
+    ]
+    lines += [f"     {s.role}: {_range(s)}" for s in fault.signals if s.role != "control"]
+    return [_clean(line) for line in lines]
+
+
+def summary_text(report: RunReport, *, color: bool = False) -> str:
+    """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
+    state = report.state.value
+    code = _CODES.get(state.split("-")[0], "33")
+    shown = f"\x1b[1;{code}m{state}\x1b[0m" if color else state
+    lines = ["", shown, *_wrap(report.verdict.reason, "  ", "  ")]
+    for notice in report.notices:
+        lines += _wrap(notice, "  ", "  ")
+    outcomes = report.outcomes
+    checker = report.evidence.checker
+    lines += [
+        "",
+        (
+            f"operations  {len(report.history.ops):,} in {report.load_s:.1f} s"
+            f" ({report.per_s:,.0f}/s): {outcomes['ok']:,} ok, {outcomes['fail']:,} failed,"
+            f" {outcomes['unknown']:,} unknown"
+        ),
+        (
+            f"judged      {checker.ops_consumed:,} of {checker.ops_eligible:,} by"
+            f" {', '.join(checker.ran) or 'no checker'}: {checker.result};"
+            f" {report.canary.killed} of {report.canary.total} broken copies rejected"
+        ),
+        f"faults      {report.landed} of {report.evidence.faults_planned} landed",
+    ]
+    for fault in report.faults[:_SHOWN_MAX]:
+        lines += _fault(fault)
+    if len(report.faults) > _SHOWN_MAX:
+        lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
+    for checker_name, anomaly in report.anomalies[:3]:
+        key = "" if anomaly.key is None else f" on key {anomaly.key}"
+        said = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
+        lines += ["", *_wrap(said, "  ", "  ")]
+    if report.verdict.why_not_better:
+        lines += ["", "why not better"]
+        for said in report.verdict.why_not_better[:_SHOWN_MAX]:
+            lines += _wrap(said, "  - ", "    ")
+    lines += ["", f"report      {report.path}/report.html"]
+    if report.command:
+        lines.append(f"again       {_clean(report.command)}")
+    return "\n".join(lines)
