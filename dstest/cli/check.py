@@ -1,0 +1,181 @@
+"""`dstest check`: judge a history, no cluster needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dstest.core import limits
+from dstest.core.errors import ConfigError, Exit
+
+if TYPE_CHECKING:
+    from dstest.core.check import Anomaly, Budget, CheckResult
+    from dstest.core.history import History
+
+__all__ = ["check"]
+
+ANOMALIES_SHOWN_MAX = 3
+"""More are in --json and --report; a terminal is for the first look."""
+
+
+def check(
+    history: Annotated[Path, typer.Argument(metavar="HISTORY", help="A history file.")],
+    workload: Annotated[
+        str | None, typer.Option(help="What the clients did; default: as the history says.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Consistency model to hold it to; default: the workload's.")
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="auto, dstest, edn, json or log.")
+    ] = "auto",
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Jepsen values are [key value] tuples.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    budget_s: Annotated[
+        float, typer.Option("--budget-s", help="Seconds until the answer is unknown.")
+    ] = limits.CHECK_TIME_S,
+    budget_mb: Annotated[
+        int, typer.Option("--budget-mb", help="Megabytes until the answer is unknown.")
+    ] = limits.CHECK_MEMORY_MB,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write result.json and witness.txt there.")
+    ] = None,
+) -> None:
+    """Judge a history: ours, Jepsen EDN, Jepsen JSON or a Jepsen log.
+
+    Exit codes: 0 valid, 1 violation, 2 unreadable or wrong usage, 3 unknown.
+    """
+    from msgspec.structs import replace
+
+    from dstest.core.check import Budget
+    from dstest.core.clock import monotonic_ns
+    from dstest.store.importers import load_history
+
+    if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
+        raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
+    started = monotonic_ns()
+    loaded = load_history(history, format_, independent=independent)
+    load_s = (monotonic_ns() - started) / 1e9
+    result = _judge(loaded, workload, model, Budget(time_s=budget_s, memory_mb=budget_mb))
+    result = replace(result, seconds=replace(result.seconds, load=load_s))
+    text = _text(history.name, result)
+    if report is not None:
+        _write(report, result, text)
+    typer.echo(_json(result).decode() if json_ else text)
+    codes = {True: Exit.PASS, False: Exit.FAIL, "unknown": Exit.NOT_PROVEN}
+    raise typer.Exit(int(codes[result.valid]))
+
+
+def _judge(
+    history: History, workload: str | None, model: str | None, budget: Budget
+) -> CheckResult:
+    """The worst answer of the workload's history checkers."""
+    from msgspec.structs import replace
+
+    from dstest.core import registry
+
+    header = history.header
+    name = workload or header.workload or "cas-register"
+    plugin = registry.load("workloads", name)
+    asked = model or (header.model if workload in (None, header.workload) else None) or plugin.model
+    found = [registry.load("checkers", c) for c in plugin.checkers]
+    able = [c for c in found if c.kind == "history" and asked in c.models]
+    if not able:
+        known = sorted({m for c in found if c.kind == "history" for m in c.models})
+        raise ConfigError(
+            f"no checker of workload {name} knows the model {asked!r}",
+            remedy=f"--model {' or '.join(known)}" if known else "choose another --workload",
+        )
+    results = [c.check(history, asked, budget) for c in able]
+    rank = {False: 0, "unknown": 1, True: 2}
+    worst: CheckResult = min(results, key=lambda r: rank[r.valid])
+    return replace(worst, workload=name)
+
+
+def _json(result: CheckResult) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(result)
+
+
+def _write(folder: Path, result: CheckResult, text: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_bytes(_json(result) + b"\n")
+        (folder / "witness.txt").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {folder}: {error.strerror}", remedy="choose another --report"
+        ) from None
+
+
+def _cell(value: Any) -> str:
+    import json
+
+    return "" if value is None else json.dumps(value, default=repr)
+
+
+def _row(op: dict[str, Any]) -> list[str]:
+    """One operation of a witness; `...` where nobody knows when or whether it took effect."""
+    unknown = op["timeout_marker"] or op["complete_ts"] is None
+    output = _output(op) if not unknown else "?"
+    return [
+        str(op["op_id"]),
+        str(op["process_id"]),
+        str(op["invoke_ts"]),
+        "..." if unknown else str(op["complete_ts"]),
+        op["op_type"],
+        _cell(op["input"]),
+        output,
+        op["node_seen"] or "",
+        op["fault_epoch"] or "",
+    ]
+
+
+def _output(op: dict[str, Any]) -> str:
+    """A read's null is a result and shown; the absent output of a write is not."""
+    return "null" if op["op_type"] == "read" and op["output"] is None else _cell(op["output"])
+
+
+def _table(ops: list[dict[str, Any]]) -> list[str]:
+    head = ["op", "process", "invoke_ns", "complete_ns", "type", "input", "output", "node", "epoch"]
+    rows = [head, *map(_row, ops)]
+    used = [c for c in range(len(head)) if any(row[c] for row in rows[1:])]
+    widths = {c: max(len(row[c]) for row in rows) for c in used}
+    return ["  ".join(row[c].ljust(widths[c]) for c in used).rstrip() for row in rows]
+
+
+def _anomaly(anomaly: Anomaly) -> list[str]:
+    size = f"{len(anomaly.ops)} operation{'s' if len(anomaly.ops) != 1 else ''}"
+    minimal = "none can be left out" if anomaly.minimal else "perhaps not the smallest"
+    lines = ["", f"{anomaly.type} on key {_cell(anomaly.key) or 'null'}: {size}, {minimal}"]
+    lines += [f"  {line}" for line in _table(anomaly.witness)]
+    if anomaly.epochs:
+        lines.append(f"  during {', '.join(anomaly.epochs)}")
+    lines.append(f"  {anomaly.explanation}")
+    return lines
+
+
+def _text(name: str, result: CheckResult) -> str:
+    """The answer for people."""
+    word = {True: "valid", False: "VIOLATION", "unknown": "unknown"}[result.valid]
+    lines = [f"{name}: {word} under {result.model}"]
+    if result.reason:
+        lines.append(f"  {result.reason}")
+    found = [a for group in result.anomalies.values() for a in group]
+    for anomaly in found[:ANOMALIES_SHOWN_MAX]:
+        lines += _anomaly(anomaly)
+    if len(found) > ANOMALIES_SHOWN_MAX:
+        lines += ["", f"{len(found) - ANOMALIES_SHOWN_MAX} more in --json"]
+    excluded = "".join(f", {n} {why}" for why, n in sorted(result.ops.excluded.items()))
+    lines += [
+        "",
+        f"{result.ops.consumed} of {result.ops.total} operations judged{excluded}; "
+        f"{result.keys.decided} of {result.keys.total} keys decided; "
+        f"{result.seconds.load:.3f} s load, {result.seconds.check:.3f} s check",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""Histories of any known notation, found out by looking.
+
+| format | looks like |
+|---|---|
+| dstest | `{"schema":"dstest.history/1",...}` and one operation per line |
+| edn    | `{:process 0, :type :invoke, ...}`, one after another or in one vector |
+| json   | `{"process": 0, "type": "invoke", ...}`, one per line or in one array |
+| log    | `INFO  jepsen.util - 0 :invoke :read nil` |
+
+Any of them may be gzipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tempfile
+import zlib
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.history import History
+from dstest.store import jepsen
+
+__all__ = ["FORMATS", "load_history"]
+
+FORMATS = ("auto", "dstest", "edn", "json", "log")
+
+_REMEDY = (
+    "give a history of ours (.jsonl), a Jepsen history (EDN or JSON) or a Jepsen log; "
+    "or name the notation with --format " + "|".join(FORMATS)
+)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+    except IsADirectoryError:
+        raise HistoryError(
+            f"{path} is a directory", remedy=f"a run keeps its history in {path}/history.jsonl"
+        ) from None
+    except OSError as error:
+        raise HistoryError(
+            f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
+        ) from None
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise HistoryError(
+                f"{path} is not whole: {error}", remedy="copy the file again"
+            ) from None
+    return raw
+
+
+def _text_of(path: Path, raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise HistoryError(
+            f"{path} is not text: byte {error.start} is not UTF-8", remedy=_REMEDY
+        ) from None
+    if "\0" in text:
+        raise HistoryError(f"{path} is binary", remedy=_REMEDY)
+    if not text.strip():
+        raise HistoryError(f"{path} is empty", remedy=_REMEDY)
+    return text
+
+
+def _guess(path: Path, text: str) -> str:
+    head = text.lstrip()[:4096]
+    first = head.split("\n", 1)[0]
+    if first.startswith("{") and re.search(r'"schema"\s*:\s*"dstest\.', first):
+        return "dstest"
+    if re.match(r'\[?\s*\{\s*"|\[\s*\]\s*$', head):
+        return "json"
+    if re.search(r"jepsen\.util\s+-\s", head):
+        return "log"
+    if re.match(r"[\[{(;#]", head):
+        return "edn"
+    raise HistoryError(f"{path} is not a history: it starts with {first[:40]!r}", remedy=_REMEDY)
+
+
+def _ours(path: Path, raw: bytes) -> History:
+    from dstest.store.jsonl import read_history
+
+    if path.read_bytes()[:2] != b"\x1f\x8b":
+        return read_history(path)
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = Path(folder) / "history.jsonl"
+        unpacked.write_bytes(raw)
+        return read_history(unpacked)
+
+
+def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = False) -> History:
+    """The history in a file. Raises HistoryError with a remedy where there is none.
+
+    `independent` reads the values of a Jepsen history as `[key value]`.
+    """
+    path = Path(path)
+    if fmt not in FORMATS:
+        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
+    raw = _bytes_of(path)
+    text = _text_of(path, raw)
+    found = _guess(path, text) if fmt == "auto" else fmt
+    if found == "dstest":
+        return _ours(path, raw)
+    reader = {"edn": jepsen.from_edn, "json": jepsen.from_json, "log": jepsen.from_log}[found]
+    events = list(reader(text))
+    if not events and text.strip() not in ("[]", "()"):
+        raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
+    history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
+    return replace(history, header=replace(history.header, source=f"{found}: {path.name}"))

@@ -1,0 +1,301 @@
+"""Jepsen histories: events of processes, paired into our operations.
+
+Three notations of the same events:
+
+    {:process 0, :type :invoke, :f :read, :value nil, :time 3291485317}     EDN
+    {"process": 0, "type": "invoke", "f": "read", "value": null}             JSON
+    INFO  jepsen.util - 0<tab>:invoke<tab>:read<tab>nil                      log lines of 2013
+
+The order of the events is the order of the file. `:time` gives the distances where every event has
+one and they never step back; equal times are moved 1 ns apart, since the file knew their order.
+Otherwise the event's number stands in for its time.
+
+`:ok` is ok, `:fail` a definite failure without effect, `:info` unknown, and an invocation that is
+never completed is unknown with the error "unfinished". One exception, as Porcupine reads the old
+logs: there `:fail :cas` means compared and differed, which is a result and not a failure. Events of
+the nemesis and other non-integer processes are skipped and counted in `header.counters`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec.structs import replace as with_
+
+from dstest.core.errors import HistoryError
+from dstest.core.history import ClockSource, Header, History
+from dstest.core.op import Op
+from dstest.store import edn
+
+__all__ = ["Event", "from_edn", "from_json", "from_log", "pair"]
+
+_LOG_LINE = re.compile(
+    r"(?:.*\s)?jepsen\.util\s+-\s+(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
+)
+_TYPES = ("invoke", "ok", "fail", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a Jepsen history. `time_ns` is None where the source has none."""
+
+    process: int | str
+    type: str
+    f: str
+    value: Any
+    time_ns: int | None
+    error: str | None
+    line: int
+
+
+def _event(fields: dict[str, Any], line: int) -> Event:
+    for name in ("process", "type", "f"):
+        if fields.get(name) is None:
+            raise HistoryError(
+                f"event has no {name}", line=line, remedy="every event needs process, type and f"
+            )
+    kind = str(fields["type"]).removeprefix(":")
+    if kind not in _TYPES:
+        raise HistoryError(
+            f"type {kind!r} is not a Jepsen event type", line=line, remedy=", ".join(_TYPES)
+        )
+    process = fields["process"]
+    if isinstance(process, bool) or not isinstance(process, int | str):
+        raise HistoryError(
+            f"process {process!r} is not an integer or a name",
+            line=line,
+            remedy="clients have integer processes, the nemesis a name",
+        )
+    time_ns, error = fields.get("time"), fields.get("error")
+    return Event(
+        process=process,
+        type=kind,
+        f=str(fields["f"]).removeprefix(":"),
+        value=fields.get("value"),
+        time_ns=time_ns if type(time_ns) is int and 0 <= time_ns < 2**62 else None,
+        error=error if isinstance(error, str) or error is None else json.dumps(error, default=str),
+        line=line,
+    )
+
+
+def _edn_maps(text: str) -> Iterator[edn.Map]:
+    """Operation maps: each its own form, or inside vectors or lists."""
+    for form in edn.read_all(text):
+        inner = form.value if isinstance(form, edn.Tagged) else form
+        for item in inner if isinstance(inner, list) else [inner]:
+            found = item.value if isinstance(item, edn.Tagged) else item
+            if not isinstance(found, edn.Map):
+                raise HistoryError(
+                    f"expected an operation map and found {str(found)[:60]!r}",
+                    remedy="a Jepsen history is op maps, one after another or in one vector",
+                )
+            yield found
+
+
+class _Lines:
+    """Line numbers of rising offsets, without counting from the start each time."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._line = text, 0, 1
+
+    def of(self, offset: int) -> int:
+        self._line += self._text.count("\n", self._at, offset)
+        self._at = offset
+        return self._line
+
+
+def from_edn(text: str) -> Iterator[Event]:
+    """Events of an EDN history."""
+    lines = _Lines(text)
+    for found in _edn_maps(text):
+        yield _event(edn.plain(found), lines.of(found.offset))
+
+
+def from_json(text: str) -> Iterator[Event]:
+    """Events of a JSON history: objects one after another, or in one array."""
+    decoder = json.JSONDecoder()
+    lines = _Lines(text)
+    gap = re.compile(r"[\s,]*")
+    start = len(text) - len(text.lstrip())
+    array = text.startswith("[", start)
+    at = gap.match(text, start + array).end()  # type: ignore[union-attr]
+    while at < len(text) and not (array and text[at] == "]"):
+        line = lines.of(at)
+        try:
+            fields, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            where = edn.where(text, error.pos)
+            raise HistoryError(
+                error.msg,
+                line=where[0],
+                column=where[1],
+                remedy="the history must be well-formed JSON",
+            ) from None
+        except RecursionError:
+            raise HistoryError("nested too deeply", line=line) from None
+        if not isinstance(fields, dict):
+            raise HistoryError(
+                f"expected an operation object and found {text[at : at + 40]!r}",
+                line=line,
+                remedy="a Jepsen history is one object per event",
+            )
+        yield _event(fields, line)
+        at = gap.match(text, end).end()  # type: ignore[union-attr]
+    if array and (at >= len(text) or text[at + 1 :].strip()):
+        line, column = edn.where(text, min(at, len(text)))
+        raise HistoryError(
+            "the array does not end here" if at < len(text) else "the array is never closed",
+            line=line,
+            column=column,
+            remedy="the history must be one JSON array",
+        )
+
+
+def from_log(text: str) -> Iterator[Event]:
+    """Events of Jepsen's log; lines of others are passed over, broken ones are an error."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "jepsen.util" not in line:
+            continue
+        match = _LOG_LINE.fullmatch(line)
+        if match is None:
+            if re.search(r":(invoke|ok|fail|info)\b", line):
+                raise HistoryError(
+                    f"not a Jepsen event: {line[:80]!r}",
+                    line=number,
+                    remedy="`INFO jepsen.util - process :type :f value`, by tabs or spaces",
+                )
+            continue
+        process, kind, f, rest = match.groups()
+        try:
+            forms = [edn.plain(form) for form in edn.read_all(rest or "")]
+        except HistoryError as error:
+            raise HistoryError(error.message, line=number, remedy=error.remedy) from None
+        late = kind in ("fail", "info") and forms and isinstance(forms[0], str)
+        yield Event(
+            process=int(process) if process.isascii() and process.isdigit() else process,
+            type=kind,
+            f=f,
+            value=None if late or not forms else forms[0],
+            time_ns=None,
+            error=" ".join(map(str, forms if late else forms[1:])) or None,
+            line=number,
+        )
+
+
+def _timed(events: list[Event]) -> tuple[list[Event], str]:
+    """Events with a time each, rising in file order, and the name of the clock."""
+    times = [e.time_ns for e in events]
+    known = [t for t in times if t is not None]
+    if not events or len(known) < len(events) or known != sorted(known):
+        return [replace(e, time_ns=i) for i, e in enumerate(events)], "event order"
+    last, timed = -1, []
+    for event, time_ns in zip(events, known, strict=True):
+        last = max(time_ns, last + 1)
+        timed.append(replace(event, time_ns=last))
+    return timed, "jepsen :time"
+
+
+def _split(event: Event, independent: bool) -> tuple[Any, Any]:
+    """(key, value) of an event; with `independent` its value is `[key value]`."""
+    if not independent:
+        return None, event.value
+    if event.value is None:
+        return None, None
+    if not isinstance(event.value, list) or len(event.value) != 2:
+        raise HistoryError(
+            f"value {event.value!r} is not a [key value] tuple",
+            line=event.line,
+            remedy="read this history without independent keys",
+        )
+    if isinstance(event.value[0], list | dict):
+        raise HistoryError(f"key {event.value[0]!r} is not a scalar", line=event.line)
+    return event.value[0], event.value[1]
+
+
+def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) -> Op:
+    """The operation with its outcome, by the rules of this module."""
+    value = _split(event, independent)[1]
+    if event.type == "info":
+        return with_(op, timeout_marker=True, error=event.error)
+    done = with_(op, complete_ts=event.time_ns)
+    if event.type == "fail":
+        if op.op_type == "cas" and fail_is_differ:
+            return with_(done, output=False)
+        return with_(done, error=event.error or "fail")
+    if op.op_type == "cas":
+        return with_(done, output=True)
+    return with_(done, output=None if op.op_type == "write" else value)
+
+
+def pair(
+    events: Iterable[Event], *, independent: bool = False, fail_cas_is_differ: bool = False
+) -> History:
+    """Operations of a history's events. Raises HistoryError where they do not pair up.
+
+    `independent`: values are `[key value]` tuples of `jepsen.independent`. `fail_cas_is_differ`: a
+    failed cas compared and differed, as in Jepsen's logs of 2013.
+    """
+    clients: list[Event] = []
+    skipped = 0
+    for event in events:
+        if isinstance(event.process, int):
+            clients.append(event)
+        else:
+            skipped += 1
+    timed, clock = _timed(clients)
+    ops: list[Op] = []
+    open_: dict[int | str, tuple[int, int]] = {}
+    gone: dict[int | str, int] = {}
+    for event in timed:
+        process = event.process
+        if event.type == "invoke":
+            if process in gone or process in open_:
+                earlier = gone.get(process) or open_[process][1]
+                state = "unknown" if process in gone else "open"
+                raise HistoryError(
+                    f"process {process} invokes {event.f} while its operation of line {earlier} "
+                    f"is {state}",
+                    line=event.line,
+                    remedy="a process has one operation at a time and ends with an unknown one",
+                )
+            open_[process] = (len(ops), event.line)
+            ops.append(_invoked(event, len(ops), independent))
+            continue
+        if process not in open_:
+            raise HistoryError(
+                f"process {process} completes {event.f} (:{event.type}) without an invocation",
+                line=event.line,
+                remedy="the history is cut or mixed up; record it again",
+            )
+        index, line = open_.pop(process)
+        if ops[index].op_type != event.f:
+            raise HistoryError(
+                f"process {process} completes {event.f}, but invoked {ops[index].op_type} in "
+                f"line {line}",
+                line=event.line,
+                remedy="the history is mixed up; record it again",
+            )
+        if event.type == "info":
+            gone[process] = event.line
+        ops[index] = _completed(ops[index], event, independent, fail_cas_is_differ)
+    counters = {"skipped-other-processes": skipped} if skipped else {}
+    header = Header(clock=ClockSource(name=clock), counters=counters)
+    return History(header=header, ops=ops)
+
+
+def _invoked(event: Event, op_id: int, independent: bool) -> Op:
+    """An operation that nobody has completed yet."""
+    key, value = _split(event, independent)
+    return Op(
+        op_id=op_id,
+        process_id=event.process,
+        invoke_ts=event.time_ns or 0,
+        op_type=event.f,
+        key=key,
+        input=None if event.f == "read" else value,
+        error="unfinished",
+    )
