@@ -65,7 +65,7 @@ def up(lab: LabState) -> None:
     commands = f"""
 route replace unreachable {lab.subnet} metric {UNREACHABLE_METRIC}
 route replace unreachable {lab.subnet6} metric {UNREACHABLE_METRIC}
-link add {name} type bridge stp_state 0 forward_delay 0
+link add {name} address {_mac(lab.tag)} type bridge stp_state 0 forward_delay 0
 link set {name} alias {_alias(lab.lab_id)}
 link set {name} addrgenmode none
 addr add {lab.control}/24 dev {name}
@@ -116,6 +116,11 @@ def remove_orphans(labs: dict[str, int]) -> list[str]:
         if octet is not None and octet not in addressed:
             removed += drop_routes(octet)
     return removed
+
+
+def _mac(tag: str) -> str:
+    # Given by us it stays; else it follows the ports, and nodes resolve the control host anew.
+    return ":".join(["02", "d5", *(tag[i : i + 2] for i in range(3, 11, 2))])
 
 
 def _alias(lab_id: str) -> str:

@@ -109,6 +109,11 @@ async def refuse_control_host(info: NodeInfo) -> None:
 
 
 async def _open(info: NodeInfo, deadline_s: float) -> asyncssh.SSHClientConnection:
+    if not info.known_hosts_path:
+        raise LabError(
+            f"{info.name} has no pinned host key, so nobody can tell whose machine answers",
+            remedy="name a known_hosts file with the node's key",
+        )
     options: dict[str, Any] = {
         "username": info.user,
         "client_keys": [info.key_path],

@@ -8,8 +8,8 @@ import contextlib
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import asyncssh
 
@@ -30,6 +30,9 @@ EXEC_GRACE_S = 2.0
 
 TRANSFER_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
+CHANNEL_REFUSED_S = 0.01
+
+T = TypeVar("T")
 
 
 class RemoteNode:
@@ -125,7 +128,7 @@ class RemoteNode:
             async with (
                 asyncio.timeout(TRANSFER_TIMEOUT_S),
                 self._channels,
-                self._connection.start_sftp_client() as sftp,
+                await self._opened(self._connection.start_sftp_client) as sftp,
             ):
                 yield sftp
         except TimeoutError:
@@ -137,14 +140,32 @@ class RemoteNode:
         except (asyncssh.Error, OSError) as error:
             raise RemoteLost(f"{self.name}: file transfer: {error}") from None
 
+    async def _opened(self, start: Callable[[], Awaitable[T]]) -> T:
+        """Open a channel; the caller sets the deadline.
+
+        sshd frees a session a moment after its channel has closed, and refuses meanwhile. Nothing
+        was sent then, so asking again repeats nothing.
+        """
+        while True:
+            try:
+                return await start()
+            except asyncssh.ChannelOpenError as error:
+                if error.code != asyncssh.OPEN_CONNECT_FAILED or self._connection.is_closed():
+                    raise
+                await asyncio.sleep(CHANNEL_REFUSED_S)
+
     async def exec_channel(self, command: str, *, timeout_s: float = 10.0) -> Completed:
         """Run a shell command over a channel of its own; for when the agent cannot.
 
         Costs several milliseconds. Raises as `run` does, but never for the status.
         """
         try:
-            async with asyncio.timeout(timeout_s), self._channels:
-                done = await self._connection.run(command, check=False)
+            async with (
+                asyncio.timeout(timeout_s),
+                self._channels,
+                await self._opened(lambda: self._connection.create_process(command)) as process,
+            ):
+                done = await process.wait()
         except TimeoutError:
             raise RemoteTimeout(
                 f"{self.name}: `{command}` did not end within {timeout_s:g} s"

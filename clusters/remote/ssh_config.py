@@ -88,7 +88,7 @@ def second_opinion(info: NodeInfo, *, timeout_s: float = 10.0) -> dict[str, Any]
             "lab_id": marker or None,
             "seconds": (clock.monotonic_ns() - started_ns) / 1e9,
         }
-    except (paramiko.SSHException, OSError, EOFError) as error:
+    except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey, OSError, EOFError) as error:
         text = str(error) or type(error).__name__
         raise LabError(f"{info.name} ({info.address}): paramiko: {text}") from None
     finally:

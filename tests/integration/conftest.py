@@ -1,0 +1,47 @@
+"""One lab of five nodes for all integration tests; skipped, with the reason, where none can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from clusters.labs import image, state
+from clusters.labs.lxc import LAB
+from clusters.labs.packages import packages_of_all_systems
+from dstest.core.node import LabInfo
+
+LAB_ID = "pytest"
+
+
+@pytest.fixture(scope="session")
+def lab_packages() -> tuple[str, ...]:
+    """What the nodes have installed; the skip for hosts that cannot make nodes is here."""
+    if missing := LAB.missing():
+        pytest.skip(f"no lab on this host: it lacks {', '.join(missing)}")
+    return packages_of_all_systems()
+
+
+@pytest.fixture(scope="session")
+def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
+    """A running five-node lab, shared by all tests; each test heals what it breaks."""
+    LAB.down(LAB_ID)
+    yield LAB.up(LAB_ID, 5, packages=lab_packages)
+    LAB.down(LAB_ID)
+
+
+@pytest.fixture
+def own_labs(
+    lab_packages: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
+    """A lab directory of its own with the shared images: other labs on this host stay unseen."""
+    images = image.ensure(lab_packages, lambda _: None).parent
+    folder = tmp_path_factory.mktemp("labs")
+    (folder / "images").symlink_to(images)
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(folder))
+    yield
+    for lab_id in LAB.list():
+        LAB.down(lab_id)
+    assert state.lab_ids() == []
