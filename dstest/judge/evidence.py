@@ -6,6 +6,7 @@ proven, and operations that a checker left out without a reason found in the his
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Literal
 
@@ -78,24 +79,47 @@ def checker_evidence(facts: RunFacts) -> CheckerEvidence:
     )
 
 
-def _idle(record: LandingRecord, facts: RunFacts, end_ns: int) -> str | None:
+class _Traffic:
+    """Sorted times of the invocations, and of invocations and ends per node."""
+
+    def __init__(self, facts: RunFacts, end_ns: int) -> None:
+        self.end_ns = end_ns
+        self.known = bool(facts.node_of_process)
+        self.all = sorted(op.invoke_ts for op in facts.history.ops)
+        self.starts: dict[str | None, list[int]] = {}
+        self.ends: dict[str | None, list[int]] = {}
+        for op in facts.history.ops:
+            node = facts.node_of_process.get(op.process_id)
+            last = end_ns if op.complete_ts is None else op.complete_ts
+            self.starts.setdefault(node, []).append(op.invoke_ts)
+            self.ends.setdefault(node, []).append(last)
+        for times in (*self.starts.values(), *self.ends.values()):
+            times.sort()
+
+    def before(self, node: str, start: int) -> int:
+        """Operations at `node` invoked before `start`."""
+        return bisect_left(self.starts.get(node, []), start)
+
+    def during(self, node: str, start: int, end: int) -> int:
+        """Operations at `node` that overlap `[start, end]`."""
+        begun = bisect_right(self.starts.get(node, []), end)
+        return begun - bisect_left(self.ends.get(node, []), start)
+
+
+def _idle(record: LandingRecord, traffic: _Traffic) -> str | None:
     """Why the window of `record` tested nothing, or None."""
     if record.injected_at is None:
         return "it was never injected"
     start = record.injected_at
-    end = end_ns if record.healed_at is None else record.healed_at
-    ops = facts.history.ops
-    inside = sum(1 for op in ops if start <= op.invoke_ts <= end)
+    end = traffic.end_ns if record.healed_at is None else record.healed_at
+    inside = bisect_right(traffic.all, end) - bisect_left(traffic.all, start)
     if inside < limits.MIN_OPS_PER_EPOCH:
         return f"idle: {inside} of {limits.MIN_OPS_PER_EPOCH} operations began in its window"
-    if not facts.node_of_process:
+    if not traffic.known:
         return "idle: which node each client talks to was not recorded"
     for node in record.targets:
-        mine = [op for op in ops if facts.node_of_process.get(op.process_id) == node]
-        before = sum(1 for op in mine if op.invoke_ts < start)
-        last = [end_ns if op.complete_ts is None else op.complete_ts for op in mine]
-        during = sum(op.invoke_ts <= end and t >= start for op, t in zip(mine, last, strict=True))
-        for count, when in ((before, "before"), (during, "during")):
+        counts = (traffic.before(node, start), "before"), (traffic.during(node, start, end), "in")
+        for count, when in counts:
             if count < limits.MIN_OPS_PER_NODE:
                 return f"idle: {count} of {limits.MIN_OPS_PER_NODE} operations at {node} {when} it"
     return None
@@ -103,10 +127,10 @@ def _idle(record: LandingRecord, facts: RunFacts, end_ns: int) -> str | None:
 
 def demoted(facts: RunFacts) -> list[LandingRecord]:
     """The landing records, those with an idle window demoted from yes to ambiguous."""
-    end_ns = end_of(facts.history)
+    traffic = _Traffic(facts, end_of(facts.history))
     records = []
     for record in facts.records:
-        why = _idle(record, facts, end_ns) if record.landed == "yes" else None
+        why = _idle(record, traffic) if record.landed == "yes" else None
         if why is not None:
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
         records.append(record)

@@ -11,6 +11,8 @@ H17 is a warning here because rule V09 reads the same numbers from the evidence.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -172,25 +174,43 @@ def _sorted(ops: Sequence[Op]) -> bool:
     return True
 
 
+class _Overlap:
+    """Which windows an interval overlaps, without looking at all of them."""
+
+    def __init__(self, windows: Sequence[Window], end_ns: int) -> None:
+        spans = sorted(
+            (w.inject_start, end_ns if w.healed_at is None else w.healed_at, i)
+            for i, w in enumerate(windows)
+        )
+        self._spans = spans
+        self._starts = [start for start, _, _ in spans]
+        self._ends = list(itertools.accumulate((end for _, end, _ in spans), max))
+
+    def of(self, start: int, last: int) -> list[int]:
+        """Indices of the windows that `[start, last]` overlaps, in header order."""
+        begin = bisect.bisect_left(self._ends, start)
+        until = bisect.bisect_right(self._starts, last)
+        if begin >= until:
+            return []
+        return sorted(i for _, end, i in self._spans[begin:until] if end >= start)
+
+
 def _epochs(history: History, ctx: LintContext, end_ns: int, seen: _Seen) -> None:
     """H08, H15 and H18: operations against the fault windows."""
-    windows = history.header.windows
-    spans = [(w.inject_start, end_ns if w.healed_at is None else w.healed_at, w) for w in windows]
+    names = [w.epoch for w in history.header.windows]
+    overlap = _Overlap(history.header.windows, end_ns)
     inside: Counter[str] = Counter()
     per_node: Counter[tuple[str, str | None]] = Counter()
     node_of = ctx.node_of_process
     all_ok = True
     for op in history.ops:
         last = end_ns if op.complete_ts is None else op.complete_ts
-        start = op.invoke_ts
-        first: Window | None = None
-        for begins, ends, window in spans:
-            if start <= ends and last >= begins:
-                first = first or window
-                inside[window.epoch] += 1
-                if node_of:
-                    per_node[window.epoch, node_of.get(op.process_id)] += 1
-        expected = None if first is None else first.epoch
+        found = overlap.of(op.invoke_ts, last)
+        for i in found:
+            inside[names[i]] += 1
+            if node_of:
+                per_node[names[i], node_of.get(op.process_id)] += 1
+        expected = names[found[0]] if found else None
         if op.fault_epoch != expected:
             said = f"op {op.op_id} is stamped {op.fault_epoch}, its times say {expected}"
             seen.add("weak", "H08", said)
@@ -199,12 +219,19 @@ def _epochs(history: History, ctx: LintContext, end_ns: int, seen: _Seen) -> Non
     if ctx.hidden_retries and ctx.landed_epochs and all_ok and history.ops:
         said = "every operation succeeded although faults landed: the library may retry unseen"
         seen.add("warning", "H15", said)
+    _traffic(inside, per_node, ctx, seen)
+
+
+def _traffic(
+    inside: Counter[str], per_node: Counter[tuple[str, str | None]], ctx: LintContext, seen: _Seen
+) -> None:
+    """H18: enough operations in every landed window, and at every node."""
     for epoch in sorted(ctx.landed_epochs):
         if inside[epoch] < ctx.ops_per_epoch_min:
             said = f"window {epoch} saw {inside[epoch]} operations of {ctx.ops_per_epoch_min}"
             seen.add("weak", "H18", said)
             continue
-        for node in sorted(set(node_of.values())):
+        for node in sorted(set(ctx.node_of_process.values())):
             if per_node[epoch, node] < ctx.ops_per_node_min:
                 got = per_node[epoch, node]
                 said = f"window {epoch}: {got} operations of {ctx.ops_per_node_min} at {node}"

@@ -61,9 +61,10 @@ def _missing_capability(v: View) -> list[str]:
 def _violation(v: View) -> list[str]:
     said = [f"A violation stands ({v.e.violation_fingerprint or 'no fingerprint'}): no run passes."]
     if not v.reproduced:
+        runs = v.e.rerun.same_seed_runs
+        again = f"None of {runs} re-runs" if runs else "No re-run"
         said.append(
-            f"{v.e.rerun.reproduced} of {v.e.rerun.same_seed_runs} re-runs of the same seed "
-            "showed it again: one is needed to call it reproducible."
+            f"{again} of the same seed showed it again: one is needed to call it reproducible."
         )
     if v.planned and not v.landed:
         said.append("Not every planned fault is proven, so the fault may not be its cause.")

@@ -83,7 +83,7 @@ def _finding(report: RunReport) -> list[str]:
     ]
     for checker, anomaly in report.anomalies:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
-        lines += [f"Witness ({md(checker)}): {md(anomaly.type)}{md(key)}", ""]
+        lines += [f"Witness ({md(checker)}): {md(anomaly.type + key)}", ""]
         if anomaly.explanation:
             lines += [md(anomaly.explanation), ""]
         lines += [f"- {md(sentence(op))}" for op in report.ops_of(anomaly)]

@@ -105,6 +105,7 @@ def latency_svg(report: RunReport) -> str:
     An operation of unknown outcome has no duration; it is drawn at the top.
     """
     import matplotlib as mpl
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     ops = report.history.ops
     shown = sample(ops, report.history.header.seed or 0)
@@ -133,6 +134,8 @@ def latency_svg(report: RunReport) -> str:
             )
         low_ms = max(1e-3, min(done, default=1_000_000) / 1e6)
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_ylim(low_ms / 1.5, top_ms * 1.5)
         _legend(axes)
         return _svg(figure)
@@ -157,5 +160,10 @@ def rate_svg(report: RunReport) -> str:
 
 def _legend(axes: Any) -> None:
     axes.legend(
-        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, labelcolor=_INK, fontsize=8
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        labelcolor=_INK,
+        fontsize=8,
+        markerscale=3,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from dstest.core.evidence import Lint
-from dstest.core.history import ClockSource, Header, History, Window
+from dstest.core.history import ClockSource, Header, History, Window, epochs_of
 from dstest.core.op import Op
 from dstest.judge.lints import LintContext, lint
 
@@ -178,6 +179,35 @@ def test_an_open_window_lasts_to_the_end_of_the_run() -> None:
 def test_the_first_of_two_overlapping_windows_counts() -> None:
     second = Window(epoch="f2", nemesis="kill", inject_start=1_500 * MS, healed_at=1_800 * MS)
     assert lint(history(clean_ops(), windows=[WINDOW, second]), context=CONTEXT) == Lint()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_epochs_are_recomputed_as_defined(seed: int) -> None:
+    dice = random.Random(seed)
+    windows = []
+    for i in range(dice.randrange(6)):
+        start = dice.randrange(100)
+        healed = None if dice.random() < 0.2 else start + dice.randrange(40)
+        windows.append(Window(epoch=f"f{i}", nemesis="kill", inject_start=start, healed_at=healed))
+    ops = []
+    for i in range(60):
+        start = dice.randrange(140)
+        unknown = dice.random() < 0.2
+        draft = Op(
+            op_id=i,
+            process_id=i,
+            invoke_ts=start,
+            complete_ts=None if unknown else start + dice.randrange(30),
+            op_type="read",
+            timeout_marker=unknown,
+            node_seen="n1",
+        )
+        first = next(iter(epochs_of(draft, windows, 200)), None)
+        ops.append(msgspec.structs.replace(draft, fault_epoch=first))
+    ctx = LintContext(end_ns=200)
+    assert lint(history(ops, windows=windows), context=ctx) == Lint()
+    ops[7] = msgspec.structs.replace(ops[7], fault_epoch="f9")
+    assert ids(lint(history(ops, windows=windows), context=ctx)) == {"weak": ["H08"]}
 
 
 def test_an_imported_history_needs_no_counters() -> None:
