@@ -1,12 +1,18 @@
 """Minimal witnesses of a register violation, and their explanation in words.
 
-A witness must be sound: whoever reads only its operations must see a contradiction that the
-operations left out cannot resolve. Leaving out an operation that only observes is always sound.
-Leaving out one that stores v is sound only if no operation that stays could owe its result to v:
-no read of v, no cas from v, and no cas that found something other than w, unless v is w. (Take a
-linearization of everything: the operation before an observer that stays, and that gave it its
-value, then stays too.) `reduce` removes by this rule alone, so a write whose value is read by the
-witness is always in the witness.
+`cut` ends the history where it can no longer be explained: operations invoked later do not count,
+and those that completed later are unknown. That is sound because linearizability is prefix-closed.
+
+A witness must be sound: its contradiction must not be one that an operation left out resolves.
+Leaving out an operation that only observes is always sound. Leaving out one that stores v is sound
+only if no operation that stays could owe its result to it: no read of v, no cas from v, and no cas
+that found something other than w, unless v is w. It certainly owes nothing to a store that was
+invoked after it completed, nor to one that a store which stays has certainly replaced: invoked
+after the first completed, and completed before the observer's invocation. (Take a linearization of
+everything. The last store before an observer that stays gave it its value, so it stays too; without
+the operations left out, every observer still finds what it found.) `reduce` removes by this rule
+alone, and of the stores of a value that stays observed it keeps one in any case, so that a stale
+read does not look like one of a value that never was.
 
 The result is 1-minimal in that sense: no further single operation can go. The search is delta
 debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a limit on checks.
@@ -15,19 +21,28 @@ debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a li
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from checkers import _native
-from checkers._columns import CAS_FALSE, CAS_TRUE, CAS_UNKNOWN, NEVER, READ, Columns
+from checkers._columns import (
+    CAS_FALSE,
+    CAS_TRUE,
+    CAS_UNKNOWN,
+    NEVER,
+    READ,
+    WRITE,
+    WRITE_UNKNOWN,
+    Columns,
+)
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["Witness", "explain", "reduce"]
+__all__ = ["Witness", "cut", "explain", "reduce"]
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -50,29 +65,101 @@ class Witness:
     minimal: bool
 
 
-def _stored(columns: Columns, rows: Index) -> Index:
+def cut(columns: Columns, key: int, bad: int) -> Columns:
+    """The part of a key until row `bad` completes, as columns of their own."""
+    part = columns.of_key(key)
+    end = columns.complete[bad]
+    kind, complete = columns.kind[part].copy(), columns.complete[part].copy()
+    late = complete > end
+    tells = (kind == READ) | (kind == CAS_FALSE)
+    kind[late & (kind == WRITE)] = WRITE_UNKNOWN
+    kind[late & (kind == CAS_TRUE)] = CAS_UNKNOWN
+    complete[late] = NEVER
+    keep = (columns.invoke[part] <= end) & ~(late & tells)
+    return replace(
+        columns,
+        kind=kind[keep],
+        a=columns.a[part][keep],
+        b=columns.b[part][keep],
+        invoke=columns.invoke[part][keep],
+        complete=complete[keep],
+        position=columns.position[part][keep],
+        offsets=np.array([0, keep.sum()], np.int64),
+        keys=[columns.keys[key]],
+    )
+
+
+def _stored(columns: Columns) -> Index:
     """Per row the value that it leaves in the register, -1 where it changes nothing."""
-    kind, a, b = columns.kind[rows], columns.a[rows], columns.b[rows]
+    kind, a, b = columns.kind, columns.a, columns.b
     cas = (kind == CAS_TRUE) | (kind == CAS_UNKNOWN)
     stored = np.where(cas, np.where(a == b, -1, b), a)
     return np.where((kind == READ) | (kind == CAS_FALSE), -1, stored).astype(np.int64)
 
 
-def _without(columns: Columns, rows: Index, drop: Mask) -> Index:
-    """`rows` without those of `drop` that may go together under the rule of this module."""
-    kind, a = columns.kind[rows], columns.a[rows]
-    stored = _stored(columns, rows)
-    observes = (kind == READ) | (kind == CAS_TRUE) | (kind == CAS_UNKNOWN)
-    differs = kind == CAS_FALSE
-    drop = drop.copy()
-    while True:
-        needed = np.isin(stored, a[~drop & observes])
-        for value in np.unique(a[~drop & differs]):
-            needed |= stored != value
-        back = drop & needed & (stored >= 0)
-        if not back.any():
-            return rows[~drop]
-        drop &= ~back
+class _Rule:
+    """The rule of this module. Times are ranks: a value and a time fit into one integer."""
+
+    def __init__(self, columns: Columns) -> None:
+        invoke, complete = columns.invoke, columns.complete
+        self.kind = columns.kind
+        self.a = columns.a.astype(np.int64)
+        self.stored = _stored(columns)
+        self.certain = (self.stored >= 0) & (complete != NEVER)
+        ranks = np.unique(np.concatenate([invoke, complete, [NEVER]]))
+        self.ranks = len(ranks)
+        self.invoke = np.searchsorted(ranks, invoke)
+        self.complete = np.searchsorted(ranks, complete)
+
+    def _replaced(self, stores: Index, kept: Index) -> Index:
+        """When each store has certainly been replaced by a kept one, as a rank."""
+        by = kept[self.certain[kept]]
+        soonest = np.minimum.accumulate(self.complete[by][::-1])[::-1]
+        after = np.searchsorted(self.invoke[by], self.complete[stores], side="right")
+        return np.append(soonest, self.ranks - 1)[after]
+
+    def _owed(self, observers: Index, values: Index, stores: Index, replaced: Index) -> Mask:
+        """Which stores, taken to hold `values`, may one of the observers have seen?"""
+        order = np.lexsort((self.invoke[observers], self.a[observers]))
+        seen = observers[order]
+        base = self.a[seen] * self.ranks
+        invoked = base + self.invoke[seen]
+        lasts = np.maximum.accumulate(base + self.complete[seen])
+        start = np.searchsorted(invoked, values * self.ranks)
+        end = np.searchsorted(invoked, values * self.ranks + replaced, side="right")
+        last = lasts[np.maximum(end, 1) - 1]
+        owed: Mask = (end > start) & (last >= values * self.ranks + self.invoke[stores])
+        return owed
+
+    def without(self, rows: Index, drop: Mask) -> Index:
+        """`rows` without those of `drop` that may go together."""
+        kind, stored = self.kind[rows], self.stored[rows]
+        equal = (kind == READ) | (kind == CAS_TRUE) | (kind == CAS_UNKNOWN)
+        differ = kind == CAS_FALSE
+        drop = drop.copy()
+        while True:
+            back = np.zeros(len(rows), np.bool_)
+            asked = np.flatnonzero(drop & (stored >= 0))
+            stores, values = rows[asked], stored[asked]
+            replaced = self._replaced(stores, rows[~drop])
+            observers = rows[~drop & equal]
+            if len(observers):
+                back[asked] |= self._owed(observers, values, stores, replaced)
+                lost = np.isin(values, self.a[observers]) & ~np.isin(values, stored[~drop])
+                back[asked[lost]] |= np.isin(asked[lost], _last_of_each(asked[lost], values[lost]))
+            for value in np.unique(self.a[rows[~drop & differ]]):
+                others = rows[~drop & differ & (self.a[rows] == value)]
+                pretend = np.full(len(asked), value, np.int64)
+                seen = self._owed(others, pretend, stores, replaced)
+                back[asked] |= seen & (values != value)
+            if not back.any():
+                return rows[~drop]
+            drop &= ~back
+
+
+def _last_of_each(rows: Index, values: Index) -> Index:
+    """The last row of each distinct value."""
+    return rows[::-1][np.unique(values[::-1], return_index=True)[1]]
 
 
 def _illegal(
@@ -98,11 +185,11 @@ def _illegal(
     return decision if decision.verdict[0] == _native.ILLEGAL else None
 
 
-def reduce(columns: Columns, key: int, bad: int, *, time_ns: int, memory_bytes: int) -> Witness:
-    """A small sound witness for an illegal key, whose row `bad` could not be placed."""
+def reduce(columns: Columns, *, time_ns: int, memory_bytes: int) -> Witness:
+    """A small sound witness for one illegal key, as `cut` left it."""
     deadline = monotonic_ns() + time_ns
-    part = columns.of_key(key)
-    rows = np.arange(part.start, part.stop, dtype=np.int64)
+    rows = np.arange(len(columns.kind), dtype=np.int64)
+    rule = _Rule(columns)
     checks = 0
 
     def still_illegal(candidate: Index) -> bool:
@@ -111,9 +198,6 @@ def reduce(columns: Columns, key: int, bad: int, *, time_ns: int, memory_bytes: 
         left = max(1, deadline - monotonic_ns())
         return _illegal(columns, candidate, left, memory_bytes) is not None
 
-    early = _without(columns, rows, columns.invoke[rows] > columns.complete[bad])
-    if len(early) < len(rows) and still_illegal(early):
-        rows = early
     chunk = max(1, len(rows) // 2)
     while True:
         before, at = len(rows), 0
@@ -122,7 +206,7 @@ def reduce(columns: Columns, key: int, bad: int, *, time_ns: int, memory_bytes: 
                 return Witness(rows, minimal=False)
             drop = np.zeros(len(rows), np.bool_)
             drop[at : at + chunk] = True
-            candidate = _without(columns, rows, drop)
+            candidate = rule.without(rows, drop)
             if len(candidate) < len(rows) and still_illegal(candidate):
                 rows = candidate
             else:
@@ -154,7 +238,7 @@ def _listed(parts: list[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _why_not(columns: Columns, rows: Index, stuck: int) -> str:
+def _why_not(columns: Columns, stuck: int) -> str:
     """What the operation that cannot be placed asks for."""
     kind, wanted = int(columns.kind[stuck]), int(columns.a[stuck])
     value = _text(columns.values[wanted])
@@ -162,18 +246,16 @@ def _why_not(columns: Columns, rows: Index, stuck: int) -> str:
         return f"it needs any value other than {value}"
     if kind not in (READ, CAS_TRUE):
         return "wherever it takes effect, another operation's result contradicts it"
-    if wanted != 0 and wanted not in _stored(columns, rows):
-        return f"it needs the value {value}, which no operation ever stored"
+    if wanted != 0 and wanted not in _stored(columns):
+        return f"it needs the value {value}, which no operation had stored by then"
     return f"it needs the value {value}"
 
 
-def explain(
-    columns: Columns, key: int, witness: Witness, history: History, *, memory_bytes: int
-) -> str:
+def explain(columns: Columns, witness: Witness, history: History, *, memory_bytes: int) -> str:
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
-    lead = f"On key {_text(columns.keys[key])} the {count} of the witness fit into no one order."
+    lead = f"On key {_text(columns.keys[0])} no order explains the {count} of the witness."
     decision = _illegal(columns, rows, 10**9, memory_bytes, states=64)
     if decision is None:
         return lead
@@ -206,5 +288,5 @@ def explain(
     )
     return (
         f"{lead} {prefix} There the register can hold: {states}. Next completes "
-        f"{_phrase(op_at(stuck))}: {_why_not(columns, rows, stuck)}. {running}"
+        f"{_phrase(op_at(stuck))}: {_why_not(columns, stuck)}. {running}"
     )

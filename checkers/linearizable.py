@@ -90,8 +90,9 @@ def _decide(columns: Columns, budget: Budget) -> _native.Decision:
 def _anomaly(
     columns: Columns, history: History, key: int, bad: int, end_ns: int, memory_bytes: int
 ) -> Anomaly:
-    witness = _witness.reduce(columns, key, bad, time_ns=WITNESS_TIME_NS, memory_bytes=memory_bytes)
-    ops = [history.ops[int(p)] for p in columns.position[witness.rows]]
+    part = _witness.cut(columns, key, bad)
+    witness = _witness.reduce(part, time_ns=WITNESS_TIME_NS, memory_bytes=memory_bytes)
+    ops = [history.ops[int(p)] for p in part.position[witness.rows]]
     shown = ops[-WITNESS_OPS_MAX:]
     epochs: list[str] = []
     for op in ops:
@@ -99,7 +100,7 @@ def _anomaly(
         for epoch in epochs_of(op, history.header.windows, end_ns) or stamped:
             if epoch not in epochs:
                 epochs.append(epoch)
-    text = _witness.explain(columns, key, witness, history, memory_bytes=memory_bytes)
+    text = _witness.explain(part, witness, history, memory_bytes=memory_bytes)
     if len(shown) < len(ops):
         text += f" The last {len(shown)} of its operations are shown."
     return Anomaly(

@@ -172,10 +172,9 @@ def _text(name: str, result: CheckResult) -> str:
     if len(found) > ANOMALIES_SHOWN_MAX:
         lines += ["", f"{len(found) - ANOMALIES_SHOWN_MAX} more in --json"]
     excluded = "".join(f", {n} {why}" for why, n in sorted(result.ops.excluded.items()))
-    lines += [
-        "",
+    counts = (
         f"{result.ops.consumed} of {result.ops.total} operations judged{excluded}; "
         f"{result.keys.decided} of {result.keys.total} keys decided; "
-        f"{result.seconds.load:.3f} s load, {result.seconds.check:.3f} s check",
-    ]
-    return "\n".join(lines)
+        f"{result.seconds.load:.3f} s load, {result.seconds.check:.3f} s check"
+    )
+    return "\n".join([*lines, "", counts])

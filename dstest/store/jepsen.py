@@ -221,7 +221,7 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
     value = _split(event, independent)[1]
     if event.type == "info":
         return with_(op, timeout_marker=True, error=event.error)
-    done = with_(op, complete_ts=event.time_ns)
+    done = with_(op, complete_ts=event.time_ns, error=None)
     if event.type == "fail":
         if op.op_type == "cas" and fail_is_differ:
             return with_(done, output=False)
