@@ -40,6 +40,9 @@ P99_SLACK_MS: Final = 200.0
 RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
+LINEARIZABLE: Final = "linearizable"
+"""The checker that every mutant is a violation for; weaker ones may accept some."""
+
 NETWORK_NEMESES: Final = ("partition", "packet", "loss", "latency", "bandwidth", "slow-network")
 
 
@@ -144,6 +147,14 @@ def _oracle(facts: RunFacts) -> AuditRow:
         )
     if killed == 0:
         return short(f"the checker accepted all {total} broken copies of this history")
+    missed = [
+        row
+        for row in facts.canary.details
+        if row.get("checker") == LINEARIZABLE and row.get("valid") is True
+    ]
+    if missed:
+        first = f"{missed[0].get('kind')}: {missed[0].get('mutant')}"
+        return short(f"{len(missed)} of {total} broken copies were accepted, first {first}")
     consumed = sum(r.ops.consumed for r in facts.results.values())
     return ok(f"{consumed:,} operations judged; {killed} of {total} broken copies were rejected")
 

@@ -6,6 +6,7 @@ not asked for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from dstest.core.evidence import Budgets, Tier
@@ -45,8 +46,8 @@ def budgets(measured: dict[str, float], *, nemesis: bool) -> Budgets:
     return Budgets(declared=declared, met=met, measured=dict(measured))
 
 
-def gaps(budget: Budgets, tier: Tier) -> list[str]:
-    """One sentence per number of `tier` that was not reached."""
+def gaps(budget: Budgets, tier: Tier, *, said_already: Collection[str] = ()) -> list[str]:
+    """One sentence per number of `tier` that was not reached, but for those `said_already`."""
     need = budget.declared.get(tier)
     if not need:
         return [f"The {tier} budget was not declared, so nothing shows that it was met."]
@@ -54,6 +55,6 @@ def gaps(budget: Budgets, tier: Tier) -> list[str]:
         f"The {tier} budget asks for {_number(wanted)} {UNITS.get(key, key)}; "
         f"this run had {_number(budget.measured.get(key, 0))}."
         for key, wanted in need.items()
-        if budget.measured.get(key, 0) < wanted
+        if budget.measured.get(key, 0) < wanted and key not in said_already
     ]
-    return said or [f"The {tier} budget was not met."]
+    return said if said or said_already else [f"The {tier} budget was not met."]

@@ -61,7 +61,9 @@ def _writes(ops: list[Op]) -> dict[str, list[_Write]]:
     """All that may have been written, by value. Definite failures wrote nothing."""
     found: dict[str, list[_Write]] = {}
     for op in ops:
-        if op.op_type in ("write", "cas") and op.outcome is not Outcome.FAIL:
+        # A cas that answered false compared and wrote nothing.
+        wrote = op.op_type == "write" or (op.op_type == "cas" and op.output is not False)
+        if wrote and op.outcome is not Outcome.FAIL:
             end = op.complete_ts if op.outcome is Outcome.OK else None
             value = op.input[1] if op.op_type == "cas" else op.input
             found.setdefault(_token(value), []).append(_Write(op, value, end))

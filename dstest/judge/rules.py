@@ -68,6 +68,10 @@ def _violation(v: View) -> list[str]:
         )
     if v.planned and not v.landed:
         said.append("Not every planned fault is proven, so the fault may not be its cause.")
+    said += [
+        f"The history has a weakness that can look like a violation: {name}: {seen}"
+        for name, seen in v.e.history_lint.weak.items()
+    ]
     return said
 
 
@@ -133,7 +137,7 @@ def _weak(v: View) -> list[str]:
 
 def _incomplete(v: View) -> list[str]:
     c = v.e.checker
-    ops = f"{c.ops_consumed} of {c.ops_eligible} operations"
+    ops = f"{c.ops_consumed:,} of {c.ops_eligible:,} operations"
     return [f"The checker judged {ops} and {c.keys_decided} of {c.keys_total} keys."]
 
 
@@ -143,7 +147,7 @@ def _no_fault(v: View) -> list[str]:
 
 def _clean(e: Evidence) -> str:
     c = e.checker
-    return f"{', '.join(c.ran)} read {c.ops_consumed} operations and found no violation"
+    return f"{', '.join(c.ran)} judged {c.ops_consumed:,} operations and found no violation"
 
 
 def _smoke_no_fault(v: View) -> str:
@@ -162,7 +166,9 @@ def _smoke_breadth(v: View) -> str:
 
 
 def _budget_smoke(v: View) -> list[str]:
-    said = gaps(v.e.budget, "hardening") if v.e.budget.met == "smoke" else []
+    rows = {"WO6": "duration_s", "WO11": "seeds"}
+    named = [key for row, key in rows.items() if row in v.short]
+    said = gaps(v.e.budget, "hardening", said_already=named) if v.e.budget.met == "smoke" else []
     return said + _rows("RF6")(v)
 
 

@@ -15,6 +15,9 @@ __all__ = ["FAULT_DETAILS_MAX", "render_html"]
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
 
+WITNESSES_MAX: Final = 3
+"""Witnesses shown at once; the others open on demand."""
+
 _FACTS_MAX: Final = 60_000
 """Characters of run.json shown."""
 
@@ -68,6 +71,7 @@ def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
         tone=_TONES[report.state.value.split("-")[0]],
         plots={name: Markup(svg) for name, svg in drawn.items()},
         witnesses=_witnesses(report),
+        witnesses_max=WITNESSES_MAX,
         detailed=detailed,
         facts=shown[:_FACTS_MAX],
     )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
@@ -141,9 +142,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def ops_of(self, anomaly: Anomaly) -> list[Op]:
-        """The witness as operations, in order of invocation; unknown ids are left out."""
+        """The witness as operations, in order of invocation; of a long one the last operations.
+
+        Ids that the history does not hold are left out.
+        """
         wanted = set(anomaly.ops)
-        return [op for op in self.history.ops if op.op_id in wanted]
+        found = [op for op in self.history.ops if op.op_id in wanted]
+        return found[-limits.WITNESS_OPS_MAX :]
 
 
 def _signal(role: str, signal: Signal) -> SignalView:

@@ -6,7 +6,6 @@ import json
 from html import escape
 from typing import Any, Final
 
-from dstest.core import limits
 from dstest.core.op import Op, Outcome
 from dstest.report.numbers import printable
 
@@ -59,7 +58,6 @@ def timeline_svg(ops: list[Op]) -> str:
     """
     if not ops:
         return ""
-    ops = ops[: limits.WITNESS_OPS_MAX]
     lanes = {process: i for i, process in enumerate(dict.fromkeys(op.process_id for op in ops))}
     first = min(op.invoke_ts for op in ops)
     last = max(max(op.invoke_ts, op.complete_ts or 0) for op in ops)

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from dstest.core.check import CheckResult
+from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
 from dstest.judge.canary import KINDS, canary, mutants
@@ -118,6 +118,22 @@ def test_every_mutant_of_a_true_history_is_a_violation(unique: bool, cas: bool) 
     assert made["phantom-value"] == 60
     if unique:
         assert set(made) == set(KINDS)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_our_checker_rejects_every_mutant_of_a_long_history(unique: bool) -> None:
+    linearizable_checker = pytest.importorskip("checkers.linearizable").CHECKER
+
+    def ours(history: History) -> CheckResult:
+        found: CheckResult = linearizable_checker.check(history, "register", Budget())
+        return found
+
+    for seed in range(10):
+        history = simulate(seed, unique=unique, cas=False, count=400, processes=6)
+        assert ours(history).valid is True
+        killed, total, details = canary(history, ours, seed)
+        assert killed == total, details
+        assert total >= 1
 
 
 def test_a_checker_that_ignores_time_misses_some_mutants() -> None:

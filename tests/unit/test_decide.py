@@ -212,8 +212,13 @@ def test_why_not_better_names_everything_up_to_the_next_state() -> None:
 
     smoke = but(budget=BUDGETS["smoke"], weak_audit=flags(("WO6", "WO11"), WEAK_ITEMS))
     said = " ".join(decide(smoke).why_not_better)
-    for expected in ("WO6", "WO11", "300 seconds of load; this run had 60", "10 landed faults"):
+    for expected in ("WO6", "WO11", "20,000 operations; this run had 6,000", "10 landed faults"):
         assert expected in said
+    assert "300 seconds" not in said  # WO6 says it
+    assert "agreeing seeds" not in said
+
+    weak = but(violation=True, history_lint=Lint(weak={"H14": "301 issued, 300 in the file"}))
+    assert "301 issued" in " ".join(decide(weak).why_not_better)
 
 
 def test_checkers_and_blame_travel_along() -> None:

@@ -254,6 +254,16 @@ def test_the_page_has_its_sections(fail: bool) -> None:
         assert "one seed only" in page.text
 
 
+def test_many_witnesses_open_on_demand() -> None:
+    made = report(fail=True)
+    result = made.results["linearizable"]
+    found = result.anomalies["stale-read"] * 9
+    many = msgspec.structs.replace(result, anomalies={"stale-read": found})
+    page = Page(render_html(msgspec.structs.replace(made, results={"linearizable": many})))
+    assert page.open == []
+    assert "6 more witnesses" in page.text
+
+
 def test_the_page_of_a_big_run_stays_small() -> None:
     big = report(count=100_000)
     text = render_html(big)
