@@ -46,6 +46,8 @@ ADDRESSES = """\
 set -eu
 number="${{LXC_NAME##*-n}}"
 exec nsenter --target "$LXC_PID" --net /bin/sh -eu <<SCRIPT
+echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6
+echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
 echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_ra
 ip -batch - <<BATCH
 link set eth0 addrgenmode none

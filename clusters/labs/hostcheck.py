@@ -46,6 +46,7 @@ def host_rows() -> list[Row]:
         ("programs", _programs, host.apt_remedy(host.missing_tools())),
         ("nft inet tables", _nft, "use a kernel with CONFIG_NF_TABLES_INET"),
         ("veth and bridge", _links, "use a kernel with CONFIG_VETH and CONFIG_BRIDGE"),
+        ("IPv6", _ipv6, "boot without ipv6.disable=1: a partition must be proven in both families"),
         ("overlay mounts", _overlay, "point DSTEST_LAB_DIR at a directory on ext4 or xfs"),
         (
             "bridged traffic passes",
@@ -85,6 +86,12 @@ def _links() -> str:
     batch = "link add b0 type bridge\nlink add v0 type veth peer name v1\nlink set v0 master b0\n"
     host.run(["unshare", "--net", "ip", "-batch", "-"], stdin=batch)
     return "made in a throwaway namespace"
+
+
+def _ipv6() -> str:
+    if not Path("/proc/sys/net/ipv6").exists():
+        raise LabError("this kernel runs without IPv6")
+    return "available"
 
 
 def _overlay() -> str:
@@ -153,10 +160,9 @@ def _disk() -> str:
 def _leftovers() -> str:
     if os.geteuid() != 0:
         return "not looked for: needs root"
-    known = {state.tag_of(lab_id) for lab_id in state.lab_ids()}
-    links = [link for link in network.lab_links() if link[:11] not in known]
     labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
-    routes = network.stray_routes(keep=frozenset(lab.octet for lab in labs))
-    if links or routes:
-        raise LabError(f"of labs that are gone: {', '.join([*links, *routes])}")
+    bridges, octets = network.orphans({lab.tag: lab.octet for lab in labs})
+    if bridges or octets:
+        routes = [f"routes of 10.77.{octet}.0/24" for octet in octets]
+        raise LabError(f"of labs that are gone: {', '.join([*bridges, *routes])}")
     return f"{len(labs)} labs known here"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from clusters.labs import host, state
@@ -22,6 +23,7 @@ __all__ = [
     "down",
     "drop_routes",
     "lab_links",
+    "orphans",
     "remove_links",
     "remove_orphans",
     "stray_routes",
@@ -62,17 +64,22 @@ def choose_octet(lab_id: str) -> int:
 def up(lab: LabState) -> None:
     """Make the routes and the bridge. Raises LabError where a link of that name exists."""
     name = lab.bridge
-    commands = f"""
+    make = f"""
 route replace unreachable {lab.subnet} metric {UNREACHABLE_METRIC}
 route replace unreachable {lab.subnet6} metric {UNREACHABLE_METRIC}
 link add {name} address {_mac(lab.tag)} type bridge stp_state 0 forward_delay 0
 link set {name} alias {_alias(lab.lab_id)}
 link set {name} addrgenmode none
+"""
+    address = f"""
 addr add {lab.control}/24 dev {name}
 addr add {lab.control6}/64 dev {name} nodad
 link set {name} up
 """
-    host.run(["ip", "-batch", "-"], stdin=commands)
+    host.run(["ip", "-batch", "-"], stdin=make)
+    # Hosts that switch IPv6 off by default do so for links that are ours, too.
+    Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("0")
+    host.run(["ip", "-batch", "-"], stdin=address)
 
 
 def down(lab: LabState) -> list[str]:
@@ -93,29 +100,35 @@ def remove_links(tag: str) -> list[str]:
     return [f"link {name}" for name in links]
 
 
-def remove_orphans(labs: dict[str, int]) -> list[str]:
-    """Remove our links and routes that belong to none of `labs` (tag -> octet).
+def orphans(labs: dict[str, int]) -> tuple[list[str], list[int]]:
+    """Our bridges, and the octets of our routes, that belong to none of `labs` (tag -> octet).
 
-    A bridge says in its alias which lab directory made it; those of other directories stay, and so
-    do their routes.
+    A bridge says in its alias which lab directory made it; those of other directories are not
+    ours, nor are routes to a subnet that a link still has.
     """
-    removed = []
     ours = _alias("")
-    for link in _links():
-        name, alias = str(link["ifname"]), str(link.get("ifalias", ""))
-        is_bridge = len(name) == len("dst") + 8
-        if is_bridge and name not in labs and (alias.startswith(ours) or not alias):
-            removed += remove_links(name)
+    bridges = [
+        str(link["ifname"])
+        for link in _links()
+        if len(str(link["ifname"])) == len("dst") + 8
+        and link["ifname"] not in labs
+        and str(link.get("ifalias", ours)).startswith(ours)
+    ]
     addressed = {
         _octet(str(ipaddress.ip_interface(f"{a['local']}/{a['prefixlen']}").network))
         for link in json.loads(host.run(["ip", "-j", "addr"]).stdout or "[]")
+        if link["ifname"] not in bridges
         for a in link.get("addr_info", [])
     }
-    for route in stray_routes(keep=frozenset(labs.values())):
-        octet = _octet(route)
-        if octet is not None and octet not in addressed:
-            removed += drop_routes(octet)
-    return removed
+    found = {_octet(route) for route in stray_routes(keep=frozenset(labs.values()))} - addressed
+    return bridges, sorted(octet for octet in found if octet is not None)
+
+
+def remove_orphans(labs: dict[str, int]) -> list[str]:
+    """Remove the orphans; returns what was there."""
+    bridges, octets = orphans(labs)
+    removed = [what for bridge in bridges for what in remove_links(bridge)]
+    return removed + [what for octet in octets for what in drop_routes(octet)]
 
 
 def _mac(tag: str) -> str:

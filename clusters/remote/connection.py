@@ -121,6 +121,7 @@ async def _open(info: NodeInfo, deadline_s: float) -> asyncssh.SSHClientConnecti
         "config": None,
         "agent_path": None,
         "preferred_auth": "publickey",
+        "encryption_algs": "^aes256-gcm@openssh.com,aes128-gcm@openssh.com",
         "compression_algs": None,
         "keepalive_interval": KEEPALIVE_S,
         "keepalive_count_max": KEEPALIVES_LOST_MAX,
