@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,6 @@ from clusters.labs import image, state
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core.node import LabInfo
-
-LAB_ID = "pytest"
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +24,17 @@ def lab_packages() -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
     """A running five-node lab, shared by all tests; each test heals what it breaks."""
-    LAB.down(LAB_ID)
-    yield LAB.up(LAB_ID, 5, packages=lab_packages)
-    LAB.down(LAB_ID)
+    lab_id = _free_id()
+    LAB.down(lab_id)
+    yield LAB.up(lab_id, 5, packages=lab_packages)
+    LAB.down(lab_id)
+
+
+def _free_id() -> str:
+    """`pytest`, unless another test run that is under way has it."""
+    known = state.load("pytest")
+    taken = known is not None and any(owner.alive for owner in known.owners)
+    return f"pytest-{os.getpid()}" if taken else "pytest"
 
 
 @pytest.fixture

@@ -263,7 +263,7 @@ def test_hosts_that_are_not_nodes_are_refused(lab: LabInfo, tmp_path: Path) -> N
             await connect(msgspec.structs.replace(first, **changed), deadline_s=3)
 
     async def main() -> None:
-        await refused("belongs to lab 'pytest'", NotALabNode, lab_id="production")
+        await refused(f"belongs to lab '{lab.lab_id}'", NotALabNode, lab_id="production")
         await refused("this machine itself", NotALabNode, address=lab.control)
         await refused("another host key", LabError, known_hosts_path=str(other_key))
         await refused("no pinned host key", LabError, known_hosts_path="")
