@@ -259,13 +259,14 @@ RULES: Final[tuple[Rule, ...]] = (
         _rows(*STRENGTH),
     ),
     Rule("V12", State.PARTIAL_MODEL, lambda v: v.any_short(*STRENGTH), _rows(*STRENGTH)),
-    Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _narrow, _smoke_breadth),
+    # Before V12b: a run that is too narrow and too short as well is no pass of any kind.
     Rule(
         "V13",
         State.PARTIAL_MODEL,
         lambda v: v.e.budget.met == "none",
         lambda v: gaps(v.e.budget, "smoke"),
     ),
+    Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _narrow, _smoke_breadth),
     Rule(
         "V14",
         State.PASS_SMOKE,

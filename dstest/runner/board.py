@@ -5,8 +5,8 @@ the fault windows; each worker writes only its own block of counters. Nothing is
 worker while it loads, and live figures cost no message.
 
 Layout (in int64 slots): state, origin_ns, window count, then `WINDOWS_MAX` pairs (start, end),
-then per worker: heartbeat_ns, trouble, lateness_max_ns, late count, lag_max_ns, offered, and per
-node: invoked, ok, fail, unknown.
+then per worker: heartbeat_ns, trouble, lateness_max_ns, late count, lag_max_ns, offered, cpu_ms,
+and per node: invoked, ok, fail, unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPEN_END: Final = (1 << 63) - 1
 _HEAD: Final = 8
 _WORKER: Final = 8
 _NODE: Final = 4
-_HEARTBEAT, _TROUBLE, _LATE_MAX, _LATE, _LAG_MAX, _OFFERED = range(6)
+_HEARTBEAT, _TROUBLE, _LATE_MAX, _LATE, _LAG_MAX, _OFFERED, _CPU = range(7)
 _INVOKED, _OK, _FAIL, _UNKNOWN = range(4)
 
 
@@ -108,9 +108,10 @@ class Board:
     def _at(self, worker: int) -> int:
         return self._base + worker * self._block
 
-    def beat(self, worker: int, now_ns: int, lag_ns: int) -> None:
-        """A worker's sign of life, with how late its event loop woke it."""
+    def beat(self, worker: int, now_ns: int, lag_ns: int, cpu_ms: int) -> None:
+        """A worker's sign of life, how late its event loop woke it, and its CPU time so far."""
         at = self._at(worker)
+        self._slots[at + _CPU] = cpu_ms
         self._slots[at + _HEARTBEAT] = now_ns
         if lag_ns > self._slots[at + _LAG_MAX]:
             self._slots[at + _LAG_MAX] = lag_ns
@@ -144,7 +145,7 @@ class Board:
         return [self._slots[self._at(w) + _HEARTBEAT] for w in range(self._workers)]
 
     def lateness(self) -> dict[str, int]:
-        """Lateness over all workers: offered, late (by more than 1 ms), worst, loop lag."""
+        """Over all workers: offered, late (by more than 1 ms), worst, loop lag, CPU time."""
         rows = [self._at(w) for w in range(self._workers)]
         slots = self._slots
         return {
@@ -152,6 +153,7 @@ class Board:
             "late": sum(slots[r + _LATE] for r in rows),
             "lateness_max_ns": max(slots[r + _LATE_MAX] for r in rows),
             "loop_lag_max_ns": max(slots[r + _LAG_MAX] for r in rows),
+            "cpu_ms": sum(slots[r + _CPU] for r in rows),
         }
 
     def by_node(self) -> list[dict[str, int]]:

@@ -6,6 +6,7 @@ ended (`dstest recover`).
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ import msgspec
 
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
+from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.protocols import Checker
@@ -154,10 +156,11 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
     )
 
 
-def judge(run: RunDir) -> Verdict:
+def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     """Seal and judge a run directory; writes everything but the status. Never passes silently.
 
     What the run recorded about itself is `run.json`; what is missing there counts against it.
+    The error, if any, says why the report could not be drawn; the verdict stands without it.
     """
     facts: dict[str, Any] = run.read_json("run.json")
     history, folded = seal(run, facts)
@@ -171,8 +174,17 @@ def judge(run: RunDir) -> Verdict:
     verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
     run.write_json("evidence.json", evidence)
     run.write_json("verdict.json", verdict)
-    _report(run, verdict, folded.records, history, facts, run_facts)
-    return verdict
+    try:
+        _report(run, verdict, folded.records, history, facts, run_facts)
+    except HarnessError as error:
+        return verdict, error
+    except Exception as error:
+        run.write("report-error.txt", traceback.format_exc())
+        return verdict, HarnessError(
+            f"the report could not be drawn: {type(error).__name__}: {error}",
+            remedy=f"the verdict stands; see {run.path}/report-error.txt",
+        )
+    return verdict, None
 
 
 def _report(

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.labs.packages import packages_of_all_systems
 from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.node import LabInfo
@@ -98,21 +99,12 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
     try:
-        yield lab.up(own, spec.nodes, packages=_packages(), progress=ui.say)
+        yield lab.up(own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say)
     finally:
         if keep:
             ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
         else:
             lab.down(own)
-
-
-def _packages() -> list[str]:
-    """Debian packages of every registered system: one image serves them all."""
-    from dstest.core import registry
-
-    return sorted(
-        {p for n in registry.names("systems") for p in registry.load("systems", n).packages}
-    )
 
 
 def run_session(
@@ -155,7 +147,8 @@ def _finish(run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress) 
     try:
         message = None if failure is None else failure.message
         run.write_json("run.json", {**facts, **outcome.facts, "ended_by": message})
-        verdict = judge(run)
+        verdict, report_failure = judge(run)
+        failure = failure or report_failure
         code = _code(verdict, failure)
         run.write_sums()
         run.write_status(
@@ -168,6 +161,9 @@ def _finish(run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress) 
         return Finished(path=run.path, exit_code=failure.exit_code, failure=failure)
     except DstestError as error:
         return Finished(path=run.path, exit_code=error.exit_code, failure=failure or error)
+    except Exception:
+        run.write_status("error: judging failed; `dstest recover` judges again")
+        raise
     return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)
 
 
@@ -195,7 +191,8 @@ def recover(path: Path) -> Finished:
     facts.setdefault("ended_by", "the process died")
     run.write_json("run.json", facts)
     failure = HarnessError(facts["ended_by"]) if facts["ended_by"] else None
-    verdict = judge(run)
+    verdict, report_failure = judge(run)
+    failure = failure or report_failure
     run.write_sums()
     run.write_status(f"recovered: {verdict.verdict.value}")
     code = Exit.FAIL if verdict.verdict.failed else exit_code(verdict.verdict)

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from time import process_time
 from typing import Any, Final
 
 import msgspec
@@ -76,6 +77,7 @@ class Worker:
         self._arrival_rng = rng.stream(config.seed, "arrivals", config.worker)
         self._next_arrival_ns = 0
         self._failed = False
+        self._cpu_began_s = 0.0
 
     async def run(self) -> None:
         """Wait for the start, load until told to stop, then let what is in flight end."""
@@ -85,9 +87,10 @@ class Worker:
         while board.state == WAITING:
             if os.getppid() != config.parent_pid:
                 return
-            board.beat(config.worker, 1, 0)
+            board.beat(config.worker, 1, 0, 0)
             await asyncio.sleep(0.01)
         self._clock = RunClock(board.origin_ns)
+        self._cpu_began_s = process_time()
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -115,7 +118,8 @@ class Worker:
             due_ns = self._clock.now_ns() + int(_BEAT_S * 1e9)
             await asyncio.sleep(_BEAT_S)
             now_ns = self._clock.now_ns()
-            self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns))
+            cpu_ms = int((process_time() - self._cpu_began_s) * 1000)
+            self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns), cpu_ms)
             gc.collect(0)
 
     def _loading(self) -> bool:

@@ -1,0 +1,34 @@
+"""`make bench`: every figure that the documentation quotes, printed from one run.
+
+python tests/bench/bench.py [checkers] [lab] [run]
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from pathlib import Path
+
+PARTS = ("checkers", "lab", "run")
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = set(wanted) - set(PARTS)
+    if unknown:
+        sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; {', '.join(PARTS)}\n")
+        return 2
+    sys.path.insert(0, str(Path(__file__).parent))
+    load = os.getloadavg()[0]
+    sys.stdout.write(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}\n")
+    for part in wanted:
+        sys.stdout.write(f"{part}\n")
+        sys.stdout.flush()
+        importlib.import_module(f"bench_{part}").main()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,120 @@
+"""Helpers: a run in this process, a run as a user starts it, and looks at the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clusters.remote import connect_all
+from dstest.core.node import LabInfo
+from dstest.core.protocols import Nemesis
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.progress import Quiet
+from dstest.runner.session import Finished, run_session
+
+SHORT = ("fault_s=4", "quiet_s=8")
+"""A shorter partition than the default of six seconds."""
+
+SHORT_S = 21.0
+"""Enough for one partition, and for the smoke budget of twenty seconds."""
+
+
+def run_here(
+    lab: LabInfo,
+    store: Path,
+    *,
+    nemesis: Nemesis | None = None,
+    options: tuple[str, ...] = SHORT,
+    **spec: Any,
+) -> Finished:
+    """A run on the shared lab through the API, so that a test can sabotage a part of it."""
+    wanted = RunSpec(**{"time_limit_s": SHORT_S, "seed": 11, **spec})
+    plugins = resolve(wanted, list(options), nemesis=nemesis)
+    return run_session(plugins, store=store, lab_id=lab.lab_id, ui=Quiet())
+
+
+def command(*args: str | Path) -> list[str]:
+    """The command line of `dstest`."""
+    return [sys.executable, "-m", "dstest", *map(str, args)]
+
+
+def start(
+    log: Path, *args: str | Path, env: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """`dstest ARGS` in the background, as a process group of its own; its output goes to `log`."""
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            command(*args),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def dstest(
+    *args: str | Path, timeout_s: float = 120.0, **kwargs: Any
+) -> subprocess.CompletedProcess[str]:
+    """`dstest ARGS` to its end."""
+    return subprocess.run(
+        command(*args), capture_output=True, text=True, timeout=timeout_s, check=False, **kwargs
+    )
+
+
+def wait_for(what: str, found: Callable[[], bool], timeout_s: float) -> float:
+    """Seconds until `found()`; AssertionError after `timeout_s`."""
+    began = time.monotonic()
+    while time.monotonic() - began < timeout_s:
+        if found():
+            return time.monotonic() - began
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: not within {timeout_s} s")
+
+
+def on_nodes(lab: LabInfo, ask: Callable[[dict[str, Any]], Any]) -> Any:
+    """Connect to all nodes, await `ask(nodes)`, close."""
+
+    async def go() -> Any:
+        nodes = await connect_all(lab)
+        try:
+            return await ask(nodes)
+        finally:
+            for node in nodes.values():
+                await node.close()
+
+    return asyncio.run(go())
+
+
+def fault_tables(lab: LabInfo) -> list[str]:
+    """Nodes that still have a fault table."""
+
+    async def ask(nodes: dict[str, Any]) -> list[str]:
+        found = []
+        for name, node in nodes.items():
+            listing = await node.run(["nft", "list", "tables"])
+            if "dstest_fault" in listing.stdout:
+                found.append(name)
+        return found
+
+    tables: list[str] = on_nodes(lab, ask)
+    return tables
+
+
+def latest(store: Path) -> Path:
+    return (store / "latest").resolve()
+
+
+def verdict_of(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((path / "verdict.json").read_text())
+    return loaded
+
+
+def faults_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "faults.jsonl").read_text().splitlines()]

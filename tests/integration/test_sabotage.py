@@ -1,0 +1,88 @@
+"""Faults that do not happen must never count as tested: each sabotage is INCONCLUSIVE, exit 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import SHORT, faults_of, run_here
+
+from dstest.core.errors import Exit
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import LabInfo
+from dstest.core.protocols import NemesisContext
+from dstest.core.verdict import State
+from dstest.runner.session import Finished
+from nemeses import nft
+from nemeses.partition import Partition
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def assert_not_proven(done: Finished) -> None:
+    assert done.verdict is not None, done
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    assert (done.path / "status").read_text().strip() == "verdict: INCONCLUSIVE-fault-not-proven"
+
+
+@pytest.mark.parametrize("hook", ["forward", "output"])
+def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, hook: str) -> None:
+    done = run_here(lab, tmp_path, nemesis=Partition(hook=hook), options=(*SHORT, "action=drop"))
+    assert_not_proven(done)
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "no"
+    assert not any(fault["injector"]["during"].values())
+    assert all(min(n) > 0 for n in fault["victim"]["during"].values())
+
+
+def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, options=(*SHORT, "shape=one", "targets=n9"))
+    assert_not_proven(done)
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "no"
+    assert "not in the cluster" in fault["notes"][0]
+
+
+def test_a_fault_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, rate=1.0)
+    assert_not_proven(done)
+    assert "idle" in done.verdict.evidence.faults[0].why
+
+
+class Undone(Partition):
+    """Somebody else removes the rules of one node in the middle of the window."""
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        if not record.facts["rechecks"]:
+            assert record.landed == "yes"
+            await nft.delete(ctx.node(record.facts["affected"][0]), nft.FAULT_TABLE)
+        return await super().recheck(ctx, record)
+
+
+def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"))
+    assert_not_proven(done)
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "ambiguous"
+    assert any("vanished" in note for note in fault["notes"])
+
+
+class HalfCut(Partition):
+    """The rules of one affected node are never installed."""
+
+    async def inject(self, ctx: NemesisContext, plan: object) -> LandingRecord:
+        real = nft.load
+
+        async def skip_one(node: object, text: str) -> None:
+            if nft.FAULT_TABLE not in text or node.name != sorted(ctx.nodes)[0]:  # type: ignore[attr-defined]
+                await real(node, text)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nft, "load", skip_one)
+            return await super().inject(ctx, plan)  # type: ignore[arg-type]
+
+
+def test_rules_missing_on_one_side(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*SHORT, "shape=majorities-ring")
+    assert_not_proven(run_here(lab, tmp_path, nemesis=HalfCut(), options=options))
