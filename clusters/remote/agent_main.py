@@ -86,6 +86,11 @@ class Agent:
             self._janitor_trouble = str(error)
         self._janitor_ready.set()
 
+    def finish(self) -> None:
+        """Kill programs under way; leave no janitor half started."""
+        self.running.kill()
+        self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S)
+
     def send(self, message: dict[str, Any]) -> None:
         """Write one frame; an answer that is too large becomes an error."""
         data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(
@@ -279,7 +284,7 @@ def main(run: str, marker: str, version: str) -> int:
     except BrokenPipeError:
         pass
     finally:
-        agent.running.kill()
+        agent.finish()
     # Threads that still wait for something must not keep the process.
     sys.stdout.flush()
     os._exit(status)

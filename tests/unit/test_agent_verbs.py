@@ -180,6 +180,7 @@ def test_a_missed_deadline_leaves_the_connection_usable(with_agent: Any) -> None
 
 def test_a_killed_agent_fails_all_open_calls(with_agent: Any) -> None:
     async def body(client: AgentClient, pid: int) -> None:
+        await client.call("lease_arm", {"id": "x", "heal": [["true"]], "ttl_s": 60}, 10.0)
         calls = [asyncio.create_task(exec_(client, "sleep", "2")) for _ in range(3)]
         await asyncio.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
