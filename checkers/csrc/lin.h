@@ -6,7 +6,7 @@
  *     write a          stored a
  *     cas_true a b     found a and stored b
  *     cas_false a b    found something other than a
- *     *_unknown        nobody knows whether it took effect; it may, at any time after its invocation
+ *     *_unknown        nobody knows whether it took effect; it may, any time after its invocation
  *
  * It is linearizable when every operation with a known outcome can be given one instant inside its
  * closed interval [invoke, complete], and unknown ones an instant after their invocation or none,

@@ -21,7 +21,7 @@
 #endif
 static const uint32_t widths[] = {LIN_WIDTHS};
 
-/* X completes. LIN_ILLEGAL where no configuration survives; `open` then holds all that was tried. */
+/* X completes. LIN_ILLEGAL where nothing survives; `open` then holds all that was tried. */
 static int complete(struct lin_search *s)
 {
     const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];

@@ -49,14 +49,8 @@ _WORDS = {
     "##-Inf": float("-inf"),
     "##NaN": float("nan"),
 }
-_CHARS = {
-    "newline": "\n",
-    "return": "\r",
-    "space": " ",
-    "tab": "\t",
-    "formfeed": "\f",
-    "backspace": "\b",
-}
+_NAMES = ("newline", "return", "space", "tab", "formfeed", "backspace")
+_CHARS = dict(zip(_NAMES, "\n\r \t\f\b", strict=True))
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 _CLOSER = {"(": ")", "[": "]", "{": "}", "#{": "}"}
@@ -90,9 +84,6 @@ class Tagged:
     def __init__(self, tag: str, value: Any) -> None:
         self.tag = tag
         self.value = value
-
-    def __repr__(self) -> str:
-        return f"Tagged({self.tag!r}, {self.value!r})"
 
 
 class _Frame:
@@ -152,7 +143,7 @@ def _unescape(text: str, offset: int, quoted: str) -> str:
         if code[0] in "01234567":
             return chr(int(code, 8))
         if code not in _ESCAPES:
-            _fail(text, offset + match.start(), f"\\{code} is not an escape")
+            _fail(text, offset + 1 + match.start(), f"\\{code} is not an escape")
         return _ESCAPES[code]
 
     return _ESCAPE.sub(one, quoted[1:-1]) if "\\" in quoted else quoted[1:-1]

@@ -220,8 +220,8 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
     """The operation with its outcome, by the rules of this module."""
     value = _split(event, independent)[1]
     if event.type == "info":
-        return with_(op, timeout_marker=True, error=event.error)
-    done = with_(op, complete_ts=event.time_ns, error=None)
+        return with_(op, error=event.error)
+    done = with_(op, complete_ts=event.time_ns, error=None, timeout_marker=False)
     if event.type == "fail":
         if op.op_type == "cas" and fail_is_differ:
             return with_(done, output=False)
@@ -298,4 +298,5 @@ def _invoked(event: Event, op_id: int, independent: bool) -> Op:
         key=key,
         input=None if event.f == "read" else value,
         error="unfinished",
+        timeout_marker=True,
     )
