@@ -59,12 +59,10 @@ def ensure(packages: Sequence[str], progress: Progress) -> Path:
 
 def apt_sources() -> tuple[str, list[str]]:
     """The release to install and the `deb` lines for it, from what apt on this host uses."""
-    lines = _index_targets()
-    if not lines:
+    debian = _debian_archives()
+    if not debian:
         host.run(["apt-get", "update"], timeout_s=300.0)
-        lines = _index_targets()
-    rows = [line.split() for line in lines]
-    debian = [row for row in rows if len(row) == 4 and row[2] == "Debian"]
+        debian = _debian_archives()
     names = [row[1] for row in debian]
     release = host_release()
     if release not in names:
@@ -82,6 +80,12 @@ def apt_sources() -> tuple[str, list[str]]:
     return release, [
         f"deb {uri} {name} {' '.join(sorted(set(of)))}" for (uri, name), of in components.items()
     ]
+
+
+def _debian_archives() -> list[list[str]]:
+    """Rows of URI, code name, origin and component; none until apt has fetched its lists."""
+    rows = [line.split() for line in _index_targets()]
+    return [row for row in rows if len(row) == 4 and row[2] == "Debian"]
 
 
 def _index_targets() -> list[str]:
