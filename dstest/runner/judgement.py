@@ -25,8 +25,9 @@ from dstest.judge.blame import blame
 from dstest.judge.canary import canary
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
-from dstest.judge.facts import Alarm, Canary, ClockFact, Gap, RunFacts
+from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts
 from dstest.judge.lints import lint
+from dstest.runner.logscan import scan_logs
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold, windows_of
@@ -34,7 +35,6 @@ from dstest.store.seal import Folded, fold, windows_of
 __all__ = ["judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
-_ALARM_LINES_MAX: Final = 200
 
 
 def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
@@ -80,20 +80,6 @@ def _gaps(history: History, workers: int) -> list[Gap]:
     return gaps
 
 
-def _scan_logs(run: RunDir, patterns: tuple[str, ...]) -> tuple[dict[str, int] | None, list[Alarm]]:
-    """Lines per node and those that look like trouble; None where no log was kept."""
-    counts: dict[str, int] = {}
-    alarms: list[Alarm] = []
-    files = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
-    for path in files:
-        with path.open(errors="replace") as file:
-            for line in file:
-                counts[path.parent.name] = counts.get(path.parent.name, 0) + 1
-                if len(alarms) < _ALARM_LINES_MAX and any(p in line for p in patterns):
-                    alarms.append(Alarm(node=path.parent.name, line=line.strip()[:300]))
-    return counts or None, alarms
-
-
 def _check(facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
     results = {}
     for name in facts["checkers"]:
@@ -122,7 +108,7 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
 def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
-    log_lines, alarms = _scan_logs(run, system.log_alarms)
+    log_lines, alarms = scan_logs(run, system.log_alarms, facts)
     clocks = []
     if "clock_start_ns" in facts and "clock_end_ns" in facts:
         clocks.append(

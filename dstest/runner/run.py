@@ -117,6 +117,7 @@ class Run:
         await plugins.nemesis.setup(self._context(RunClock(0), None))
         self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
         clock = load.begin()
+        self._facts["origin_ns"] = clock.origin_ns
         writer = SegmentWriter(self._run.segments / "control.seg", {"control": True})
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])

@@ -120,8 +120,11 @@ def run_session(
     spec = plugins.spec
     missing = plugins.lab.missing()
     if missing:
-        what, remedy = next(iter(missing.items()))
-        raise LabError(f"this host cannot run a {spec.lab} lab: {what}", remedy=remedy)
+        remedies = dict.fromkeys(missing.values())
+        raise LabError(
+            f"this host cannot run a {spec.lab} lab; it lacks {', '.join(missing)}",
+            remedy="; ".join(remedies),
+        )
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     run = RunDir.create(store, name, spec.seed)
     facts = _initial_facts(plugins)

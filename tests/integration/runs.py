@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clusters.labs import container, state
 from clusters.remote import connect_all
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis
@@ -45,9 +46,7 @@ def command(*args: str | Path) -> list[str]:
     return [sys.executable, "-m", "dstest", *map(str, args)]
 
 
-def start(
-    log: Path, *args: str | Path, env: dict[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def start(log: Path, *args: str | Path) -> subprocess.Popen[bytes]:
     """`dstest ARGS` in the background, as a process group of its own; its output goes to `log`."""
     with log.open("wb") as file:
         return subprocess.Popen(
@@ -60,12 +59,21 @@ def start(
 
 
 def dstest(
-    *args: str | Path, timeout_s: float = 120.0, **kwargs: Any
+    *args: str | Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`dstest ARGS` to its end."""
     return subprocess.run(
-        command(*args), capture_output=True, text=True, timeout=timeout_s, check=False, **kwargs
+        command(*args), capture_output=True, text=True, timeout=120.0, check=False, env=env
     )
+
+
+def from_outside(lab: LabInfo, node: str, tool: str, *args: str, stdin: str = "") -> None:
+    """Run an LXC tool on a node's container: somebody else's hand, not through our connections."""
+    lab_state = state.load(lab.lab_id)
+    assert lab_state is not None
+    path, name = container.lxc_path(lab.lab_id), lab_state.container(node)
+    argv = [tool, "-P", str(path), "-n", name, *args]
+    subprocess.run(argv, input=stdin, text=True, check=True, timeout=30, capture_output=True)
 
 
 def wait_for(what: str, found: Callable[[], bool], timeout_s: float) -> float:
