@@ -30,7 +30,7 @@ UNDECIDED = {
 }
 
 _OPS_WORTH_A_THREAD = 5_000
-"""Below this the call is over before anybody could press Ctrl-C."""
+"""With fewer, and a limit on steps, the call is over before anybody could press Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def check_registers(
             limits.exact_states,
         )  # fmt: skip
 
-    if len(kind) < _OPS_WORTH_A_THREAD:
+    if limits.steps_max > 0 and len(kind) < _OPS_WORTH_A_THREAD:
         call()
     else:
         _interruptible(call, stop)

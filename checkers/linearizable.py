@@ -46,6 +46,9 @@ ANOMALIES_MAX = 16
 WITNESS_TIME_NS = 5_000_000_000
 """For reducing one witness; spent only where a reduction is hard."""
 
+WITNESSES_TIME_NS = 20_000_000_000
+"""For reducing all of them, and never more than the budget's time."""
+
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
     where = columns.of_key(key)
@@ -87,11 +90,25 @@ def _decide(columns: Columns, budget: Budget) -> _native.Decision:
     return decision
 
 
+def _anomalies(
+    columns: Columns, history: History, illegal: list[int], bad: list[int], budget: Budget
+) -> list[Anomaly]:
+    """One anomaly for each of the first illegal keys."""
+    end_ns = max(max(o.invoke_ts, o.complete_ts or 0) for o in history.ops)
+    deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
+    found = []
+    for key in illegal[:ANOMALIES_MAX]:
+        part = _witness.cut(columns, key, bad[key])
+        time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
+        found.append(_anomaly(part, history, end_ns, time_ns, budget.memory_mb * 2**20))
+    return found
+
+
 def _anomaly(
-    columns: Columns, history: History, key: int, bad: int, end_ns: int, memory_bytes: int
+    part: Columns, history: History, end_ns: int, time_ns: int, memory_bytes: int
 ) -> Anomaly:
-    part = _witness.cut(columns, key, bad)
-    witness = _witness.reduce(part, time_ns=WITNESS_TIME_NS, memory_bytes=memory_bytes)
+    """The anomaly of one key, whose columns end at the failure."""
+    witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
     ops = [history.ops[int(p)] for p in part.position[witness.rows]]
     shown = ops[-WITNESS_OPS_MAX:]
     epochs: list[str] = []
@@ -105,7 +122,7 @@ def _anomaly(
         text += f" The last {len(shown)} of its operations are shown."
     return Anomaly(
         type="nonlinearizable",
-        key=columns.keys[key],
+        key=part.keys[0],
         ops=[op.op_id for op in ops],
         witness=[msgspec.to_builtins(op) for op in shown],
         minimal=witness.minimal,
@@ -155,11 +172,9 @@ class Linearizable:
                 illegal.append(key)
             else:
                 undecided[key] = _native.UNDECIDED[verdict]
-        end_ns = max((max(o.invoke_ts, o.complete_ts or 0) for o in history.ops), default=0)
-        found = [
-            _anomaly(columns, history, k, int(decision.bad[k]), end_ns, budget.memory_mb * 2**20)
-            for k in illegal[:ANOMALIES_MAX]
-        ]
+        found = (
+            _anomalies(columns, history, illegal, decision.bad.tolist(), budget) if illegal else []
+        )
         sizes = np.diff(columns.offsets)
         consumed = int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided))
         observers = (columns.kind <= CAS_FALSE) & (columns.kind != 1)

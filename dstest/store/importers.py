@@ -76,7 +76,7 @@ def _guess(path: Path, text: str) -> str:
         return "dstest"
     if re.match(r'\[?\s*\{\s*"|\[\s*\]\s*$', head):
         return "json"
-    if re.search(r"jepsen\.util\s+-\s", head):
+    if re.search(r"jepsen\.util\s+(-|:?\w+\s+:(invoke|info)\b)", head):
         return "log"
     if re.match(r"[\[{(;#]", head):
         return "edn"

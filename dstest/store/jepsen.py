@@ -12,8 +12,8 @@ Otherwise the event's number stands in for its time.
 
 `:ok` is ok, `:fail` a definite failure without effect, `:info` unknown, and an invocation that is
 never completed is unknown with the error "unfinished". One exception, as Porcupine reads the old
-logs: there `:fail :cas` means compared and differed, which is a result and not a failure. Events of
-the nemesis and other non-integer processes are skipped and counted in `header.counters`.
+logs: there `:fail :cas` without an error means compared and differed, which is a result and not a
+failure. Events of the nemesis and other non-integer processes are skipped and counted in `header.counters`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dstest.store import edn
 __all__ = ["Event", "from_edn", "from_json", "from_log", "pair"]
 
 _LOG_LINE = re.compile(
-    r"(?:.*\s)?jepsen\.util\s+-\s+(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
+    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
 )
 _TYPES = ("invoke", "ok", "fail", "info")
 
@@ -223,7 +223,7 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
         return with_(op, error=event.error)
     done = with_(op, complete_ts=event.time_ns, error=None, timeout_marker=False)
     if event.type == "fail":
-        if op.op_type == "cas" and fail_is_differ:
+        if op.op_type == "cas" and fail_is_differ and event.error is None:
             return with_(done, output=False)
         return with_(done, error=event.error or "fail")
     if op.op_type == "cas":

@@ -1,7 +1,7 @@
 """Outcome rules, vacuity, budgets and witnesses of the linearizability checker.
 
-The mini-language: `w1[0,5]` is an ok write of 1 from 0 to 5, `r1[..]` a read that returned 1, `r-` a
-read of nothing, `c1>2` a cas that swapped and `c1!2` one that differed; `[3,?]` has an unknown
+The mini-language: `w1[0,5]` is an ok write of 1 from 0 to 5, `r1[..]` a read that returned 1, `r-`
+a read of nothing, `c1>2` a cas that swapped and `c1!2` one that differed; `[3,?]` has an unknown
 outcome and `[3,5]x` failed. `y:w1[0,5]` is on key y.
 """
 

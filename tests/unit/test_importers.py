@@ -56,6 +56,21 @@ def test_log_lines(tmp_path: Path) -> None:
     assert history.header.source == "log: h"
 
 
+def test_later_log_lines_and_errors_of_failed_cas(tmp_path: Path) -> None:
+    lead = "INFO [2016-01-02 03:04:05,678] jepsen worker 4 - jepsen.util"
+    text = "\n".join(
+        [
+            f"{lead} 4\t:invoke\t:cas\t[0 1]",
+            f"{lead} 4\t:fail\t:cas\t[0 1]\t:connection-refused",
+            f"{lead} 4\t:invoke\t:cas\t[0 1]",
+            f"{lead} 4\t:fail\t:cas\t[0 1]",
+        ]
+    )
+    refused, differed = load_history(put(tmp_path, text)).ops
+    assert (refused.outcome, refused.error) == (Outcome.FAIL, "connection-refused")
+    assert (differed.outcome, differed.output) == (Outcome.OK, False)
+
+
 EDN_OPS = """\
 {:process 0, :type :invoke, :f :cas, :value [1 2], :time 10}
 {:process :nemesis, :type :info, :f :start, :value nil, :time 11}
@@ -131,8 +146,9 @@ def test_transactions_keep_their_micro_operations() -> None:
             "of line 1 is open",
         ),
         (
-            "{:process 0 :type :invoke :f :read}\n{:process 0 :type :info :f :read}\n"
-            "{:process 0 :type :invoke :f :read}",
+            """{:process 0 :type :invoke :f :read}
+            {:process 0 :type :info :f :read}
+            {:process 0 :type :invoke :f :read}""",
             3,
             "of line 2 is unknown",
         ),
