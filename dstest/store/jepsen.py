@@ -13,7 +13,8 @@ Otherwise the event's number stands in for its time.
 `:ok` is ok, `:fail` a definite failure without effect, `:info` unknown, and an invocation that is
 never completed is unknown with the error "unfinished". One exception, as Porcupine reads the old
 logs: there `:fail :cas` without an error means compared and differed, which is a result and not a
-failure. Events of the nemesis and other non-integer processes are skipped and counted in `header.counters`.
+failure. Events of the nemesis and other non-integer processes are skipped and counted in
+`header.counters`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dstest.store import edn
 __all__ = ["Event", "from_edn", "from_json", "from_log", "pair"]
 
 _LOG_LINE = re.compile(
-    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
+    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
 )
 _TYPES = ("invoke", "ok", "fail", "info")
 
@@ -176,7 +177,7 @@ def from_log(text: str) -> Iterator[Event]:
             raise HistoryError(error.message, line=number, remedy=error.remedy) from None
         late = kind in ("fail", "info") and forms and isinstance(forms[0], str)
         yield Event(
-            process=int(process) if process.isascii() and process.isdigit() else process,
+            process=int(process) if process.isdigit() else process,
             type=kind,
             f=f,
             value=None if late or not forms else forms[0],
