@@ -35,7 +35,8 @@ from dstest.store import edn
 __all__ = ["Event", "from_edn", "from_json", "from_log", "pair"]
 
 _LOG_LINE = re.compile(
-    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
+    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)"
+    r"\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
 )
 _TYPES = ("invoke", "ok", "fail", "info")
 
