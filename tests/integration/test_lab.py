@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -203,3 +204,33 @@ def test_ups_of_one_lab_at_once_make_one_lab(lab_packages: tuple[str, ...]) -> N
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert len(said) == 1
     assert os.path.isdir(state.lab_dir("b-race"))
+
+
+def dstest(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "dstest", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.usefixtures("own_labs")
+def test_the_commands_from_up_to_down() -> None:
+    named = ("--lab-id", "b-cli")
+    assert dstest("lab", "status", *named).returncode == 4
+    up = dstest("lab", "up", *named, "--nodes", "2", "--json")
+    assert up.returncode == 0, up.stderr
+    assert [node["name"] for node in json.loads(up.stdout)["nodes"]] == ["n1", "n2"]
+    status = json.loads(dstest("lab", "status", *named, "--json").stdout)
+    assert (status["state"], status["lacks"]) == ("running", [])
+    assert status["lab"]["facts"]["persistent"]
+    assert dstest("lab", "ssh", *named, "n2", "--", "cat", "/etc/hostname").stdout == "n2\n"
+    assert dstest("lab", "ssh", *named, "n3").returncode == 2
+    everywhere = dstest("lab", "ssh", *named, "--all", "--", "hostname")
+    assert everywhere.stdout == "== n1: status 0\nn1\n== n2: status 0\nn2\n"
+    assert dstest("lab", "gc").stdout == ""
+    assert dstest("lab", "list").stdout == "b-cli  running\n"
+    rows = json.loads(dstest("doctor", "--json").stdout)
+    assert [row for row in rows if not row["ok"]] == []
+    assert sum("by paramiko" in row["name"] for row in rows) == 2
+    down = dstest("lab", "down", *named)
+    assert down.returncode == 0
+    assert "removed container" in down.stdout
+    assert dstest("lab", "list").stdout == ""
