@@ -89,6 +89,9 @@ def fault_rules(
     lines.append("  chain cut {")
     lines.append(f"    type filter hook {hook} priority -300; policy accept;")
     lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    # IPv6 finds its neighbours by packets that this hook sees, IPv4 (ARP) does not: cutting them
+    # would end the other direction of a one-way partition as well.
+    lines.append("    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
     for info in sources:
         for source in _sources(info):
             lines.append(f"    {source} udp dport {PROBE_UDP_PORT} drop")
