@@ -18,7 +18,7 @@ from clusters.labs import host, recipe, state
 from dstest.core import clock
 from dstest.core.errors import ConfigError, LabError
 
-__all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries"]
+__all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries", "remove_unused"]
 
 BUILD_TIMEOUT_S = 1800.0
 """A slow mirror and a Java runtime fit; a hung one does not."""
@@ -168,6 +168,18 @@ def _mmdebstrap(argv: list[str], log: Path) -> None:
         f"mmdebstrap could not build the node image ({trouble}); its last words:\n{tail}",
         remedy="check that `apt-get update` works on this host and that the packages exist there",
     )
+
+
+def remove_unused(used: set[str]) -> list[str]:
+    """Remove the images that are not in `used` (paths); returns what was removed."""
+    removed = []
+    for record in (state.root_dir() / "images").glob("*/image.json"):
+        path = record.parent
+        if str(path) not in used:
+            with state.lock(f"image-{path.name}"):
+                record.unlink(missing_ok=True)
+                removed += host.remove_tree(path)
+    return removed
 
 
 def remove_temporaries() -> list[str]:

@@ -48,8 +48,11 @@ def leftovers_of(lab_id: str, lab: LabState | None = None) -> list[str]:
     return left
 
 
-def collect() -> list[str]:
-    """Remove dead labs, links and routes that belong to no lab, and broken-off image builds."""
+def collect(*, images: bool = False) -> list[str]:
+    """Remove dead labs, links and routes that belong to no lab, and broken-off image builds.
+
+    With `images` also base images that no lab stands on.
+    """
     removed = []
     for lab_id in sorted({*state.lab_ids(), *(i for i, _ in container.monitors().values())}):
         with state.lock(f"lab-{lab_id}"):
@@ -58,6 +61,8 @@ def collect() -> list[str]:
     with state.subnets_lock():
         labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
         removed += network.remove_orphans({lab.tag: lab.octet for lab in labs})
+        if images:
+            removed += image.remove_unused({lab.image for lab in labs})
     removed += [f"directory {path}" for path in image.remove_temporaries()]
     return removed
 

@@ -93,10 +93,10 @@ class LxcLab:
         """See `Lab.list`."""
         return sorted({*state.lab_ids(), *(owner for owner, _ in container.monitors().values())})
 
-    def gc(self) -> Sequence[str]:
-        """Remove what dead labs left on this host; returns what was removed."""
+    def gc(self, *, images: bool = False) -> Sequence[str]:
+        """Remove what dead labs left here, and unused `images`; returns what was removed."""
         host.require_root()
-        return leftovers.collect()
+        return leftovers.collect(images=images)
 
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""
@@ -159,6 +159,8 @@ def _create(
     lab_id: str, nodes: int, packages: Sequence[str], base: Path, persistent: bool, say: Progress
 ) -> LabState:
     with state.subnets_lock():
+        if not (base / "image.json").exists():
+            raise LabError(f"image {base.name} was removed meanwhile", remedy="start again")
         lab = LabState(
             lab_id=lab_id,
             tag=state.tag_of(lab_id),

@@ -155,7 +155,11 @@ def down(
 
 
 @lab_app.command()
-def gc() -> None:
+def gc(
+    images: Annotated[
+        bool, typer.Option("--images", help="Also base images without a lab.")
+    ] = False,
+) -> None:
     """Remove what dead labs left behind. Labs that are in use, or made by `up`, stay."""
     from dstest.core import registry
 
@@ -163,7 +167,7 @@ def gc() -> None:
     for kind in registry.names("labs"):
         made = registry.load("labs", kind)
         if hasattr(made, "gc"):
-            removed += made.gc()
+            removed += made.gc(images=images)
     for what in removed:
         typer.echo(f"removed {what}")
     _say("nothing to remove" if not removed else f"{len(removed)} things removed")

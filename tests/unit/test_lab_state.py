@@ -226,6 +226,21 @@ def test_an_image_is_built_once(
     assert [p.name for p in (own_dir / "images").iterdir()] == [image.image_path(["etcd"]).name]
 
 
+def test_images_go_on_request_and_only_without_a_lab(
+    own_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("used", "unused"):
+        (own_dir / "images" / name).mkdir(parents=True)
+        (own_dir / "images" / name / "image.json").write_text("{}")
+    monkeypatch.setattr(network, "remove_orphans", lambda _: [])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    used = str(own_dir / "images" / "used")
+    state.save(a_lab(image=used, owners=[state.me()]))
+    assert LAB.gc() == []
+    assert LAB.gc(images=True) == [f"directory {own_dir / 'images' / 'unused'}"]
+    assert Path(used).exists()
+
+
 def test_what_a_killed_builder_left_is_removed(own_dir: Path) -> None:
     dead = own_dir / "images" / ".abc.4194304"
     alive = own_dir / "images" / f".abc.{os.getpid()}"
