@@ -227,8 +227,11 @@ def _audit(evidence: Evidence) -> list[AuditView]:
     ]
 
 
-def command_of(spec: dict[str, Any]) -> str:
-    """The command line that runs the same operations and faults again; empty for an import."""
+def command_of(spec: dict[str, Any], given: list[str] | None = None) -> str:
+    """The command line that runs the same operations and faults again; empty for an import.
+
+    `given` are the `key=value` pairs that the user gave; without them all options are spelt out.
+    """
     if not spec:
         return ""
     words = ["dstest", "run"]
@@ -248,10 +251,15 @@ def command_of(spec: dict[str, Any]) -> str:
         value = spec.get(key)
         if value is not None:
             words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-    for key, value in sorted(spec.get("options", {}).items()):
-        if value is not None and value != "":
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            words += ["-o", f"{key}={text}"]
+    if given is None:
+        options = sorted(spec.get("options", {}).items())
+        given = [
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for key, value in options
+            if value is not None and value != ""
+        ]
+    for pair in given:
+        words += ["-o", pair]
     return shlex.join(words)
 
 
@@ -296,7 +304,7 @@ def build_report(
         nodes=by_node(history),
         canary=canary
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
-        command=command_of(spec),
+        command=command_of(spec, run_facts.get("options_given")),
         spec=spec,
         run_facts=run_facts,
         load_s=(max(times) - min(times)) / 1e9 if times else 0.0,

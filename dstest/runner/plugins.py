@@ -21,7 +21,9 @@ RUN_OPTIONS: dict[str, Option] = {
 
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's resolved parts. `plans` is the whole fault schedule, known before the run."""
+    """A run's resolved parts. `plans` is the whole fault schedule, known before the run;
+    `given` are the options as the user wrote them.
+    """
 
     spec: RunSpec
     system: Any
@@ -31,6 +33,7 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     checkers: list[Any]
     model: str
     plans: list[FaultPlan]
+    given: list[str]
 
 
 def _declared(*parts: Any) -> dict[str, Option]:
@@ -108,4 +111,5 @@ def resolve(
         checkers=checkers,
         model=model,
         plans=plans,
+        given=list(pairs),
     )

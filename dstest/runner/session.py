@@ -56,6 +56,7 @@ def _initial_facts(plugins: Plugins) -> dict[str, Any]:
     spec = plugins.spec
     return {
         "spec": msgspec.to_builtins(spec),
+        "options_given": plugins.given,
         "model": plugins.model,
         "checkers": [c.name for c in plugins.checkers],
         "nodes": [f"n{i + 1}" for i in range(spec.nodes)],
