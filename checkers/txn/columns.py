@@ -50,7 +50,7 @@ class TxnColumns:
     mop_start      i64[n+1] micro-ops of transaction t are mop_start[t] .. mop_start[t+1]
     mop_kind       u8[m]    READ or WRITE
     mop_key        i32[m]   key id
-    mop_value      i32[m]   WRITE: value id. READ of a register: value id or NIL. READ of a list: NIL
+    mop_value      i32[m]   WRITE: value id. READ: a register's value id or NIL; NIL for a list
     mop_known      u8[m]    1 where a read's result is known (ok transactions), else 0
     elem_start     i64[m+1] elements of list read i are elem_start[i] .. elem_start[i+1]
     elem           i32[e]   value ids
