@@ -127,6 +127,7 @@ class Partition:
         """Start accounting and probe listeners; remove what a dead run may have left."""
         nodes = nodes_of(ctx)
         await asyncio.gather(*(nft.delete(n, nft.FAULT_TABLE) for n in nodes))
+        await asyncio.gather(*map(self._drop_stale_leases, nodes))
         await asyncio.gather(*(nft.delete(n, nft.ACCOUNT_TABLE) for n in nodes))
 
         async def account(node: Node) -> None:
@@ -135,6 +136,12 @@ class Partition:
 
         await asyncio.gather(*map(account, nodes))
         await probes.listen(nodes)
+
+    async def _drop_stale_leases(self, node: Node) -> None:
+        """A dead run's lease would heal a fault of ours when it runs out."""
+        standing = await node.call("lease_list")
+        for lease_id in [*standing["armed"], *standing["firing"]]:
+            await node.call("lease_release", id=lease_id, timeout_s=40.0)
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Cut, then wait until both sides show it or the deadline passes."""

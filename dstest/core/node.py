@@ -101,9 +101,19 @@ class Lab(Protocol):
     doc: str
 
     def up(
-        self, lab_id: str, nodes: int, *, packages: Sequence[str], progress: Any = None
+        self,
+        lab_id: str,
+        nodes: int,
+        *,
+        packages: Sequence[str],
+        progress: Any = None,
+        persistent: bool = False,
     ) -> LabInfo:
-        """Bring `nodes` nodes up that answer SSH and have the Debian `packages`."""
+        """Bring `nodes` nodes up that answer SSH and have the Debian `packages`.
+
+        `progress` is called with a line of text per step. A `persistent` lab outlives this process;
+        another one is a leftover once the process is gone.
+        """
         ...
 
     def down(self, lab_id: str) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +86,21 @@ def _toml(spec: dict[str, Any]) -> str:
 
 
 @contextmanager
+def _alone(lab_id: str) -> Iterator[None]:
+    """Two runs in one lab would prove each other's faults: the second is refused."""
+    path = Path(tempfile.gettempdir()) / f"dstest-lab-{lab_id}.lock"
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LabError(
+                f"another run uses lab {lab_id} now",
+                remedy="wait for its end, or take another lab with --lab-id NAME",
+            ) from None
+        yield
+
+
+@contextmanager
 def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
     spec, lab = plugins.spec, plugins.lab
@@ -95,17 +112,22 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
                 remedy=f"--nodes {len(found.nodes)}, or `dstest lab down` first",
             )
         ui.phase("lab", f"{found.lab_id}, already up")
-        yield found
+        with _alone(found.lab_id):
+            yield found
         return
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
-    try:
-        yield lab.up(own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say)
-    finally:
-        if keep:
-            ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
-        else:
-            lab.down(own)
+    with _alone(own):
+        info = lab.up(
+            own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say, persistent=keep
+        )
+        try:
+            yield info
+        finally:
+            if keep:
+                ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
+            else:
+                lab.down(own)
 
 
 def run_session(

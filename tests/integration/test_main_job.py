@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from runs import SHORT, SHORT_S, dstest, faults_of, latest, run_here, verdict_of
-
-from dstest.core.node import LabInfo
-from dstest.core.op import FIELDS
-from nemeses.none import NoNemesis
+from runs import (
+    SHORT,
+    SHORT_S,
+    dstest,
+    faults_of,
+    latest,
+    run_here,
+    start,
+    verdict_of,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -98,3 +105,40 @@ def test_the_same_seed_gives_the_same_operations_and_faults(lab: LabInfo, tmp_pa
     both = sorted(set(by_id[0]) & set(by_id[1]))[:shared]
     assert len(both) > 500
     assert [by_id[0][i] for i in both] == [by_id[1][i] for i in both]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("shape=one", "direction=in", "action=reject"),
+        ("shape=halves", "direction=out", "action=drop"),
+        ("shape=leader", "direction=both", "action=drop"),
+        ("shape=bridge", "direction=both", "action=drop", "clients=true"),
+    ],
+    ids=lambda options: "-".join(o.split("=")[1] for o in options),
+)
+def test_each_kind_of_cut_is_proven(lab: LabInfo, tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = run_here(lab, tmp_path, options=(*SHORT, *options))
+    assert done.exit_code == 0, (done.verdict.reason, faults_of(done.path))
+    (fault,) = faults_of(done.path)
+    wanted = dict(option.split("=") for option in options)
+    assert fault["facts"]["shape"] == wanted["shape"]
+    assert fault["landed"] == "yes"
+    if wanted["shape"] == "leader":
+        assert fault["facts"]["new_term"] > fault["facts"]["term_before"]
+        assert fault["targets"] == [fault["facts"]["leader_before"]]
+    if wanted["direction"] == "in":
+        back = {"->".join(reversed(path.split("->"))) for path in fault["facts"]["cuts"]}
+        assert back <= set(fault["control"]["during"]), "the other direction stays alive"
+    if "clients" in wanted:
+        assert any(rule.startswith("clients->") for rule in fault["injector"]["during"])
+
+
+def test_a_second_run_in_the_same_lab_is_refused(lab: LabInfo, tmp_path: Path) -> None:
+    first = start(tmp_path / "log", "run", "--lab-id", lab.lab_id, "--store", tmp_path)
+    wait_for("the first run", lambda: "[connect]" in (tmp_path / "log").read_text(), 30)
+    second = dstest("run", "--lab-id", lab.lab_id, "--store", tmp_path)
+    first.send_signal(signal.SIGTERM)
+    assert second.returncode == Exit.HARNESS
+    assert "another run uses lab" in second.stderr
+    assert first.wait(timeout=60) == Exit.INTERRUPTED
