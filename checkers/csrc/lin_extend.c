@@ -45,7 +45,8 @@ static inline int satisfied(const struct lin_op *op, uint32_t value)
 }
 
 /* Linearizes all that changes nothing now (rule 1). A write of the present value can take effect
- * unnoticed; it is not spent by that. */
+ * unnoticed; it is not spent by that. (Without this a cas_false that only an unknown cas can help
+ * would find the write undone: nobody waits for the present value there.) */
 static void settle(struct lin_search *s, uint64_t *c)
 {
     const struct lin_op *ops = LIN_OPS(&s->plan);

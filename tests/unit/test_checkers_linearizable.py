@@ -91,6 +91,8 @@ def test_it_is_a_checker() -> None:
         # a write hides before a write of the same value
         ("c0>1[0,1] w0[0,2] r1[3,4] r0[5,6]", False),
         ("w0[0,3] c0>1[1,4] r1[6,7]", True),
+        # the write of null changes nothing, before the unknown cas lets the other cas differ
+        ("w-[0,10] c-!7[0,5] c->1[0,?] r1[11,12]", True),
         # keys are independent
         ("x:w1[0,1] y:w2[2,3] x:r1[4,5] y:r2[6,7]", True),
         ("x:w1[0,1] y:w2[2,3] x:r1[4,5] y:r1[6,7]", False),
