@@ -1,0 +1,207 @@
+"""Columns of a history given as Jepsen operation maps, one map per event.
+
+    {"index": 3, "type": "ok", "process": 1, "f": "txn",
+     "value": [["r", "x", [1, 2]], ["append", "x", 3]]}
+
+`type` is invoke, ok, fail or info; a leading colon (EDN keywords read as strings) is allowed in
+`type` and in the micro-ops' `r`, `w` and `append`. The order of the list is the order of events.
+
+What is accepted although Elle drops or rejects it (elle.md section 6): completions without an
+invocation, which then have nothing before them in real time; and events that name no process, whose
+completion belongs to the one open invocation that names none either. Where several such
+invocations are open nobody can say which one completed, and that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.txn.columns import FAIL, INFO, NIL, OK, READ, WRITE, TxnColumns
+
+__all__ = ["Builder", "Names", "from_op_maps"]
+
+_OUTCOMES: Final = {"ok": OK, "fail": FAIL, "info": INFO}
+_KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
+
+_TYPES: Final = frozenset({"invoke", *_OUTCOMES})
+
+Scalar = int | str | float | bool | None
+
+
+class Names:
+    """Dense ids of scalars; 1, 1.0 and True are three different names."""
+
+    def __init__(self) -> None:
+        self.names: list[Any] = []
+        self._ids: dict[tuple[type, Any], int] = {}
+
+    def id(self, name: Any) -> int:
+        """The id of `name`; NIL for None. Raises ValueError where it is not a scalar."""
+        if name is None:
+            return NIL
+        if not isinstance(name, int | str | float | bool):
+            raise ValueError(f"need a scalar as key or value, got {name!r}")
+        at = (type(name), name)
+        found = self._ids.setdefault(at, len(self.names))
+        if found == len(self.names):
+            self.names.append(name)
+        return found
+
+
+@dataclass(slots=True)
+class _Txn:
+    """One transaction while it is being read; -1 as in `TxnColumns`."""
+
+    outcome: int = INFO
+    process: int = -1
+    invoke_pos: int = -1
+    complete_pos: int = -1
+    op_index: int = 0
+    mops: list[Any] = field(default_factory=list)
+
+
+class Builder:
+    """Collects transactions, then makes the columns."""
+
+    def __init__(self) -> None:
+        self.txns: list[_Txn] = []
+        self.skipped: dict[str, int] = {}
+        self._keys = Names()
+        self._values = Names()
+        self._processes = Names()
+
+    def process(self, name: Any) -> int:
+        """Dense id of a process, -1 for None."""
+        return self._processes.id(name)
+
+    def add(self, **fields: Any) -> _Txn:
+        """A new transaction; `fields` are those of `_Txn`."""
+        self.txns.append(_Txn(**fields))
+        return self.txns[-1]
+
+    def skip(self, reason: str) -> None:
+        """Counts an event that is not part of the history."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def columns(self) -> TxnColumns:
+        """The columns, transactions in order of invocation. Raises ValueError for a micro-op that
+        is not a read, write or append of a scalar key."""
+        txns = sorted(
+            self.txns, key=lambda t: t.invoke_pos if t.invoke_pos >= 0 else t.complete_pos
+        )
+        kind: list[int] = []
+        key: list[int] = []
+        value: list[int] = []
+        known: list[int] = []
+        elem: list[int] = []
+        elem_start = [0]
+        mop_start = [0]
+        for txn in txns:
+            for mop in txn.mops:
+                k, what, v, elements = self._mop(mop, txn)
+                kind.append(k)
+                key.append(what)
+                value.append(v)
+                known.append(1 if k == WRITE or txn.outcome == OK else 0)
+                elem.extend(elements)
+                elem_start.append(len(elem))
+            mop_start.append(len(kind))
+        return TxnColumns(
+            outcome=np.array([t.outcome for t in txns], np.uint8),
+            process=np.array([t.process for t in txns], np.int64),
+            invoke_pos=np.array([t.invoke_pos for t in txns], np.int64),
+            complete_pos=np.array([t.complete_pos for t in txns], np.int64),
+            op_index=np.array([t.op_index for t in txns], np.int64),
+            mop_start=np.array(mop_start, np.int64),
+            mop_kind=np.array(kind, np.uint8),
+            mop_key=np.array(key, np.int32),
+            mop_value=np.array(value, np.int32),
+            mop_known=np.array(known, np.uint8),
+            elem_start=np.array(elem_start, np.int64),
+            elem=np.array(elem, np.int32),
+            key_names=self._keys.names,
+            value_names=self._values.names,
+            skipped=self.skipped,
+        )
+
+    def _mop(self, mop: Any, txn: _Txn) -> tuple[int, int, int, list[int]]:
+        if not isinstance(mop, list | tuple) or len(mop) not in (2, 3):
+            raise ValueError(f"operation {txn.op_index}: not a micro-op: {mop!r}")
+        kind = _KINDS.get(_bare(mop[0]))
+        if kind is None:
+            raise ValueError(f"operation {txn.op_index}: unknown micro-op {mop[0]!r}")
+        if mop[1] is None:
+            raise ValueError(f"operation {txn.op_index}: a micro-op without a key: {mop!r}")
+        key = self._keys.id(mop[1])
+        value = mop[2] if len(mop) == 3 else None
+        if kind == WRITE:
+            return kind, key, self._values.id(value), []
+        if txn.outcome != OK:
+            return kind, key, NIL, []
+        if isinstance(value, list | tuple):
+            return kind, key, NIL, [self._values.id(v) for v in value]
+        return kind, key, self._values.id(value), []
+
+
+def _bare(word: Any) -> str:
+    return word.lstrip(":") if isinstance(word, str) else ""
+
+
+def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
+    """Columns of a Jepsen history. Raises ValueError where events contradict one another.
+
+    Events of named processes that are not integers (the nemesis) are left out and counted.
+    """
+    build = Builder()
+    open_: dict[Any, _Txn] = {}
+    unnamed: list[_Txn] = []
+    for position, event in enumerate(events):
+        kind = _bare(event.get("type"))
+        process = event.get("process")
+        if kind not in _TYPES:
+            raise ValueError(f"event {position}: unknown type {event.get('type')!r}")
+        if process is not None and (isinstance(process, bool) or not isinstance(process, int)):
+            build.skip("process-not-an-integer")
+            continue
+        value = event.get("value")
+        index = event.get("index")
+        index = position if index is None else int(index)
+        if kind == "invoke":
+            if process is not None and process in open_:
+                raise ValueError(f"event {position}: process {process} is already busy")
+            txn = build.add(
+                process=build.process(process),
+                invoke_pos=position,
+                op_index=index,
+                mops=list(value or []),
+            )
+            if process is None:
+                unnamed.append(txn)
+            else:
+                open_[process] = txn
+            continue
+        txn = _opened(build, open_, unnamed, process, position)
+        txn.outcome, txn.complete_pos, txn.op_index = _OUTCOMES[kind], position, index
+        if value is not None:
+            txn.mops = list(value)
+    return build.columns()
+
+
+def _opened(
+    build: Builder, open_: dict[Any, _Txn], unnamed: list[_Txn], process: Any, position: int
+) -> _Txn:
+    """The transaction that a completion belongs to; a new one where nothing was invoked."""
+    if process is not None:
+        found = open_.pop(process, None)
+    elif len(unnamed) > 1:
+        raise ValueError(
+            f"event {position}: {len(unnamed)} operations without a process are open; "
+            "give every event its process"
+        )
+    else:
+        found = unnamed.pop() if unnamed else None
+    return found if found is not None else build.add(process=build.process(process))
