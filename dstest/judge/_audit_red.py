@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import statistics
+from collections import Counter
 from typing import Final
 
 from dstest.core import limits
@@ -65,17 +65,41 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
     )
 
 
-def _outside(times: list[int], quiet: list[tuple[int, int]]) -> list[int]:
-    """Operations per whole second of load that touches none of the `quiet` stretches."""
+def _seconds(times: list[int], quiet: list[tuple[int, int]]) -> list[int]:
+    """Whole seconds of load, by number, that touch none of the `quiet` stretches."""
     first, last = times[0] // SECOND_NS + 1, times[-1] // SECOND_NS
-    counts = []
-    for second in range(first, last):
-        start = second * SECOND_NS
-        if any(start <= end and start + SECOND_NS >= begin for begin, end in quiet):
-            continue
-        at = bisect.bisect_left(times, start)
-        counts.append(bisect.bisect_left(times, start + SECOND_NS) - at)
-    return counts
+    return [
+        second
+        for second in range(first, last)
+        if not any(
+            second * SECOND_NS <= end and (second + 1) * SECOND_NS >= begin for begin, end in quiet
+        )
+    ]
+
+
+def _outside(times: list[int], quiet: list[tuple[int, int]]) -> list[float]:
+    """Operations per second of `_seconds`."""
+    return [
+        bisect.bisect_left(times, (second + 1) * SECOND_NS)
+        - bisect.bisect_left(times, second * SECOND_NS)
+        for second in _seconds(times, quiet)
+    ]
+
+
+def _busy(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]]) -> list[float]:
+    """Clients that waited for an answer, on average, per second of `_seconds`.
+
+    An operation of unknown outcome kept its client for the time it was given.
+    """
+    waited: Counter[int] = Counter()
+    timeout_ns = int(facts.op_timeout_s * SECOND_NS)
+    for op in facts.history.ops:
+        start = op.invoke_ts
+        end = op.complete_ts if op.complete_ts is not None else start + timeout_ns
+        for second in range(start // SECOND_NS, end // SECOND_NS + 1):
+            begin, until = second * SECOND_NS, (second + 1) * SECOND_NS
+            waited[second] += min(end, until) - max(start, begin)
+    return [waited[second] / SECOND_NS for second in _seconds(times, quiet)]
 
 
 def _idle(times: list[int], facts: RunFacts, quiet: list[tuple[int, int]]) -> str | None:
@@ -113,20 +137,25 @@ def _load(facts: RunFacts) -> AuditRow:
     silent = _idle(times, facts, quiet)
     if silent:
         return short(silent)
-    counts = _outside(times, quiet)
+    counts = _outside(times, quiet) if header.rate else _busy(facts, times, quiet)
     if not counts:
         return short("no whole second of load lies outside the fault windows to compare with")
-    wanted = header.rate or statistics.median(counts)
-    source = "the target rate" if header.rate else "its own median (closed loop)"
-    # At few operations per second, chance alone moves a second's count by its root.
-    floor = min(RATE_SHARE_MIN * wanted, wanted - 3 * math.sqrt(wanted))
+    if header.rate:
+        # At few operations per second, chance alone moves a second's count by its root.
+        wanted = header.rate
+        floor = min(RATE_SHARE_MIN * wanted, wanted - 3 * math.sqrt(wanted))
+        source = f"{RATE_SHARE_MIN:.0%} of the target of {wanted:,.0f}/s"
+    else:
+        # A closed loop means to keep every client waiting for an answer, however slow those are.
+        floor = RATE_SHARE_MIN * (header.concurrency or 1)
+        source = f"{RATE_SHARE_MIN:.0%} of {header.concurrency} clients busy (closed loop)"
     slow = sum(1 for n in counts if n < floor)
     allowed = max(1, math.ceil(SLOW_BUCKETS_MAX * len(counts)))
     said = (
         f"{len(ops):,} operations; {slow} of {len(counts)} seconds outside fault windows fell "
-        f"below {RATE_SHARE_MIN:.0%} of {wanted:,.0f}/s, {source}"
+        f"below {source}"
     )
-    if wanted <= 0 or slow > allowed:
+    if slow > allowed:
         return short(f"{said}; at most {allowed} may")
     return ok(said)
 

@@ -20,6 +20,11 @@ from runs import (
     wait_for,
 )
 
+from dstest.core.errors import Exit
+from dstest.core.node import LabInfo
+from dstest.core.op import FIELDS
+from nemeses.none import NoNemesis
+
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -407,11 +407,18 @@ def test_without_a_fault() -> None:
     assert (verdict.verdict, verdict.rule) == (State.PASS_SMOKE, "V11"), verdict.reason
 
 
-def test_a_closed_loop_is_compared_with_itself() -> None:
-    facts = minute(history=history(ops()[: 60 * RATE], windows=windows()[:2], rate=None))
+@pytest.mark.parametrize(("busy_share", "status"), [(1.0, "ok"), (0.7, "ok"), (0.3, "short")])
+def test_a_closed_loop_keeps_its_clients_busy(busy_share: float, status: str) -> None:
+    """How fast the system answers is not the point: a slow second with all clients waiting is."""
+    gap = S * CLIENTS // RATE
+    waiting = tuple(
+        msgspec.structs.replace(o, complete_ts=o.invoke_ts + int(gap * busy_share))
+        for o in ops()[: 60 * RATE]
+    )
+    facts = minute(history=history(waiting, windows=windows()[:2], rate=None))
     row = red_flags(facts, measure(facts))["RF1"]
-    assert row.status == "ok"
-    assert "its own median" in row.evidence
+    assert row.status == status
+    assert "busy" in row.evidence
 
 
 def test_clients_that_hang_in_a_fault_are_not_missing_load() -> None:
