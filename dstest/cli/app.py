@@ -13,7 +13,7 @@ from dstest.cli.doctor import doctor
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
 from dstest.cli.report import report
-from dstest.cli.run import recover, run
+from dstest.cli.run import recover, replay, run
 from dstest.core.errors import DstestError, Exit
 
 __all__ = ["app", "main"]
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("check")(check)
 app.command("recover")(recover)
+app.command("replay")(replay)
 app.command("report")(report)
 app.command("list")(list_)
 app.command("doctor")(doctor)

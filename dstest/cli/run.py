@@ -1,4 +1,4 @@
-"""`dstest run` and `dstest recover`."""
+"""`dstest run`, `dstest replay` and `dstest recover`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from dstest.runner.session import Finished
 
-__all__ = ["recover", "run"]
+__all__ = ["recover", "replay", "run"]
 
 _STORE = Path("store")
 
@@ -71,6 +71,23 @@ def recover(
     from dstest.runner.session import recover as recover_run
 
     _show(recover_run(run_dir), json_)
+
+
+def replay(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    times: Annotated[int, typer.Option(help="How often.")] = 1,
+    store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
+    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Run it again with the same seed: is its violation reproducible?"""
+    from dstest.runner.replay import replay as replay_run
+
+    *again, original = replay_run(run_dir, times, store=store, lab_id=lab_id)
+    for done in again:
+        state = "not judged" if done.verdict is None else done.verdict.verdict.value
+        typer.echo(f"{state:32} {done.path}", err=True)
+    _show(original, json_)
 
 
 def _show(done: Finished, as_json: bool) -> None:

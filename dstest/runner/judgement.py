@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.protocols import Checker
 from dstest.core.spec import RunSpec
@@ -138,6 +138,7 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         healthy=facts.get("healthy", {}),
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         retries_off=facts.get("retries_off", False),
+        rerun=msgspec.convert(facts.get("rerun", {}), Rerun),
         node_counts_run=[spec.nodes],
     )
 
