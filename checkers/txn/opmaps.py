@@ -6,10 +6,10 @@
 `type` is invoke, ok, fail or info; a leading colon (EDN keywords read as strings) is allowed in
 `type` and in the micro-ops' `r`, `w` and `append`. The order of the list is the order of events.
 
-What is accepted although Elle drops or rejects it (elle.md section 6): completions without an
-invocation, which then have nothing before them in real time; and events that name no process, whose
-completion belongs to the one open invocation that names none either. Where several such
-invocations are open nobody can say which one completed, and that is an error.
+What is accepted although Elle drops or rejects it: completions without an invocation, which then
+have nothing before them in real time; and events that name no process. Where several invocations of
+one process (or of none) are open, the completion belongs to the one that asked for the same
+micro-ops; it is an error where that does not single one out.
 """
 
 from __future__ import annotations
@@ -154,11 +154,10 @@ def _bare(word: Any) -> str:
 def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
     """Columns of a Jepsen history. Raises ValueError where events contradict one another.
 
-    Events of named processes that are not integers (the nemesis) are left out and counted.
+    Events of processes that are not integers (the nemesis) are left out and counted.
     """
     build = Builder()
-    open_: dict[Any, _Txn] = {}
-    unnamed: list[_Txn] = []
+    open_: dict[int | None, list[_Txn]] = {}
     for position, event in enumerate(events):
         kind = _bare(event.get("type"))
         process = event.get("process")
@@ -168,40 +167,46 @@ def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
             build.skip("process-not-an-integer")
             continue
         value = event.get("value")
+        if value is not None and not isinstance(value, list | tuple):
+            raise ValueError(f"event {position}: not a list of micro-ops: {value!r}")
         index = event.get("index")
         index = position if index is None else int(index)
         if kind == "invoke":
-            if process is not None and process in open_:
-                raise ValueError(f"event {position}: process {process} is already busy")
             txn = build.add(
                 process=build.process(process),
                 invoke_pos=position,
                 op_index=index,
                 mops=list(value or []),
             )
-            if process is None:
-                unnamed.append(txn)
-            else:
-                open_[process] = txn
+            open_.setdefault(process, []).append(txn)
             continue
-        txn = _opened(build, open_, unnamed, process, position)
+        txn = _opened(open_.get(process, []), value, position)
+        if txn is None:
+            txn = build.add(process=build.process(process))
         txn.outcome, txn.complete_pos, txn.op_index = _OUTCOMES[kind], position, index
         if value is not None:
             txn.mops = list(value)
     return build.columns()
 
 
-def _opened(
-    build: Builder, open_: dict[Any, _Txn], unnamed: list[_Txn], process: Any, position: int
-) -> _Txn:
-    """The transaction that a completion belongs to; a new one where nothing was invoked."""
-    if process is not None:
-        found = open_.pop(process, None)
-    elif len(unnamed) > 1:
+def _asked(mops: Any) -> list[Any]:
+    """What an invocation and its completion have in common: all but the results of reads."""
+    return [
+        [_bare(m[0]), m[1], None if _bare(m[0]) == "r" else m[2:]] if isinstance(m, list) else m
+        for m in mops
+    ]
+
+
+def _opened(open_: list[_Txn], value: Any, position: int) -> _Txn | None:
+    """Takes the transaction that a completion belongs to; None where nothing is open. Where a
+    process has several open, the micro-ops must tell which one is meant."""
+    if len(open_) < 2:
+        return open_.pop() if open_ else None
+    meant = [t for t in open_ if value is not None and _asked(t.mops) == _asked(value)]
+    if len(meant) != 1:
         raise ValueError(
-            f"event {position}: {len(unnamed)} operations without a process are open; "
-            "give every event its process"
+            f"event {position}: its process has {len(open_)} open operations and "
+            f"{len(meant)} of them fit; every completion needs one invocation"
         )
-    else:
-        found = unnamed.pop() if unnamed else None
-    return found if found is not None else build.add(process=build.process(process))
+    open_.remove(meant[0])
+    return meant[0]

@@ -1,0 +1,73 @@
+"""The lattice: against Elle's own, where the corpora are at hand, and its laws."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.txn import models
+
+CORPORA = Path(
+    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
+)
+OURS = {"garbage-read"}
+
+
+@pytest.fixture(scope="module")
+def elle() -> dict[str, Any]:
+    path = CORPORA / "elle" / "models.json"
+    if not path.exists():
+        pytest.skip(f"no corpus at {path}")
+    loaded: dict[str, Any] = json.loads(path.read_text())
+    return loaded
+
+
+def test_same_anomalies(elle: dict[str, Any]) -> None:
+    assert set(elle["all_anomalies"]) | {"GSIa", "GSIb", "GSI"} == set(models.ANOMALIES) - OURS
+
+
+def test_same_implied_anomalies(elle: dict[str, Any]) -> None:
+    for name, implied in elle["implied"].items():
+        assert models.anomalies_implied(name) == set(implied), name
+
+
+def test_same_models(elle: dict[str, Any]) -> None:
+    differ = {"strict-serializable", "conflict-serializable"}
+    assert set(elle["models"]) == set(models.known_models())
+    for name, facts in elle["models"].items():
+        ours = models.canonical(name)
+        assert models.proscribed(name) - OURS == set(facts["prohibits"]), name
+        if name not in differ:
+            assert ours == facts["friendly"]
+        implied = {models.canonical(m) for m in facts["implies_models"]}
+        assert models.implied_models(ours) == implied, name
+
+
+def test_same_boundary(elle: dict[str, Any]) -> None:
+    for name, facts in elle["boundary"].items():
+        found = models.boundary([name])
+        assert found.not_ == sorted(facts["not"]), name
+        assert found.also_not == sorted(facts["also_not"]), name
+
+
+def test_lattice_has_no_cycle_and_one_top() -> None:
+    import networkx as nx
+
+    graph = models.lattice()
+    assert nx.is_directed_acyclic_graph(graph)
+    assert [m for m, d in graph.in_degree() if d == 0] == ["strong-serializable"]
+    assert nx.transitive_reduction(graph).edges == graph.edges
+
+
+def test_unknown_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown consistency model 'snapshot'"):
+        models.canonical("snapshot")
+
+
+def test_nothing_found_rules_nothing_out() -> None:
+    assert models.boundary([]) == models.Boundary([], [])
+    assert models.boundary(["empty-transaction-graph"]) == models.Boundary([], [])
