@@ -8,6 +8,8 @@ import math
 from collections import Counter
 from typing import Final
 
+import msgspec
+
 from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets
 from dstest.core.op import Op, Outcome
@@ -308,12 +310,18 @@ def _tail(facts: RunFacts, nodes: int) -> AuditRow:
     first, last = min(times), max(times)
     healed = max(end for _, end in windows)
     settle_ns = min(int(SETTLE_S * SECOND_NS), max(0, last - healed) // 2)
-    start = max(healed + settle_ns, last - int(TAIL_S * SECOND_NS))
+    start = max(healed + settle_ns, last - int(TAIL_S * SECOND_NS), facts.settled_ns or 0)
     base, tail = pace(ops, first, windows[0][0]), pace(ops, start, last + 1)
     for name, part in (("before the first fault", base), ("after the last heal", tail)):
         if part.ops < TAIL_OPS_MIN:
             return short(f"{part.ops} operations {name}, {TAIL_OPS_MIN} needed to compare")
-    return _compared(base, tail, nodes)
+    row = _compared(base, tail, nodes)
+    if facts.settled_ns is None:
+        return row
+    recovery_s = max(0.0, (facts.settled_ns - healed) / 1e9)
+    return msgspec.structs.replace(
+        row, evidence=f"{row.evidence}; steady {recovery_s:.1f} s after the last heal"
+    )
 
 
 def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:

@@ -60,8 +60,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `results` and `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
     `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
-    `healthy` says per node whether it served after the settle phase, `residue` what the leak audit
-    found. `seeds_agreeing` counts runs of this spec with other seeds and the same verdict, this one
+    `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
+    runner saw it. `healthy` says per node whether it served after the settle phase, `residue` what
+    the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same verdict, this one
     included. `tier_wanted` is the budget that the user asked for.
     """
 
@@ -82,6 +83,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     clocks: list[ClockFact] = msgspec.field(default_factory=list)
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
+    settled_ns: int | None = None
     healthy: dict[str, bool] = msgspec.field(default_factory=dict)
     residue: dict[str, list[str]] = msgspec.field(default_factory=dict)
     replicas_equal: bool | None = None

@@ -135,6 +135,7 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         clocks=clocks,
         log_lines=log_lines,
         alarms=alarms,
+        settled_ns=facts.get("settled_ns"),
         healthy=facts.get("healthy", {}),
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         retries_off=facts.get("retries_off", False),

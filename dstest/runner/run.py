@@ -20,7 +20,7 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
 from dstest.core.protocols import LogFiles, NemesisContext
-from dstest.runner import facts
+from dstest.runner import facts, recovery
 from dstest.runner.epochs import Journal, RunEpochs
 from dstest.runner.load import Load
 from dstest.runner.nemesis_loop import NemesisLoop
@@ -62,6 +62,7 @@ class Run:
         self._load: Load | None = None
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
+        self._recovery = recovery.Recovery()
         self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
 
     async def execute(self) -> Outcome:
@@ -149,25 +150,34 @@ class Run:
         end_ns = int(self._plugins.spec.time_limit_s * 1e9)
         watch = asyncio.create_task(self._watch(clock, load, journal))
         faults = asyncio.create_task(self._loop.run(self._plugins.plans))
-        timer = asyncio.create_task(clock.until(end_ns))
         try:
-            while not (timer.done() and faults.done()):
-                done, _ = await asyncio.wait(
-                    {task for task in (watch, faults, timer) if not task.done()},
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+            while not faults.done():
+                done, _ = await asyncio.wait({watch, faults}, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
-                if faults in done and self._plugins.plans:
-                    # Recovery is judged as well: a late heal prolongs the load.
-                    timer.cancel()
-                    end_ns = max(end_ns, clock.now_ns() + int(_RECOVERY_S * 1e9))
-                    timer = asyncio.create_task(clock.until(end_ns))
+            healed_ns = clock.now_ns()
+            while (now_ns := clock.now_ns()) < self._end_ns(end_ns, healed_ns):
+                wait_s = min(0.5, (self._end_ns(end_ns, healed_ns) - now_ns) / 1e9)
+                await asyncio.wait({watch}, timeout=wait_s)
+                if watch.done():
+                    watch.result()
         finally:
-            for task in (watch, faults, timer):
+            for task in (watch, faults):
                 task.cancel()
-            await asyncio.gather(watch, faults, timer, return_exceptions=True)
+            await asyncio.gather(watch, faults, return_exceptions=True)
+        self._facts["settled_ns"] = self._recovery.settled_ns
         self._facts["load_s"] = round(clock.now_ns() / 1e9, 3)
+
+    def _end_ns(self, limit_ns: int, healed_ns: int) -> int:
+        """When the load may end, as things stand: the cluster has recovered and was measured."""
+        if not self._plugins.plans:
+            return limit_ns
+        settled_ns = self._recovery.settled_ns
+        wanted_ns = healed_ns + int(recovery.GIVE_UP_S * 1e9)
+        if settled_ns is not None:
+            tail_ns = int(recovery.TAIL_S * 1e9)
+            wanted_ns = max(settled_ns + tail_ns, healed_ns + int(_RECOVERY_S * 1e9))
+        return max(limit_ns, wanted_ns)
 
     async def _watch(self, clock: RunClock, load: Load, journal: Journal) -> None:
         """Each second: are workers and nodes alive, and what are the figures?"""
@@ -187,6 +197,8 @@ class Run:
                 f"  unknown {now['unknown']}  {fault}"
             )
             last, last_ns = now, now_ns
+            whole = standing is None
+            self._recovery.look(now_ns, now["ok"], now["unknown"], whole=whole)
 
     async def _ping(self, node: Any) -> None:
         try:

@@ -1,0 +1,60 @@
+"""Has the cluster recovered? Looked at each second, while the load goes on.
+
+A run is over when the system serves again as it did before the first fault, not when the rules are
+gone: the oracle is gated on quiescence (discipline 4.5). A cluster that never gets there is given
+up on after a while, and the audit says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["GIVE_UP_S", "TAIL_S", "Recovery"]
+
+STEADY_LOOKS: Final = 3
+"""Good looks in a row."""
+
+RATE_SHARE_MIN: Final = 0.6
+"""Share of the rate before the first fault; the audit asks for half."""
+
+TAIL_S: Final = 6.0
+"""Load after the recovery, for the audit to measure."""
+
+GIVE_UP_S: Final = 45.0
+"""After the last heal."""
+
+
+class Recovery:
+    """Feed it the cumulative counts once a second."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int, int] | None = None
+        self._baseline_per_s: float | None = None
+        self._good_since_ns: int | None = None
+        self._good = 0
+
+    def look(self, now_ns: int, ok: int, unknown: int, *, whole: bool) -> None:
+        """One look at run time `now_ns`. `whole` is false while a fault stands."""
+        if not whole:
+            self._good = 0
+            self._good_since_ns = None
+            if self._baseline_per_s is None and self._last is not None:
+                then_ns, then_ok, _ = self._last
+                self._baseline_per_s = then_ok / (then_ns / 1e9) if then_ns else 0.0
+        elif self._last is not None:
+            then_ns, then_ok, then_unknown = self._last
+            rate_per_s = (ok - then_ok) / ((now_ns - then_ns) / 1e9)
+            wanted_per_s = RATE_SHARE_MIN * (self._baseline_per_s or 0.0)
+            if rate_per_s > 0 and rate_per_s >= wanted_per_s and unknown == then_unknown:
+                if self._good == 0:
+                    self._good_since_ns = then_ns
+                self._good += 1
+            else:
+                self._good = 0
+                self._good_since_ns = None
+        self._last = (now_ns, ok, unknown)
+
+    @property
+    def settled_ns(self) -> int | None:
+        """Since when the system has been serving well without a break; None where it is not."""
+        return self._good_since_ns if self._good >= STEADY_LOOKS else None
