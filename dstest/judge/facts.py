@@ -62,8 +62,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `healthy` says per node whether it served after the settle phase, `residue` what
-    the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same verdict, this one
-    included. `tier_wanted` is the budget that the user asked for.
+    the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same
+    verdict, this one included. `tier_wanted` is the budget that the user asked for.
     """
 
     history: History
