@@ -180,9 +180,9 @@ def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
             )
             open_.setdefault(process, []).append(txn)
             continue
-        txn = _opened(open_.get(process, []), value, position)
-        if txn is None:
-            txn = build.add(process=build.process(process))
+        txn = _opened(open_.get(process, []), value, position) or build.add(
+            process=build.process(process)
+        )
         txn.outcome, txn.complete_pos, txn.op_index = _OUTCOMES[kind], position, index
         if value is not None:
             txn.mops = list(value)
