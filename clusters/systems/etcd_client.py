@@ -25,6 +25,10 @@ DEFINITE_ERRORS: Final[Mapping[str, str]] = {
     "not-connected": (
         "ours: the connection was not READY before the call, so no byte of it was sent"
     ),
+    "conflict": (
+        "etcd's rpc.proto, TxnRequest: 'success is a list of requests which will be applied when "
+        "compare evaluates to true'; it did not, and there are no others"
+    ),
     "INVALID_ARGUMENT": (
         "gRPC status codes: 'The client specified an invalid argument'; etcd checks a request's "
         "shape before it proposes it"

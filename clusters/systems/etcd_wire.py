@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = ["COMPARE_EQUAL", "COMPARE_VALUE", "METHODS", "message"]
+__all__ = ["COMPARE_EQUAL", "COMPARE_MOD", "COMPARE_VALUE", "METHODS", "message"]
 
 _PACKAGE: Final = "dstest.etcd"
 
@@ -87,6 +87,7 @@ METHODS: Final[dict[str, tuple[str, str, str]]] = {
 """Short name -> (gRPC path, request message, response message)."""
 
 COMPARE_EQUAL: Final = 0
+COMPARE_MOD: Final = 2
 COMPARE_VALUE: Final = 3
 
 _TYPES: Final = {"bool": 8, "string": 9, "bytes": 12, "int32": 5, "int64": 3, "uint64": 4}

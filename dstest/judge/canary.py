@@ -217,14 +217,17 @@ def canary(
     check: Callable[[History], CheckResult],
     seed: int,
     mutants_max: int = 8,
+    make: Callable[[History, int, int], Iterator[Mutant]] = mutants,
 ) -> tuple[int, int, list[dict[str, Any]]]:
     """(killed, total, details): how many broken copies of `history` the checker rejected.
+
+    `make` makes the copies; the default is for registers.
 
     An answer of `unknown` does not count as rejected. Details hold, per mutant, `kind`, `mutant`
     (what was changed) and `valid` (the checker's answer).
     """
     details: list[dict[str, Any]] = []
-    for mutant in mutants(history, seed, mutants_max):
+    for mutant in make(history, seed, mutants_max):
         result = check(mutant.history)
         details.append({"kind": mutant.kind, "mutant": mutant.said, "valid": result.valid})
     killed = sum(1 for row in details if row["valid"] is False)

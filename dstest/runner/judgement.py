@@ -22,7 +22,8 @@ from dstest.core.protocols import Checker
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge.blame import blame
-from dstest.judge.canary import canary
+from dstest.judge.canary import canary, mutants
+from dstest.judge.canary_txn import txn_mutants
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts
@@ -35,6 +36,7 @@ from dstest.store.seal import Folded, fold, windows_of
 __all__ = ["judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
+_TRANSACTIONAL: Final = ("list-append", "rw-register")
 
 
 def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
@@ -99,7 +101,8 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     model: str = facts["model"]
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        found = canary(history, partial(_again, checker, model), seed)
+        make = txn_mutants if name in _TRANSACTIONAL else mutants
+        found = canary(history, partial(_again, checker, model), seed, make=make)
         killed, total = killed + found[0], total + found[1]
         details += [{"checker": name, **row} for row in found[2]]
     return Canary(killed=killed, total=total, details=details)

@@ -120,9 +120,9 @@ def describe(record: LandingRecord) -> str:
     """The numbers of a landing, in a few words."""
     if record.injector is None or record.victim is None:
         return "; ".join(record.notes) or "nothing was injected"
-    packets = sum(v for v in record.injector.during.values() if isinstance(v, int))
-    return (
-        f"{packets} packets dropped by {len(record.injector.during)} rules"
-        f" ({record.injector.detail}); {record.victim.detail};"
-        f" control: {record.control.detail if record.control else 'none'}"
-    )
+    told = record.injector.detail
+    if "packets" in record.injector.signal:
+        packets = sum(v for v in record.injector.during.values() if isinstance(v, int))
+        told = f"{packets} packets dropped by {len(record.injector.during)} rules ({told})"
+    control = record.control.detail if record.control else "none"
+    return f"{told}; {record.victim.detail}; control: {control}"
