@@ -25,23 +25,27 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses import nft, probes
+from nemeses.cluster import (
+    ELECTION_DEADLINE_S,
+    drop_stale_leases,
+    leader_now,
+    nodes_of,
+    standing_leases,
+)
 from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge
 from nemeses.partition_evidence import (
     accounts,
     alive,
     dropped,
     evidence,
-    leader_and_term,
-    nodes_of,
     path_name,
     reach_now,
 )
-from nemeses.schedule import windows
+from nemeses.schedule import WINDOW_OPTIONS, given_targets, windows
 
 __all__ = ["NEMESIS", "Partition"]
 
 LANDING_DEADLINE_S: Final = 5.0
-ELECTION_DEADLINE_S: Final = 20.0
 BASELINE_S: Final = 2.0
 POLL_S: Final = 0.1
 STILL_S: Final = 0.15
@@ -65,9 +69,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
         help="drop silently, or reject with a reset",
     ),
     "clients": Option(type=bool, default=False, help="cut the clients of the targets off as well"),
-    "targets": Option(type=str, default="", help="comma-separated nodes, not a random choice"),
-    "fault_s": Option(type=float, default=6.0, help="how long each partition stands"),
-    "quiet_s": Option(type=float, default=4.0, help="how long the cluster is whole between two"),
+    **WINDOW_OPTIONS,
 }
 
 
@@ -109,7 +111,7 @@ class Partition:
             facts = {
                 **{k: v if options[k] == "random" else options[k] for k, v in drawn.items()},
                 "clients": options["clients"],
-                "targets": [t for t in str(options["targets"]).split(",") if t],
+                "targets": given_targets(options),
                 "seed": rng.getrandbits(32),
             }
             plans.append(
@@ -127,7 +129,7 @@ class Partition:
         """Start accounting and probe listeners; remove what a dead run may have left."""
         nodes = nodes_of(ctx)
         await asyncio.gather(*(nft.delete(n, nft.FAULT_TABLE) for n in nodes))
-        await asyncio.gather(*map(self._drop_stale_leases, nodes))
+        await asyncio.gather(*map(drop_stale_leases, nodes))
         await asyncio.gather(*(nft.delete(n, nft.ACCOUNT_TABLE) for n in nodes))
 
         async def account(node: Node) -> None:
@@ -136,12 +138,6 @@ class Partition:
 
         await asyncio.gather(*map(account, nodes))
         await probes.listen(nodes)
-
-    async def _drop_stale_leases(self, node: Node) -> None:
-        """A dead run's lease would heal a fault of ours when it runs out."""
-        standing = await node.call("lease_list")
-        for lease_id in [*standing["armed"], *standing["firing"]]:
-            await node.call("lease_release", id=lease_id, timeout_s=40.0)
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Cut, then wait until both sides show it or the deadline passes."""
@@ -157,7 +153,7 @@ class Partition:
         if strangers:
             note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
             return msgspec.structs.replace(record, notes=[note])
-        leader, term = await self._leader_now(ctx, wanted=plan.facts["shape"] == "leader")
+        leader, term = await leader_now(ctx, wanted=plan.facts["shape"] == "leader")
         try:
             cut = grudge(
                 plan.facts["shape"],
@@ -218,15 +214,6 @@ class Partition:
             record, facts=facts, notes=[str(e) for e in errors if isinstance(e, BaseException)]
         )
         return await self._await_landing(ctx, record)
-
-    async def _leader_now(self, ctx: NemesisContext, *, wanted: bool) -> tuple[str | None, int]:
-        """Leader and term; where the leader is the target, wait out an election first."""
-        deadline_ns = ctx.clock.now_ns() + int(ELECTION_DEADLINE_S * 1e9)
-        while True:
-            leader, term = await leader_and_term(ctx)
-            if leader or not wanted or ctx.clock.now_ns() > deadline_ns:
-                return leader, term
-            await asyncio.sleep(POLL_S)
 
     async def _baseline(self, ctx: NemesisContext, cuts: Sequence[Path]) -> dict[Path, int]:
         """Packets on each path that is about to be cut, until all have moved or time is up.
@@ -351,11 +338,9 @@ class Partition:
         async def look(node: Node) -> list[str]:
             try:
                 found = [f"table inet {t}" for t in await nft.tables(node)]
-                leases = await node.call("lease_list")
             except DstestError as error:
                 return [f"cannot be audited: {error.message}"]
-            standing = [*leases["armed"], *leases["firing"]]
-            return found + [f"lease {lease}" for lease in standing]
+            return found + await standing_leases(node)
 
         nodes = nodes_of(ctx)
         rows = await asyncio.gather(*map(look, nodes))

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from dstest.core.evidence import Landed, LandingRecord, Signal
-from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Primary
+from dstest.core.protocols import NemesisContext
 from nemeses import nft, probes
+from nemeses.cluster import leader_and_term, nodes_of
 from nemeses.grudges import Path
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "alive",
     "dropped",
     "evidence",
-    "leader_and_term",
-    "nodes_of",
     "path_name",
     "reach_now",
 ]
@@ -41,21 +39,6 @@ def alive(result: tuple[int, int]) -> bool:
 
 def _dead(result: tuple[int, int]) -> bool:
     return result[0] == 0 and result[1] <= 0
-
-
-def nodes_of(ctx: NemesisContext) -> list[Node]:
-    """All nodes of the cluster."""
-    return [ctx.node(name) for name in ctx.nodes]
-
-
-async def leader_and_term(ctx: NemesisContext) -> tuple[str | None, int]:
-    """The leader that most nodes name, and the highest term seen; (None, 0) where unknown."""
-    if not isinstance(ctx.deployment, Primary):
-        return None, 0
-    views = await ctx.deployment.primaries()
-    named = [v.leader for v in views if v.leader]
-    term = max((v.term or 0 for v in views), default=0)
-    return (max(set(named), key=named.count) if named else None), term
 
 
 async def accounts(ctx: NemesisContext) -> dict[Path, int]:

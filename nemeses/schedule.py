@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from dstest.core.errors import ConfigError
+from dstest.core.protocols import Option
 
-__all__ = ["RECOVERY_S", "WARMUP_S", "windows"]
+__all__ = ["RECOVERY_S", "WARMUP_S", "WINDOW_OPTIONS", "given_targets", "windows"]
+
+WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
+    "targets": Option(type=str, default="", help="comma-separated nodes, not a random choice"),
+    "fault_s": Option(type=float, default=6.0, help="how long each fault stands"),
+    "quiet_s": Option(type=float, default=4.0, help="how long the cluster is whole between two"),
+}
+"""What all nemeses that come in windows share; in one run they are given once, for all."""
 
 WARMUP_S: Final = 4.0
 """Load without a fault first: the baseline that the audit compares with."""
 
 RECOVERY_S: Final = 7.0
 """Load without a fault last: the oracle is about a cluster that had time to settle."""
+
+
+def given_targets(options: Mapping[str, Any]) -> list[str]:
+    """The nodes of `-o targets=`, empty where the choice is ours."""
+    return [name.strip() for name in str(options["targets"]).split(",") if name.strip()]
 
 
 def windows(

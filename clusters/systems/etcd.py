@@ -7,6 +7,7 @@ no supervisor brings it back behind a nemesis.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +16,7 @@ import grpc
 import grpc.aio
 
 from clusters.systems.etcd_client import CLIENT_PORT, DEFINITE_ERRORS, EtcdClient, Stub
+from clusters.systems.etcd_txn import EtcdTxnClient
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -27,8 +29,28 @@ HOME: Final = "/opt/etcd"
 DATA: Final = f"{HOME}/data"
 LOG: Final = f"{HOME}/etcd.log"
 PIDFILE: Final = f"{HOME}/etcd.pid"
+START: Final = f"{HOME}/start"
+START_LOCK: Final = f"{HOME}/start.lock"
 PEER_PORT: Final = 2380
 START_TIMEOUT_S: Final = 45.0
+
+START_SCRIPT: Final = """\
+#!/bin/sh
+# Start etcd on the data it has, unless it runs. Run under a lock: a lease and a heal may both come.
+pid=$(cat {pidfile} 2>/dev/null)
+if [ -n "$pid" ] && [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] &&
+    ! grep -q '^State:.[ZX]' /proc/$pid/status; then
+    exit 0
+fi
+cd {home} || exit 1
+setsid {command} </dev/null >>{log} 2>&1 &
+pid=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] && break
+    sleep 0.05
+done
+echo $pid >{pidfile}.new && mv {pidfile}.new {pidfile}
+"""
 
 
 def _url(address: str, port: int) -> str:
@@ -36,7 +58,15 @@ def _url(address: str, port: int) -> str:
 
 
 class EtcdDeployment:
-    """etcd on the nodes of one lab. Implements Kill, Pause, Primary and LogFiles too."""
+    """etcd on the nodes of one lab. Implements Kill, Pause, Primary and LogFiles too.
+
+    A member is known by its pid file: whoever started it last, we or a node's own lease, it is
+    found again by `processes`.
+    """
+
+    service_port = CLIENT_PORT
+    service_request = "GET /version HTTP/1.0\r\n\r\n"
+    shutdown_markers = ("received signal; shutting down", "closed etcd server")
 
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         self._nodes = {node.name: node for node in nodes}
@@ -97,10 +127,21 @@ class EtcdDeployment:
         )
         self._processes[node.name] = (found["pid"], found["start_time"])
 
+    async def _put_script(self, node: Node) -> None:
+        text = START_SCRIPT.format(
+            pidfile=PIDFILE, home=HOME, log=LOG, command=shlex.join(self._argv(node, False))
+        )
+        await node.put(START, text.encode(), mode=0o755)
+
+    def restart_command(self, name: str) -> list[str]:
+        """What starts a member that does not run, on its node; harmless where it does run."""
+        return ["flock", "--close", "--timeout", "8", START_LOCK, START]
+
     async def start(self) -> None:
         """Start all members on empty data and wait until each serves a linearizable read."""
         await self.stop()
         await self.wipe()
+        await self._each(list(self._nodes), self._put_script)
         await self._each(list(self._nodes), lambda node: self._spawn(node, True))
         await self._wait_healthy(list(self._nodes))
         await self._learn_members()
@@ -200,9 +241,14 @@ class EtcdDeployment:
         await self._signal(names, signal.SIGKILL)
         await self._gone(names)
 
+    async def terminate(self, names: Sequence[str]) -> None:
+        """SIGTERM; does not wait."""
+        await self._signal(names, signal.SIGTERM)
+
     async def restart(self, names: Sequence[str]) -> None:
-        """Start killed members on the data they have."""
-        await self._each(names, lambda node: self._spawn(node, False))
+        """Start members that do not run on the data they have; returns when they serve."""
+        await self._each(names, lambda node: node.run(self.restart_command(node.name)))
+        await self.processes()
         await self._wait_healthy(names)
 
     async def pause(self, names: Sequence[str]) -> None:
@@ -213,10 +259,13 @@ class EtcdDeployment:
         """SIGCONT."""
         await self._signal(names, signal.SIGCONT)
 
-    async def _adopt(self, node: Node) -> None:
-        """A member that an earlier run left behind is found by its pid file."""
-        if node.name in self._processes:
-            return
+    async def processes(self) -> dict[str, tuple[int, int]]:
+        """Pid and start time (clock ticks since boot) of each member that runs, looked up now."""
+        await self._each(list(self._nodes), self._look_up)
+        return dict(self._processes)
+
+    async def _look_up(self, node: Node) -> None:
+        self._processes.pop(node.name, None)
         found = await node.run(["cat", PIDFILE], check=False)
         if found.status != 0 or not found.stdout.strip().isdigit():
             return
@@ -226,8 +275,7 @@ class EtcdDeployment:
 
     async def stop(self) -> None:
         """Kill whatever runs; data stays."""
-        await self._each(list(self._nodes), self._adopt)
-        running = list(self._processes)
+        running = list(await self.processes())
         await self._signal(running, signal.SIGKILL)
         await self._gone(running)
 
@@ -250,7 +298,7 @@ class Etcd:
     name = "etcd"
     doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
     packages: tuple[str, ...] = ("etcd-server",)
-    capabilities = frozenset({"register"})
+    capabilities = frozenset({"register", "txn-append", "txn-register"})
     definite_errors = DEFINITE_ERRORS
     retries_off = True
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
@@ -260,6 +308,12 @@ class Etcd:
             default="linearizable",
             choices=("linearizable", "serializable"),
             help="serializable reads are served by any member without consulting the others",
+        ),
+        "guard": Option(
+            type=str,
+            default="all",
+            choices=("all", "written", "none"),
+            help="keys that a transaction compares before it writes; fewer than all is unsafe",
         ),
         "heartbeat_ms": Option(type=int, default=100, help="raft heartbeat interval"),
         "election_ms": Option(type=int, default=1000, help="raft election timeout"),
@@ -274,7 +328,9 @@ class Etcd:
     ) -> Client:
         if capability not in self.capabilities:
             raise ValueError(f"etcd offers no {capability} client")
-        return EtcdClient(node, address, options)
+        if capability == "register":
+            return EtcdClient(node, address, options)
+        return EtcdTxnClient(node, address, options)
 
 
 SYSTEM = Etcd()

@@ -1,0 +1,158 @@
+"""`kill` and `stop`: server processes that end, at once or by their own leave.
+
+Injector signal, from the node itself: the process that listened at the service port is gone and
+nobody listens there. A process that is not the one that served does not count, nor does one that a
+supervisor brought back. `stop` wants the server's own word on it in its log as well.
+
+Catalogue: N01 (kill -9), N02 (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, runtime_checkable
+
+import msgspec
+
+from dstest.core.errors import FaultRefused
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import FaultPlan, LogFiles, NemesisContext
+from nemeses.process import Looks, ProcessFault
+from nemeses.process_sight import Sight
+
+__all__ = ["KILL", "STOP", "Kill", "Stop"]
+
+LOG_BYTES_MAX: Final = 1 << 20
+EXIT_DEADLINE_S: Final = 10.0
+POLL_S: Final = 0.02
+
+
+class Kill(ProcessFault):
+    """The `kill` nemesis."""
+
+    name = "kill"
+    doc = "kills server processes with SIGKILL and starts them again on the data they have"
+    faults: tuple[str, ...] = ("N01",)
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await ctx.deployment.kill(names)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await ctx.deployment.restart(names)
+
+    def heal_command(self, ctx: NemesisContext, name: str, pid: int, start: int) -> list[str]:
+        command: list[str] = ctx.deployment.restart_command(name)
+        return command
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        """Gone is the process that served, and nobody serves in its place."""
+        facts = record.facts
+        said = []
+        for name in record.targets:
+            pid = facts["pids"][name][0]
+            if facts["listening_before"][name] != [pid]:
+                said.append(f"{name}: process {pid} was not the one that served")
+            sight = looks[name][1]
+            if sight.alive:
+                said.append(f"{name}: process {pid} is still there")
+            elif sight.listener is not None:
+                said.append(f"{name}: process {sight.listener} serves in its place")
+        return Signal(
+            signal="pid that listens at the service port",
+            before={n: min(facts["listening_before"][n], default=0) for n in record.targets},
+            during={n: looks[n][1].listener or 0 for n in record.targets},
+            moved=bool(record.targets) and not said,
+            detail="; ".join(said) or f"the server is gone on {', '.join(record.targets)}",
+        )
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
+        if sight is None or not sight.alive:
+            return "its server does not run"
+        if pid == record.facts["pids"][name][0]:
+            return f"process {pid} is the old one: it was never gone"
+        return None if sight.listener == pid else f"process {pid} does not serve"
+
+
+@runtime_checkable
+class Terminate(Protocol):
+    """Servers that end in good order on SIGTERM and log both ends of that."""
+
+    shutdown_markers: tuple[str, ...]
+
+    async def terminate(self, names: Sequence[str]) -> None:
+        """SIGTERM; does not wait."""
+        ...
+
+
+class Stop(Kill):
+    """The `stop` nemesis."""
+
+    name = "stop"
+    doc = "ends server processes in good order with SIGTERM and starts them again"
+    faults: tuple[str, ...] = ("N02",)
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        await super().setup(ctx)
+        if not isinstance(ctx.deployment, Terminate) or not isinstance(ctx.deployment, LogFiles):
+            raise FaultRefused(
+                "stop: the system does not say how its servers end in good order",
+                remedy="--nemesis kill",
+            )
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        """Remember how long the logs are: what was written before speaks for nothing."""
+        (path,) = ctx.deployment.log_files()
+        sizes = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in ctx.nodes))
+        found = {n: row.get("size", 0) for n, row in zip(ctx.nodes, sizes, strict=True)}
+        facts = {**plan.facts, "log": path, "log_bytes_before": found}
+        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """SIGTERM, and wait until the processes have ended or will not."""
+        await ctx.deployment.terminate(names)
+        deadline_ns = ctx.clock.now_ns() + int(EXIT_DEADLINE_S * 1e9)
+        while ctx.clock.now_ns() < deadline_ns:
+            running = await ctx.deployment.processes()
+            if not any(name in running for name in names):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        if "shutdown_lines" not in record.facts or not all(record.facts["shutdown_lines"].values()):
+            lines = await asyncio.gather(*(self._lines(ctx, record, n) for n in record.targets))
+            found = dict(zip(record.targets, lines, strict=True))
+            facts = {**record.facts, "shutdown_lines": found}
+            record = msgspec.structs.replace(record, facts=facts)
+        return await super()._look(ctx, record)
+
+    async def _lines(self, ctx: NemesisContext, record: LandingRecord, name: str) -> int:
+        """Of the markers of an orderly end, how many has the log since the fault?"""
+        facts: dict[str, Any] = record.facts
+        grown = await ctx.node(name).call(
+            "read",
+            path=facts["log"],
+            offset=facts["log_bytes_before"][name],
+            bytes_max=LOG_BYTES_MAX,
+        )
+        text = base64.b64decode(grown["data"]).decode("utf-8", "replace")
+        markers = ctx.deployment.shutdown_markers
+        return int(all(marker in text for marker in markers))
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        """As for `kill`, and the log tells of an orderly end."""
+        signal = super().injector(record, looks)
+        lines: dict[str, int] = record.facts["shutdown_lines"]
+        mute = [name for name, found in lines.items() if not found]
+        if not mute:
+            return msgspec.structs.replace(
+                signal, detail=f"{signal.detail}; each log tells of an orderly end"
+            )
+        said = f"no orderly end in the log of {', '.join(mute)}"
+        detail = said if signal.moved else f"{signal.detail}; {said}"
+        return msgspec.structs.replace(signal, moved=False, detail=detail)
+
+
+KILL = Kill()
+STOP = Stop()

@@ -1,0 +1,156 @@
+"""Did the fault reach the server processes? What the victims show, and what the others do.
+
+Victim: the server answers nobody (neither the control host nor another node), its clients' count
+of good operations stands still, and clients saw operations end badly. Control: every other server
+is the process it was, runs and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.protocols import NemesisContext
+from nemeses.cluster import leader_and_term
+from nemeses.process_sight import Sight, look_twice
+from nemeses.service import ask_all, ways
+
+__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed"]
+
+QUIET_NS: Final = 300_000_000
+"""Answers that were under way when the fault came are counted by then."""
+
+BAD_OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gone": ("fail", "unknown"),
+    "stopped": ("unknown",),
+}
+"""What clients see of a process that is gone, and of one that is stopped: only timeouts then."""
+
+
+def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
+    """Per target: its count of good operations and since when (run time) it stands still."""
+    now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
+    earlier: dict[str, list[int]] = record.facts.get("quiet", {})
+    found = {}
+    for name in record.targets:
+        ok = traffic[name]["ok"]
+        known = earlier.get(name)
+        found[name] = known if known is not None and known[0] == ok else [ok, now_ns]
+    return found
+
+
+def _clients(
+    ctx: NemesisContext, record: LandingRecord, outcomes: tuple[str, ...]
+) -> tuple[dict[str, int], list[str]]:
+    """Operations that ended badly at each target since the fault, and what speaks against it."""
+    now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
+    before = record.facts["traffic_at_inject"]
+    bad = {
+        name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
+        for name in record.targets
+    }
+    problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
+    for name, (_, since_ns) in record.facts["quiet"].items():
+        if now_ns - since_ns < QUIET_NS:
+            problems.append(f"clients of {name} were answered a moment ago")
+        if before[name]["ok"] == 0:
+            problems.append(f"{name} answered no client before")
+    return bad, problems
+
+
+def _victim(
+    record: LandingRecord, asked: Mapping[str, int], bad: Mapping[str, int], problems: list[str]
+) -> Signal:
+    before: dict[str, int] = record.facts["asked_before"]
+    targets = record.targets
+    paths = [p for p in asked if p.rpartition("->")[2] in targets]
+    answering = [p for p in paths if asked[p]]
+    silent_before = [p for p in paths if not before.get(p)]
+    said = list(problems)
+    if answering:
+        said.append(f"still answers: {', '.join(answering)}")
+    if silent_before:
+        said.append(f"did not answer before: {', '.join(silent_before)}")
+    return Signal(
+        signal="answers to a request; bad operations of clients since",
+        before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in targets}},
+        during={**{p: asked[p] for p in paths}, **{f"clients->{n}": k for n, k in bad.items()}},
+        moved=bool(paths) and not said,
+        detail="; ".join(said)
+        or f"nobody gets an answer, {sum(bad.values())} operations of clients ended badly",
+    )
+
+
+def _control(
+    record: LandingRecord,
+    asked: Mapping[str, int],
+    sights: Mapping[str, tuple[Sight, Sight]],
+) -> Signal:
+    before: dict[str, int] = record.facts["asked_before"]
+    paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
+    silent = [p for p in paths if not asked[p]]
+    hit = [name for name, looks in sights.items() if not looks[1].alive or looks[1].stopped]
+    said = [f"hit as well: {', '.join(hit)}"] if hit else []
+    if silent:
+        said.append(f"no answer either: {', '.join(silent)}")
+    return Signal(
+        signal="answers of servers that were not to be hit",
+        before={p: before.get(p, 0) for p in paths},
+        during={p: asked[p] for p in paths},
+        moved=bool(said),
+        detail="; ".join(said) or ("untouched" if paths else "no server was left out"),
+    )
+
+
+async def gather(
+    ctx: NemesisContext, record: LandingRecord, outcome: str
+) -> tuple[LandingRecord, dict[str, tuple[Sight, Sight]], Signal, Signal]:
+    """One round: (record with newer facts, looks at the targets, victim signal, control signal)."""
+    facts = dict(record.facts)
+    names, targets = list(ctx.nodes), record.targets
+    bystanders = {n: p for n, p in facts["pids"].items() if n not in targets}
+    led = facts["leader_before"] in targets and "new_term" not in facts
+    asked, sights, (leader, term) = await asyncio.gather(
+        ask_all(
+            ctx,
+            ways(names, targets),
+            ctx.deployment.service_port,
+            ctx.deployment.service_request,
+            patient=list(bystanders),
+        ),
+        look_twice(ctx, facts["pids"], ctx.deployment.service_port),
+        leader_and_term(ctx) if led else asyncio.sleep(0, (None, 0)),
+    )
+    facts["quiet"] = _quiet(ctx, record)
+    if led and term > facts["term_before"]:
+        facts |= {"new_term": term, "new_leader": leader}
+    record = msgspec.structs.replace(record, facts=facts)
+    bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
+    if facts["scope"] == "primaries" and "new_term" not in facts:
+        problems.append(f"no new term after {facts['term_before']}")
+    others = {n: looks for n, looks in sights.items() if n not in targets}
+    return (
+        record,
+        {n: sights[n] for n in targets if n in sights},
+        _victim(record, asked, bad, problems),
+        _control(record, asked, others),
+    )
+
+
+def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
+    """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
+    if not injector.moved and not victim.moved:
+        return "no"
+    whole = injector.moved and victim.moved and not control.moved
+    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
+
+
+def demote(record: LandingRecord, why: str) -> LandingRecord:
+    """The fault did not stand for its whole window: never `yes` from here on."""
+    facts: dict[str, Any] = {**record.facts, "ended_early": True}
+    state: Landed = "ambiguous" if record.landed == "yes" else record.landed
+    return msgspec.structs.replace(record, landed=state, facts=facts, notes=[*record.notes, why])

@@ -1,0 +1,91 @@
+"""What a node says of its server process: pid, start time, thread states, CPU ticks, listener.
+
+Read from /proc and from the socket table of the node itself, independent of what the deployment
+believes it has done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+
+import msgspec
+
+from dstest.core.node import Node
+from dstest.core.protocols import NemesisContext
+
+__all__ = ["Processes", "Sight", "listeners", "look", "look_twice"]
+
+SAMPLE_GAP_S: Final = 0.15
+"""Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
+
+_PID: Final = re.compile(r"pid=(\d+)")
+_STATES: Final = "for f in /proc/$0/task/*/stat; do cat $f 2>/dev/null; done"
+
+
+@runtime_checkable
+class Processes(Protocol):
+    """A deployment with one server process per node.
+
+    `service_port` and `service_request` make any healthy server answer without its peers.
+    """
+
+    service_port: int
+    service_request: str
+
+    async def processes(self) -> dict[str, tuple[int, int]]:
+        """Pid and start time of each server that runs, looked up now."""
+        ...
+
+    def restart_command(self, name: str) -> list[str]:
+        """Starts the server on its node unless it runs; returns at once."""
+        ...
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at one process. `stopped`: all its threads are in state T."""
+
+    alive: bool
+    stopped: bool = False
+    ticks: int = 0
+    listener: int | None = None
+
+
+async def listeners(node: Node, port: int) -> set[int]:
+    """Pids that listen at a TCP port."""
+    argv = ["ss", "-Hltnp", f"sport = :{port}"]
+    found = await node.run(argv, timeout_s=5.0)
+    return {int(pid) for pid in _PID.findall(found.stdout)}
+
+
+async def look(node: Node, pid: int, start_time: int, port: int) -> Sight:
+    """The process `pid` that started at `start_time`, and who listens at `port`, right now."""
+    info, heard = await asyncio.gather(node.call("procinfo", pid=pid), listeners(node, port))
+    listener = pid if pid in heard else min(heard, default=None)
+    if not info["alive"] or info["start_time"] != start_time:
+        return Sight(alive=False, listener=listener)
+    rows = await node.run(["sh", "-c", _STATES, str(pid)], timeout_s=5.0)
+    states = [line.rpartition(")")[2].split()[0] for line in rows.stdout.splitlines()]
+    return Sight(
+        alive=True,
+        stopped=bool(states) and all(state in "Tt" for state in states),
+        ticks=info["utime"] + info["stime"],
+        listener=listener,
+    )
+
+
+async def look_twice(
+    ctx: NemesisContext, pids: Mapping[str, Any], port: int
+) -> dict[str, tuple[Sight, Sight]]:
+    """Two looks at each process of `pids` (node -> [pid, start time]), a moment apart."""
+
+    async def both(name: str) -> tuple[Sight, Sight]:
+        pid, start_time = pids[name]
+        first = await look(ctx.node(name), pid, start_time, port)
+        await asyncio.sleep(SAMPLE_GAP_S)
+        return first, await look(ctx.node(name), pid, start_time, port)
+
+    found = await asyncio.gather(*map(both, pids))
+    return dict(zip(pids, found, strict=True))
