@@ -11,6 +11,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Checker, FaultPlan, Nemesis, Option, System, Workload
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from nemeses.mix import Mix
 
 __all__ = ["RUN_OPTIONS", "Plugins", "resolve"]
 
@@ -65,6 +66,14 @@ def _check_numbers(spec: RunSpec) -> None:
         raise ConfigError(f"--rate {spec.rate:g}: above 0, in operations per second")
 
 
+def _nemesis(names: str) -> Nemesis:
+    """The nemesis of that name, or several as one: `partition,kill`."""
+    wanted = [n for part in names.split(",") if (n := part.strip()) and n != "none"]
+    members = [registry.load("nemeses", name) for name in dict.fromkeys(wanted or ["none"])]
+    found: Nemesis = members[0] if len(members) == 1 else Mix(members)
+    return found
+
+
 def resolve(
     spec: RunSpec,
     pairs: list[str],
@@ -77,15 +86,9 @@ def resolve(
     `nemesis` and `workload` replace the named ones; tests sabotage a run with them.
     """
     _check_numbers(spec)
-    wanted = [n for n in spec.nemesis.split(",") if n and n != "none"] or ["none"]
-    if len(set(wanted)) > 1:
-        raise ConfigError(
-            f"--nemesis {spec.nemesis}: several nemeses in one run are not available yet",
-            remedy="one run per nemesis",
-        )
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
-    chosen: Nemesis = nemesis or registry.load("nemeses", wanted[0])
+    chosen: Nemesis = nemesis or _nemesis(spec.nemesis)
     if work.capability not in system.capabilities:
         offered = ", ".join(sorted(system.capabilities))
         raise ConfigError(

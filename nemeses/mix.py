@@ -1,0 +1,147 @@
+"""Several nemeses in one run: one fault at a time, kinds drawn from a weighted bag.
+
+The members share one set of windows, since they share the options that make them. Each window goes
+to one member, which thus never meets the faults of another; every record is judged as its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option
+
+__all__ = ["Mix", "parse_weights"]
+
+_WEIGHT_MAX: Final = 1000
+
+
+def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
+    """`kill:2,partition:1` as a mapping; names that are left out weigh 1. Raises ConfigError."""
+    weights = dict.fromkeys(names, 1)
+    for part in (p.strip() for p in text.split(",") if p.strip()):
+        name, _, number = part.partition(":")
+        if name not in weights:
+            raise ConfigError(
+                f"-o weights: {name!r} is not in this run", remedy=f"one of {', '.join(names)}"
+            )
+        if not number.isdecimal() or not 1 <= int(number) <= _WEIGHT_MAX:
+            raise ConfigError(
+                f"-o weights: {part!r}: a weight is a whole number from 1 to {_WEIGHT_MAX}",
+                remedy=f"-o weights={name}:2",
+            )
+        weights[name] = int(number)
+    return weights
+
+
+def _merged(members: Sequence[Nemesis]) -> dict[str, Option]:
+    """All options; one that two members declare alike is given once, for both."""
+    found: dict[str, Option] = {
+        "weights": Option(
+            type=str, default="", help="how often each kind comes, such as kill:2,partition:1"
+        )
+    }
+    owner = {"weights": "a mix"}
+    for member in members:
+        for key, option in member.options.items():
+            if found.setdefault(key, option) != option:
+                raise ConfigError(
+                    f"{owner[key]} and {member.name} mean different things by -o {key}",
+                    remedy="one run for each of them",
+                )
+            owner.setdefault(key, member.name)
+    return found
+
+
+class Mix:
+    """The nemeses `members` in one run."""
+
+    def __init__(self, members: Sequence[Nemesis]) -> None:
+        self._members = {member.name: member for member in members}
+        self.name = ",".join(self._members)
+        self.doc = "one fault at a time of: " + ", ".join(self._members)
+        self.faults: tuple[str, ...] = tuple(dict.fromkeys(f for m in members for f in m.faults))
+        self.options: Mapping[str, Option] = _merged(members)
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """Each window with the next fault of the kind that was drawn for it.
+
+        ConfigError where a kind gets no window: a run that names it must test it.
+        """
+        weights = parse_weights(options["weights"], list(self._members))
+        offers = {
+            name: member.plan(random.Random(rng.getrandbits(64)), nodes, time_limit_s, options)
+            for name, member in self._members.items()
+        }
+        lengths = {len(offer) for offer in offers.values()}
+        if len(lengths) != 1:
+            raise ConfigError(
+                f"--nemesis {self.name}: these do not come in the same windows",
+                remedy="one run for each of them",
+            )
+        kinds = _drawn(weights, rng)
+        windows = list(zip(*offers.values(), strict=True))
+        chosen = [next(kinds) for _ in windows]
+        absent = [name for name in offers if name not in chosen]
+        if absent:
+            raise ConfigError(
+                f"--time-limit {time_limit_s:g} has room for {len(windows)} faults, which leaves "
+                f"none for {', '.join(absent)}",
+                remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
+            )
+        queues = {name: iter(offer) for name, offer in offers.items()}
+        return [
+            msgspec.structs.replace(
+                next(queues[kind]),
+                fault_id=f"f{index + 1}",
+                start_ns=window[0].start_ns,
+                duration_ns=window[0].duration_ns,
+            )
+            for index, (kind, window) in enumerate(zip(chosen, windows, strict=True))
+        ]
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        for member in self._members.values():
+            await member.setup(ctx)
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        return await self._members[plan.nemesis].inject(ctx, plan)
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return await self._members[record.nemesis].recheck(ctx, record)
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return await self._members[record.nemesis].heal(ctx, record)
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        for member in self._members.values():
+            await member.teardown(ctx)
+
+    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
+        """What any member finds, each thing once."""
+        found: dict[str, list[str]] = {}
+        for member in self._members.values():
+            for node, rows in (await member.audit(ctx)).items():
+                known = found.setdefault(node, [])
+                known += [row for row in rows if row not in known]
+        return found
+
+
+def _drawn(weights: Mapping[str, int], rng: random.Random) -> Iterator[str]:
+    """Kinds for ever: each kind once in a random order first, then bags filled by weight."""
+    bag = list(weights)
+    while True:
+        rng.shuffle(bag)
+        yield from bag
+        bag = [name for name, weight in weights.items() for _ in range(weight)]
