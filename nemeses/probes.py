@@ -9,9 +9,12 @@ the two directions are told apart.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from typing import Final
 
+from dstest.core import clock
+from dstest.core.errors import RemoteError
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node
 from nemeses.grudges import Path
@@ -22,14 +25,31 @@ PROBES: Final = 3
 """Datagrams per path, family and round: one lost to chance must not decide."""
 
 _SETTLE_S: Final = 0.05
+_PORT_WAIT_S: Final = 25.0
 
 Reach = dict[Path, tuple[int, int]]
 """Path -> datagrams that arrived over (IPv4, IPv6); -1 where the path has no such family."""
 
 
 async def listen(nodes: Sequence[Node]) -> None:
-    """Let every node's agent count probe datagrams."""
-    await asyncio.gather(*(n.call("probe_listen", port=PROBE_UDP_PORT) for n in nodes))
+    """Let every node's agent count probe datagrams.
+
+    The agent of a connection that was cut off holds the port until the node's sshd notices, which
+    takes about ten seconds.
+    """
+
+    async def one(node: Node) -> None:
+        deadline_ns = clock.monotonic_ns() + int(_PORT_WAIT_S * 1e9)
+        while True:
+            try:
+                await node.call("probe_listen", port=PROBE_UDP_PORT)
+                return
+            except RemoteError as error:
+                if error.status != errno.EADDRINUSE or clock.monotonic_ns() > deadline_ns:
+                    raise
+            await asyncio.sleep(0.5)
+
+    await asyncio.gather(*map(one, nodes))
 
 
 async def probe(nodes: Sequence[Node], token: str) -> Reach:

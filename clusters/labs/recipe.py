@@ -63,6 +63,8 @@ X11Forwarding no
 PermitUserRC no
 MaxSessions 10
 MaxStartups 100
+ClientAliveInterval 3
+ClientAliveCountMax 3
 Subsystem sftp internal-sftp
 CONFIG
 
