@@ -92,9 +92,10 @@ def _nonadjacent(edges: Edges, nodes: set[int], base: set[str], extra: str | Non
         if "rw" in kinds:
             product.add_edge((a, 0), (b, 1))
     for component in nx.strongly_connected_components(product):
-        if len(component) > 1 and any(state == 1 for _, state in component):
-            if extra is None or any(a in component and b in component for a, b in wanted):
-                return True
+        if len(component) == 1 or all(state == 0 for _, state in component):
+            continue
+        if extra is None or any(a in component and b in component for a, b in wanted):
+            return True
     return False
 
 
@@ -107,7 +108,7 @@ def _fits(steps: list[set[str]], base: set[str], extra: str | None) -> bool:
     n = len(steps)
     for first in (False, True):
         states = {(first, first, first is False and bool(extra) and extra in steps[0])}
-        if first and "rw" not in steps[0] or not first and not steps[0] & base:
+        if (first and "rw" not in steps[0]) or (not first and not steps[0] & base):
             continue
         for kinds in steps[1:]:
             following = set()
@@ -150,14 +151,17 @@ def _decide(name: str, edges: Edges, nodes: set[int], extra: str | None) -> bool
     return _with_all(edges, nodes, dep | {"rw"}, ["rw", *wanted])
 
 
-def _classify(edges: Edges, nodes: set[int], extras: list[str | None], into: Cycles) -> None:
+def _classify(
+    edges: Edges, nodes: set[int], extras: list[str | None], into: Cycles, own: bool
+) -> None:
     here: set[str] = set()
     for extra in extras:
         for base in _BASES:
             name = base if extra is None else f"{base}-{extra}"
             if any(name in implied(f) for f in here):
                 continue
-            if not _decide(base, edges, nodes, extra):
+            read_own = own and name == "G1c"
+            if not read_own and not _decide(base, edges, nodes, extra):
                 continue
             here.add(name)
             if base != "G-nonadjacent-item":
@@ -172,14 +176,16 @@ def _classify(edges: Edges, nodes: set[int], extras: list[str | None], into: Cyc
 def cycle_types(edges: Edges) -> Cycles:
     """Classes of all components; an extra kind counts only if the graph has edges of it."""
     result = Cycles()
+    loops = {a for (a, b), ks in edges.items() if a == b and "wr" in ks}
     edges = {
         pair: {next(k for k in _STRONGEST_FIRST if k in kinds)} for pair, kinds in edges.items()
     }
     every = nx.DiGraph(list(edges))
     kinds = set().union(*edges.values()) if edges else set()
     extras: list[str | None] = [None, *(k for k in ("process", "realtime") if k in kinds)]
+    between = {(a, b): ks for (a, b), ks in edges.items() if a != b}
     for component in _components(every):
-        _classify(edges, component, extras, result)
+        _classify(between, component, extras, result, bool(loops & component))
     return result
 
 
@@ -195,6 +201,7 @@ def _extension(edges: Edges, nodes: set[int], base: set[str]) -> nx.DiGraph:
 
 def cycle_exists(edges: Edges) -> list[str]:
     """Names of the graphs that are cyclic although some model keeps them acyclic."""
+    edges = {(a, b): kinds for (a, b), kinds in edges.items() if a != b}
     nodes = {node for pair in edges for node in pair}
     found = []
     for name in CYCLE_EXISTS:

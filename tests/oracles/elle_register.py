@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import networkx as nx
@@ -70,9 +70,7 @@ def _wfr(txns: list[Txn]) -> Iterator[tuple[Any, Any, Any]]:
             yield from ((k, v, writes[k]) for k, v in reads.items() if k in writes)
 
 
-def _by_order(
-    txns: list[Txn], pairs: list[tuple[int, int]]
-) -> Iterator[tuple[Any, Any, Any]]:
+def _by_order(txns: list[Txn], pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any, Any]]:
     """Versions of a key in the order of the transactions that touch it next to one another."""
     touched = {t.id: external(t) for t in txns}
     order = nx.transitive_closure_dag(nx.DiGraph(pairs)) if pairs else nx.DiGraph()
@@ -82,9 +80,21 @@ def _by_order(
         near = nx.transitive_reduction(order.subgraph(on)) if order else order
         for a, b in near.edges:
             before = touched[a][1].get(k, touched[a][0].get(k))
-            after = touched[b][0][k] if k in touched[b][0] else touched[b][1][k]
+            after = touched[b][0].get(k)
+            if after is None:  # a read of nil tells less than the write after it
+                after = touched[b][1].get(k)
             if before != after:
                 yield k, before, after
+
+
+def _given(ordered: list[Txn]) -> Iterator[tuple[Any, Any, Any]]:
+    """Writes of a key in the order that the caller knows."""
+    last: dict[Any, Any] = {}
+    for t in ordered:
+        for k, v in external(t)[1].items():
+            if k in last:
+                yield k, last[k], v
+            last[k] = v
 
 
 def _sources(txns: list[Txn], opts: dict[str, Any]) -> list[list[tuple[Any, Any, Any]]]:
@@ -98,8 +108,7 @@ def _sources(txns: list[Txn], opts: dict[str, Any]) -> list[list[tuple[Any, Any,
     if opts.get("transaction-order"):
         place = {int(k): v for k, v in opts["transaction-order"].items()}
         ordered = sorted((t for t in txns if t.index in place), key=lambda t: place[t.index])
-        pairs = [(a.id, b.id) for a, b in zip(ordered, ordered[1:], strict=False)]
-        sources.append(_by_order(txns, pairs))
+        sources.append(_given(ordered))
     return [list(s) for s in sources]
 
 
@@ -112,53 +121,50 @@ def _union(sources: list[list[tuple[Any, Any, Any]]]) -> Versions:
 
 
 def _cyclic(graphs: Versions) -> set[Any]:
-    return {k for k, g in graphs.items() if not nx.is_directed_acyclic_graph(g)}
+    return {
+        k for k, g in graphs.items() if any(len(c) > 1 for c in nx.strongly_connected_components(g))
+    }
 
 
 def _versions(txns: list[Txn], opts: dict[str, Any]) -> tuple[Versions, bool]:
-    """The union of all sources; a source that makes a key cyclic is dropped for that key."""
+    """The union of all sources; a source that makes any key cyclic is dropped."""
     kept: list[list[tuple[Any, Any, Any]]] = []
     cyclic = False
     for source in _sources(txns, opts):
         bad = _cyclic(_union([*kept, source]))
         cyclic = cyclic or bool(bad)
-        kept.append([edge for edge in source if edge[0] not in bad])
+        if not bad:
+            kept.append(source)
     return _union(kept), cyclic
 
 
-def _link(edges: Edges) -> Callable[[int, int, str], None]:
-    def link(a: int, b: int, kind: str) -> None:
-        if a != b:
-            edges[a, b].add(kind)
-
-    return link
-
-
 def analyse(txns: list[Txn], opts: dict[str, Any]) -> tuple[set[str], Edges]:
-    """Anomalies that are no cycles, and the dependency edges."""
+    """Anomalies that are no cycles, and the dependency edges.
+
+    Only ok transactions take part; edges from a transaction to itself are kept.
+    """
     found = _plain(txns)
     graphs, cyclic = _versions(txns, opts)
     found |= {"cyclic-versions"} if cyclic else set()
     edges: Edges = defaultdict(set)
-    link = _link(edges)
     writers: dict[tuple[Any, Any], int] = {}
     readers: dict[tuple[Any, Any], list[int]] = defaultdict(list)
     for t in txns:
         reads, writes = external(t)
-        for kv in writes.items() if t.possible else ():
+        for kv in writes.items() if t.ok else ():
             writers[kv] = t.id
         for kv in reads.items():
             readers[kv].append(t.id)
     for kv, ids in readers.items():
         for reader in ids:
             if kv in writers:
-                link(writers[kv], reader, "wr")
+                edges[writers[kv], reader].add("wr")
     for k, graph in graphs.items():
         for (a,), (b,) in graph.edges:
             if (k, b) not in writers:
                 continue
             if (k, a) in writers:
-                link(writers[k, a], writers[k, b], "ww")
+                edges[writers[k, a], writers[k, b]].add("ww")
             for reader in readers.get((k, a), ()):
-                link(reader, writers[k, b], "rw")
+                edges[reader, writers[k, b]].add("rw")
     return found, edges

@@ -6,6 +6,7 @@ purpose: plain objects, no columns.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,4 +145,4 @@ def order_edges(txns: list[Txn], kind: str) -> Iterator[tuple[int, int]]:
             by_process[t.process].append(t)
     for run in by_process.values():
         ordered = sorted(run, key=lambda t: t.end if t.end is not None else 0)
-        yield from ((a.id, b.id) for a, b in zip(ordered, ordered[1:], strict=False))
+        yield from ((a.id, b.id) for a, b in itertools.pairwise(ordered))
