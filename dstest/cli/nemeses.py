@@ -1,0 +1,37 @@
+"""`dstest nemeses`: every kind of fault, whether it can be delivered, and why not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["nemeses"]
+
+
+def nemeses(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page that is docs/nemeses.md.")
+    ] = False,
+) -> None:
+    """All kinds of faults: what each needs, which nemesis delivers it, or why none does."""
+    from nemeses.catalogue import markdown, rows
+
+    if as_markdown:
+        typer.echo(markdown(), nl=False)
+        return
+    found = rows()
+    if as_json:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return
+    for row in found:
+        by = ", ".join(row.nemeses) if row.delivered else "-"
+        typer.echo(f"{row.number}  {row.name:31} {by:12} needs {row.needs}")
+        typer.echo(
+            f"     {'proof: ' + row.proof if row.delivered else 'why not: ' + str(row.reason)}"
+        )
+    count = sum(row.delivered for row in found)
+    typer.echo(f"{count} of {len(found)} can be delivered")

@@ -1,0 +1,346 @@
+"""All faults that dstest means to deliver, N01 to N33: what each needs and what proves it.
+
+Which nemesis delivers a fault is asked of the plug-ins, never written here. Where none does, `gap`
+says what stands in the way on nodes that share one kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from dstest.core import registry
+
+__all__ = ["CATALOGUE", "Fault", "Row", "markdown", "rows"]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One kind of fault. `proof` names the two sides; `gap` is for while nobody delivers it."""
+
+    number: str
+    name: str
+    group: str
+    needs: str
+    proof: str
+    gap: str = "not built yet"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault as of now. `nemeses` deliver it; `reason` says why nobody does."""
+
+    number: str
+    name: str
+    group: str
+    needs: str
+    proof: str
+    delivered: bool
+    nemeses: list[str]
+    reason: str | None
+
+
+_PTRACE: Final = "not built yet: nodes share the host's clock, so it takes a patched vDSO"
+_NETEM: Final = "not built yet: this kernel has no netem, so it takes a queue in user space"
+_FUSE: Final = "not built yet: this kernel has no device-mapper, so it takes a file system of ours"
+
+CATALOGUE: Final = (
+    Fault(
+        "N01",
+        "hard kill",
+        "process",
+        "a system that names its server processes",
+        "the pid that served is gone, nobody listens; connections are refused, clients fail",
+    ),
+    Fault(
+        "N02",
+        "graceful stop",
+        "process",
+        "as N01, and log lines of an orderly end",
+        "as N01, and the server's log tells of an orderly end",
+    ),
+    Fault(
+        "N03",
+        "pause",
+        "process",
+        "a system that names its server processes",
+        "all threads in state T and no CPU tick, twice; no answer, clients time out",
+    ),
+    Fault(
+        "N04",
+        "node restart",
+        "process",
+        "a lab that restarts nodes",
+        "boot time of the node changed; readiness gap",
+        "not built yet: a restart ends our connection and its lease alike",
+    ),
+    Fault(
+        "N05",
+        "partition",
+        "network",
+        "nftables on the nodes",
+        "packets per drop rule; directed datagrams that no longer arrive",
+    ),
+    Fault(
+        "N06",
+        "one-way partition",
+        "network",
+        "nftables on the nodes",
+        "as N05 for one direction, while the other stays alive",
+    ),
+    Fault(
+        "N07",
+        "packet loss",
+        "network",
+        "nftables on the nodes",
+        "dropped of all packets near the share asked for; datagrams lost",
+    ),
+    Fault(
+        "N08",
+        "latency",
+        "network",
+        "netem, or a queue in user space",
+        "round trip longer on the target path, the same on others",
+        _NETEM,
+    ),
+    Fault(
+        "N09",
+        "bandwidth cap",
+        "network",
+        "tbf or htb",
+        "overlimits of the qdisc; measured throughput",
+    ),
+    Fault(
+        "N10",
+        "isolated minority or node",
+        "network",
+        "nftables on the nodes",
+        "as N05; the others stay whole",
+    ),
+    Fault(
+        "N11",
+        "isolated majority",
+        "network",
+        "nftables on the nodes",
+        "as N05; nobody has a quorum",
+    ),
+    Fault(
+        "N12",
+        "leader isolation",
+        "network",
+        "nftables; a system that names its leader",
+        "as N05, and a new term",
+    ),
+    Fault(
+        "N13",
+        "duplication",
+        "network",
+        "netem, or a queue in user space",
+        "packets sent twice; datagrams that arrive twice",
+        _NETEM,
+    ),
+    Fault(
+        "N14",
+        "reordering",
+        "network",
+        "netem, or a queue in user space",
+        "TCP's out-of-order counter; inversions of arrival",
+        _NETEM,
+    ),
+    Fault(
+        "N15",
+        "metadata store outage",
+        "network",
+        "a system that depends on another store",
+        "packets per drop rule; errors of one class",
+        "not applicable to the systems there are: none depends on another store",
+    ),
+    Fault(
+        "N16",
+        "full disk",
+        "storage",
+        "a small file system under the data",
+        "free space below one segment; errors in the log",
+    ),
+    Fault(
+        "N17",
+        "loss of unsynced data",
+        "storage",
+        "a file system that forgets what was not synced",
+        "bytes discarded; a shorter log at recovery",
+        _FUSE,
+    ),
+    Fault(
+        "N18",
+        "slow disk",
+        "storage",
+        "a file system that delays, or throttled block I/O",
+        "delays injected; slower syncs",
+        _FUSE,
+    ),
+    Fault(
+        "N19",
+        "bit flip",
+        "storage",
+        "data files of the system",
+        "offset flipped and read back by the server itself",
+    ),
+    Fault(
+        "N20",
+        "failing fsync",
+        "storage",
+        "a file system that refuses, or system calls intercepted",
+        "calls answered with EIO; the server's reaction",
+        _FUSE,
+    ),
+    Fault(
+        "N21",
+        "I/O errors",
+        "storage",
+        "a file system that refuses",
+        "errors injected; integrity errors in the log",
+        _FUSE,
+    ),
+    Fault(
+        "N22",
+        "backup and restore race",
+        "storage",
+        "a system with snapshots",
+        "marks of backup and restore; state that went back",
+    ),
+    Fault(
+        "N23",
+        "clock skew",
+        "clock",
+        "a clock per process or per node",
+        "hits of the patched clock; time as the victim reports it",
+        _PTRACE,
+    ),
+    Fault(
+        "N24",
+        "fast or slow clock",
+        "clock",
+        "a clock per process or per node",
+        "as N23; slope over 30 s",
+        _PTRACE,
+    ),
+    Fault(
+        "N25",
+        "rolling restart across leaders",
+        "cluster",
+        "a system that names its leader and its processes",
+        "order of (node, pid, term); at least one new leader",
+    ),
+    Fault(
+        "N26",
+        "split-brain pressure",
+        "cluster",
+        "nftables; a system that names its leader",
+        "two nodes that each claim to lead",
+    ),
+    Fault(
+        "N27",
+        "slow follower",
+        "cluster",
+        "delay for one node, or throttled CPU",
+        "lag of one replica, none of the others",
+    ),
+    Fault(
+        "N28",
+        "mixed versions",
+        "cluster",
+        "two builds of the system",
+        "versions as the members report them",
+        "Debian has one build of etcd; a second build is needed",
+    ),
+    Fault(
+        "N29",
+        "rolling upgrade",
+        "cluster",
+        "two builds of the system",
+        "version of each member over time",
+        "Debian has one build of etcd; a second build is needed",
+    ),
+    Fault(
+        "N30",
+        "config divergence",
+        "cluster",
+        "a setting that can be read back",
+        "values read back from each node",
+    ),
+    Fault(
+        "N31",
+        "credential divergence",
+        "cluster",
+        "a system with authentication switched on",
+        "refused logins on one node only",
+    ),
+    Fault(
+        "N32",
+        "compaction during reads",
+        "cluster",
+        "a system that compacts on demand",
+        "start and end of it in the log, inside the load",
+    ),
+    Fault(
+        "N33",
+        "membership change under writes",
+        "cluster",
+        "a system whose members can be added and removed",
+        "members before, during and after",
+    ),
+)
+
+
+def rows() -> list[Row]:
+    """The catalogue with what the registered nemeses deliver."""
+    plugins = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
+    found = []
+    for fault in CATALOGUE:
+        by = [name for name, plugin in plugins.items() if fault.number in plugin.faults]
+        found.append(
+            Row(
+                number=fault.number,
+                name=fault.name,
+                group=fault.group,
+                needs=fault.needs,
+                proof=fault.proof,
+                delivered=bool(by),
+                nemeses=by,
+                reason=None if by else fault.gap,
+            )
+        )
+    return found
+
+
+def markdown() -> str:
+    """`docs/nemeses.md`."""
+    found = rows()
+    count = sum(row.delivered for row in found)
+    lines = [
+        "# Faults",
+        "",
+        f"dstest knows {len(found)} kinds of faults and delivers {count} of them now. Written by",
+        "`dstest nemeses --markdown`; do not edit.",
+        "",
+        "| | fault | delivered by | needs | proven by (node; victim) |",
+        "|---|---|---|---|---|",
+    ]
+    for row in found:
+        by = f"`--nemesis {row.nemeses[0]}`" if row.delivered else f"no: {row.reason}"
+        lines.append(f"| {row.number} | {row.name} | {by} | {row.needs} | {row.proof} |")
+    lines += ["", "## Options", ""]
+    for name in registry.names("nemeses"):
+        plugin = registry.load("nemeses", name)
+        numbers = f" ({', '.join(plugin.faults)})" if plugin.faults else ""
+        lines += [f"**{name}**{numbers}: {plugin.doc}", ""]
+        for key, option in plugin.options.items():
+            choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
+            default = str(option.default).lower() if option.type is bool else option.default
+            shown = f"`-o {key}={default}`" if default != "" else f"`-o {key}=`"
+            lines.append(f"- {shown}{choices}: {option.help}")
+        lines += [""] if plugin.options else []
+    lines += [
+        "Several at once: `--nemesis partition,kill,pause` plans one fault at a time and mixes the",
+        "kinds; `-o weights=kill:2` makes one of them come more often.",
+    ]
+    return "\n".join(lines) + "\n"
