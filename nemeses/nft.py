@@ -25,6 +25,7 @@ __all__ = [
     "fault_rules",
     "flush_chain",
     "load",
+    "loss_rules",
     "rule_count",
     "tables",
 ]
@@ -99,6 +100,32 @@ def fault_rules(
     if cut_clients:
         for source in _sources(lab):
             lines += [f"    {rule}" for rule in _verdicts(source, "cut_clients", action)]
+    lines += ["  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def loss_rules(
+    sources: Sequence[NodeInfo], lab: LabInfo, share: float, *, hook: str = "input"
+) -> str:
+    """The fault table of one destination that loses a random `share` (0 to 1) of what comes.
+
+    Per source, `seen_X` counts the system's packets that came and `cut_X` those that were lost;
+    probes are lost at the same rate by rules of their own and counted nowhere.
+    """
+    lot = f"numgen random mod 10000 < {round(share * 10_000)}"
+    lines = [f"table inet {FAULT_TABLE} {{"]
+    for info in sources:
+        lines += [f"  counter seen_{info.name} {{ }}", f"  counter cut_{info.name} {{ }}"]
+    lines.append("  chain cut {")
+    lines.append(f"    type filter hook {hook} priority -300; policy accept;")
+    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    lines.append("    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
+    for info in sources:
+        for source in _sources(info):
+            probes = f"{source} udp dport {PROBE_UDP_PORT}"
+            lines += [f"    {probes} {lot} drop", f"    {probes} return"]
+            lines.append(f"    {source} counter name seen_{info.name}")
+            lines.append(f"    {source} {lot} counter name cut_{info.name} drop")
     lines += ["  }", "}"]
     return "\n".join(lines) + "\n"
 

@@ -169,8 +169,32 @@ class Partition:
         record = msgspec.structs.replace(record, targets=cut.targets, facts=facts)
         return await self._cut(ctx, record, cut)
 
+    def _rules(
+        self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
+    ) -> str:
+        """The fault table of node `name`, about what `sources` send to it."""
+        return nft.fault_rules(
+            [ctx.node(source).info for source in sources],
+            ctx.lab,
+            record.facts["action"],
+            cut_clients=bool(record.facts["clients"]) and name in record.targets,
+            hook=self._hook,
+        )
+
+    async def _probe(self, ctx: NemesisContext, token: str) -> dict[str, tuple[int, int]]:
+        return await reach_now(ctx, token)
+
+    def _whole(self, result: tuple[int, int]) -> bool:
+        """Does a path with this probe result carry what it should?"""
+        return alive(result)
+
+    async def _evidence(
+        self, ctx: NemesisContext, record: LandingRecord, token: str
+    ) -> LandingRecord:
+        return await evidence(ctx, record, token)
+
     async def _cut(self, ctx: NemesisContext, record: LandingRecord, cut: Grudge) -> LandingRecord:
-        before = await reach_now(ctx, f"{record.fault_id}-before")
+        before = await self._probe(ctx, f"{record.fault_id}-before")
         seen = await self._baseline(ctx, cut.cuts)
         by_node: dict[str, list[str]] = {}
         for source, destination in cut.cuts:
@@ -198,14 +222,7 @@ class Partition:
         record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
 
         async def apply(name: str) -> None:
-            rules = nft.fault_rules(
-                [ctx.node(source).info for source in by_node[name]],
-                ctx.lab,
-                record.facts["action"],
-                cut_clients=clients and name in cut.targets,
-                hook=self._hook,
-            )
-            await nft.load(ctx.node(name), rules)
+            await nft.load(ctx.node(name), self._rules(ctx, record, name, by_node[name]))
 
         errors = await asyncio.gather(*map(apply, affected), return_exceptions=True)
         applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
@@ -236,7 +253,7 @@ class Partition:
         attempt = 0
         while True:
             attempt += 1
-            record = await evidence(ctx, record, f"{record.fault_id}-during-{attempt}")
+            record = await self._evidence(ctx, record, f"{record.fault_id}-during-{attempt}")
             now_ns = ctx.clock.now_ns()
             if record.landed == "yes":
                 return msgspec.structs.replace(record, landed_at=now_ns)
@@ -263,7 +280,7 @@ class Partition:
                 landed="ambiguous" if record.landed == "yes" else record.landed,
                 notes=[*record.notes, note],
             )
-        record = await evidence(ctx, record, f"{record.fault_id}-recheck-{len(looks)}")
+        record = await self._evidence(ctx, record, f"{record.fault_id}-recheck-{len(looks)}")
         if record.landed == "yes" and record.landed_at is None:
             return msgspec.structs.replace(record, landed_at=now_ns)
         return record
@@ -287,7 +304,7 @@ class Partition:
             if nft.FAULT_TABLE in found
         ]
         reach = await self._reach_again(ctx, record)
-        dead = [p for p, r in reach.items() if not alive(r)]
+        dead = [p for p, r in reach.items() if not self._whole(r)]
         await asyncio.gather(*(node.release_lease(record.fault_id) for node in nodes))
         record = await ctx.epochs.close(record)
         notes = list(record.notes)
@@ -322,8 +339,8 @@ class Partition:
         while True:
             attempt += 1
             token = f"{record.fault_id}-after-{attempt}"
-            reach = await reach_now(ctx, token)
-            if all(map(alive, reach.values())) or ctx.clock.now_ns() > deadline_ns:
+            reach = await self._probe(ctx, token)
+            if all(map(self._whole, reach.values())) or ctx.clock.now_ns() > deadline_ns:
                 return reach
             await asyncio.sleep(POLL_S)
 

@@ -52,8 +52,10 @@ async def listen(nodes: Sequence[Node]) -> None:
     await asyncio.gather(*map(one, nodes))
 
 
-async def probe(nodes: Sequence[Node], token: str) -> Reach:
-    """Send one round between all pairs and count what arrived. `token` must be new."""
+async def probe(
+    nodes: Sequence[Node], token: str, *, count: int = PROBES, spacing_ms: int = 1
+) -> Reach:
+    """Send `count` datagrams between all pairs and count what arrived. `token` must be new."""
 
     async def send(node: Node) -> None:
         targets = [
@@ -68,8 +70,8 @@ async def probe(nodes: Sequence[Node], token: str) -> Reach:
             targets=targets,
             port=PROBE_UDP_PORT,
             token=token,
-            count=PROBES,
-            spacing_ms=1,
+            count=count,
+            spacing_ms=spacing_ms,
         )
 
     await asyncio.gather(*map(send, nodes))

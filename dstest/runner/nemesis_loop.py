@@ -121,7 +121,7 @@ def describe(record: LandingRecord) -> str:
     if record.injector is None or record.victim is None:
         return "; ".join(record.notes) or "nothing was injected"
     told = record.injector.detail
-    if "packets" in record.injector.signal:
+    if record.injector.signal.startswith("nft packets dropped"):
         packets = sum(v for v in record.injector.during.values() if isinstance(v, int))
         told = f"{packets} packets dropped by {len(record.injector.during)} rules ({told})"
     control = record.control.detail if record.control else "none"

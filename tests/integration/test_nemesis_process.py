@@ -1,0 +1,282 @@
+"""kill, stop and pause on a real etcd: landed, sabotaged, healed, healed without us."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+
+from clusters.systems.etcd import PIDFILE, EtcdDeployment
+from dstest.core import registry
+from dstest.core.errors import Exit
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import LabInfo
+from dstest.core.protocols import Nemesis, NemesisContext
+from dstest.core.verdict import State
+from dstest.runner.session import Finished
+from nemeses.kill import Kill, Stop
+from nemeses.mix import Mix
+from nemeses.pause import Pause
+from nemeses.process import ProcessFault
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+OPTIONS = ("fault_s=4", "quiet_s=8")
+
+
+def named(*names: str) -> Nemesis:
+    """The nemesis of that name, or a mix of several."""
+    members = [registry.load("nemeses", name) for name in names]
+    found: Nemesis = Mix(members) if len(members) > 1 else members[0]
+    return found
+
+
+def assert_not_proven(done: Finished) -> dict[str, Any]:
+    """The only fault of the run did not land, and the run says so."""
+    assert done.verdict is not None, done
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] != "yes"
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "scope"),
+    [("kill", "all"), ("kill", "primaries"), ("stop", "minority"), ("pause", "majority")],
+)
+def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, scope: str) -> None:
+    options = (*OPTIONS, f"scope={scope}")
+    done = run_here(lab, tmp_path, nemesis=named(nemesis), options=options)
+    (fault,) = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert done.verdict.verdict == "PASS-smoke"
+    assert fault["landed"] == "yes"
+    assert fault["heal_verified"]
+    assert len(fault["facts"]["rechecks"]) == 2
+    assert len(fault["targets"]) == {"all": 5, "primaries": 1, "minority": 2, "majority": 3}[scope]
+    paths = [p for p in fault["victim"]["during"] if not p.startswith("clients")]
+    assert not any(fault["victim"]["during"][p] for p in paths)
+    assert all(fault["victim"]["before"][p] for p in paths)
+    assert all(fault["victim"]["after"].values())
+    assert all(fault["control"]["during"].values())
+    assert fault["facts"]["requested_to_applied_ms"] < 2000
+    for name in fault["targets"]:
+        pid = fault["facts"]["pids"][name][0]
+        after = fault["injector"]["after"][name]
+        assert after == pid if nemesis == "pause" else after not in (0, pid)
+    if scope == "primaries":
+        assert fault["targets"] == [fault["facts"]["leader_before"]]
+        assert fault["facts"]["new_term"] > fault["facts"]["term_before"]
+
+
+def test_three_kinds_in_one_run(lab: LabInfo, tmp_path: Path) -> None:
+    options = ("fault_s=3", "quiet_s=2", "shape=one")
+    mix = named("partition", "kill", "pause")
+    done = run_here(lab, tmp_path, nemesis=mix, options=options, time_limit_s=26.0, seed=5)
+    faults = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert {f["nemesis"] for f in faults} == {"partition", "kill", "pause"}
+    assert len({f["fault_id"] for f in faults}) == len(faults)
+    for earlier, later in itertools.pairwise(faults):
+        assert earlier["healed_at"] <= later["injected_at"]
+
+
+class Elsewhere(Kill):
+    """Kills a process that we started ourselves instead of the server."""
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            other = await ctx.node(name).call("spawn", argv=["/bin/sleep", "60"])
+            await ctx.node(name).call("signal", signum=9, **other)
+
+
+def test_the_wrong_process_is_killed(lab: LabInfo, tmp_path: Path) -> None:
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Elsewhere(), options=OPTIONS))
+    assert fault["landed"] == "no"
+    assert "is still there" in fault["injector"]["detail"]
+    assert "still answers" in fault["victim"]["detail"]
+
+
+def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deployment takes a wrapper for the server: kills and pauses hit that one."""
+    real = EtcdDeployment.processes
+
+    async def processes(self: EtcdDeployment) -> dict[str, tuple[int, int]]:
+        found = await real(self)
+        if len(found) < len(self._nodes) or not getattr(self, "loading", False):
+            return found
+        for name, node in self._nodes.items():
+            row = await node.call("spawn", argv=["/bin/sleep", "60"])
+            found[name] = self._processes[name] = (row["pid"], row["start_time"])
+        return found
+
+    async def version(self: EtcdDeployment) -> str:
+        self.loading = True  # type: ignore[attr-defined]
+        return "3.4.23"
+
+    monkeypatch.setattr(EtcdDeployment, "processes", processes)
+    monkeypatch.setattr(EtcdDeployment, "version", version)
+
+
+@pytest.mark.parametrize("nemesis", [Kill(), Pause()], ids=["kill", "pause"])
+def test_a_wrapper_is_hit_instead_of_the_server(
+    lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nemesis: ProcessFault
+) -> None:
+    wrapped(monkeypatch)
+    options = (*OPTIONS, "scope=one")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    assert "was not the one that served" in fault["injector"]["detail"]
+    assert "still answers" in fault["victim"]["detail"]
+
+
+class DeadPid(Pause):
+    """Stops a process that has long ended."""
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            await ctx.node(name).call("signal", pid=4_000_000, start_time=1, signum=19)
+
+
+def test_a_dead_process_is_paused(lab: LabInfo, tmp_path: Path) -> None:
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=DeadPid(), options=OPTIONS))
+    assert fault["landed"] == "no"
+    assert "striking failed" in fault["notes"][0]
+
+
+class Supervised(Kill):
+    """Something else starts the server again in the middle of the window."""
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        if not record.facts["rechecks"]:
+            assert record.landed == "yes"
+            name = record.targets[0]
+            await ctx.node(name).run(ctx.deployment.restart_command(name))
+        return await super().recheck(ctx, record)
+
+
+class Continued(Pause):
+    """Something else continues the process in the middle of the window."""
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        if not record.facts["rechecks"]:
+            assert record.landed == "yes"
+            await ctx.deployment.resume(record.targets[:1])
+        return await super().recheck(ctx, record)
+
+
+@pytest.mark.parametrize("nemesis", [Supervised(), Continued()], ids=["kill", "pause"])
+def test_undone_in_mid_window(lab: LabInfo, tmp_path: Path, nemesis: ProcessFault) -> None:
+    options = (*OPTIONS, "scope=minority")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    assert fault["landed"] == "ambiguous"
+    assert any("did not stand" in note for note in fault["notes"])
+
+
+class Deaf(Stop):
+    """SIGTERM is swallowed on the way; SIGKILL comes instead."""
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await ctx.deployment.kill(names)
+
+
+def test_a_stop_that_was_a_kill(lab: LabInfo, tmp_path: Path) -> None:
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Deaf(), options=OPTIONS))
+    assert fault["landed"] == "ambiguous"
+    assert "no orderly end in the log" in fault["injector"]["detail"]
+
+
+@pytest.mark.parametrize("name", ["kill", "pause"])
+def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path, name: str) -> None:
+    done = run_here(lab, tmp_path, nemesis=named(name), options=(*OPTIONS, "targets=n9"))
+    fault = assert_not_proven(done)
+    assert "not in the cluster" in fault["notes"][0]
+
+
+def test_a_pause_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*OPTIONS, "scope=one")
+    done = run_here(lab, tmp_path, nemesis=named("pause"), options=options, rate=1.0)
+    assert_not_proven(done)
+
+
+def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
+    """Per node: pid of the server by its pid file and the process's state, X where it is gone."""
+
+    async def ask(nodes: dict[str, Any]) -> dict[str, tuple[int, str]]:
+        found = {}
+        for name, node in nodes.items():
+            pid = int((await node.run(["cat", PIDFILE])).stdout)
+            info = await node.call("procinfo", pid=pid)
+            found[name] = (pid, info["state"] or "X")
+        return found
+
+    servers: dict[str, tuple[int, str]] = on_nodes(lab, ask)
+    return servers
+
+
+@pytest.mark.parametrize(("nemesis", "state"), [("kill", "X"), ("pause", "T")])
+def test_kill_9_of_ours_in_mid_fault(
+    lab: LabInfo, tmp_path: Path, nemesis: str, state: str
+) -> None:
+    log = tmp_path / "log"
+    process: subprocess.Popen[bytes] = start(
+        log,
+        *("run", "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
+        *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
+    )
+    wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
+    before = _servers(lab)
+    hit = [name for name, row in before.items() if row[1] == state]
+    assert len(hit) == 2, before
+    process.kill()
+    process.wait(timeout=10)
+
+    def healed() -> bool:
+        return all(row[1] in "SRD" for row in _servers(lab).values())
+
+    assert wait_for("healing without us", healed, 20) <= 20
+    after = _servers(lab)
+    for name in hit:
+        assert (after[name][0] == before[name][0]) is (nemesis == "pause")
+    run = latest(tmp_path / "store")
+    assert dstest("recover", run).returncode == Exit.NOT_PROVEN
+    assert not verdict_of(run)["verdict"].startswith("PASS")
+
+
+def test_ctrl_c_in_mid_kill(lab: LabInfo, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = start(
+        log,
+        *("run", "--nemesis", "kill", "--time-limit", "60", "-o", "fault_s=30"),
+        *("-o", "scope=one", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
+    )
+    wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
+    process.terminate()
+    assert process.wait(timeout=60) == Exit.INTERRUPTED, log.read_text()
+    (fault,) = faults_of(latest(tmp_path / "store"))
+    assert fault["heal_verified"], fault["notes"]
+
+
+def test_a_server_that_cannot_come_back(lab: LabInfo, tmp_path: Path) -> None:
+    """Its data directory is made useless while it is down: the heal is not proven, no pass."""
+
+    class Ruined(Kill):
+        async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+            for name in names:
+                await ctx.node(name).run(["chmod", "000", "/usr/bin/etcd"])
+            await super().undo(ctx, names)
+
+        async def teardown(self, ctx: NemesisContext) -> None:
+            for name in ctx.nodes:
+                await ctx.node(name).run(["chmod", "755", "/usr/bin/etcd"])
+
+    done = run_here(lab, tmp_path, nemesis=Ruined(), options=(*OPTIONS, "scope=one"))
+    assert done.exit_code != Exit.PASS
+    (fault,) = faults_of(done.path)
+    assert not fault["heal_verified"]
+    assert any("its server does not run" in note for note in fault["notes"])
