@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +11,6 @@ from clusters.labs import image, state
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core.node import LabInfo
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A connection that a test cuts leaves its socket to the garbage collector: no failure."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            ignore = "ignore::pytest.PytestUnraisableExceptionWarning"
-            item.add_marker(pytest.mark.filterwarnings(ignore))
 
 
 @pytest.fixture(scope="session")

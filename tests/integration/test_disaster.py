@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 from runs import (
     dstest,
@@ -84,10 +86,14 @@ async def _stop_etcd(nodes: dict[str, Any]) -> None:
 
 
 async def _stored(nodes: dict[str, Any]) -> set[tuple[str, Any]]:
-    """All (key, value) pairs that etcd holds now."""
+    """All (key, value) pairs that etcd holds now; it may still be electing a leader."""
     stub = Stub(next(iter(nodes.values())).info.address)
     request = message("RangeRequest")(key=b"/dstest/", range_end=b"/dstest0")
-    found = await stub.range(request, timeout=10.0, wait_for_ready=True)
+    for _ in range(20):
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            found = await stub.range(request, timeout=5.0, wait_for_ready=True)
+            break
+        await asyncio.sleep(1.0)
     await stub.close()
     return {(kv.key.decode().removeprefix("/dstest/"), json.loads(kv.value)) for kv in found.kvs}
 

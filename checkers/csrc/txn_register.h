@@ -1,0 +1,74 @@
+/* rw-register: findings, version graphs and edges. */
+#ifndef DSTEST_TXN_REGISTER_H
+#define DSTEST_TXN_REGISTER_H
+
+#include "txn_graph.h"
+#include "txn_index.h"
+
+/* What one transaction did to one key, seen from outside: the version that it read before it
+ * wrote, and the version that it left; TXN_NONE where there is none. */
+struct txn_use {
+    uint32_t key, read, wrote;
+};
+
+/* Versions are numbered key by key: those of k are first[k] .. first[k + 1]. */
+struct txn_versions {
+    struct txn_ctx *c;
+    struct txn_index x; /* `place` of a slot is its version */
+    uint32_t count, *first;
+    int32_t *value;
+    uint32_t *key;
+    uint32_t *writer; /* transaction whose last write of the key it is, or TXN_NONE */
+    uint32_t *nil;    /* per key: the version nil, or TXN_NONE; also where nil is written */
+    uint8_t *nil_written;
+    struct txn_use *use; /* of transaction t: use_start[t] .. use_start[t + 1] */
+    uint32_t *use_start;
+    /* pairs of versions in order, as far as they are inferred */
+    uint32_t *before, *after;
+    size_t pairs, cap;
+};
+
+int txn_versions_make(struct txn_versions *v);
+void txn_versions_free(struct txn_versions *v);
+/* Findings that need no order of versions. */
+int txn_register_findings(struct txn_versions *v);
+
+static inline void txn_pair(struct txn_versions *v, uint32_t a, uint32_t b)
+{
+    if (a == b || a == TXN_NONE || b == TXN_NONE || v->c->status != TXN_DONE) {
+        return;
+    }
+    if (v->pairs == v->cap) {
+        size_t cap = v->cap * 2 + 1024;
+        v->before = txn_grow(v->c, v->before, v->cap, cap, sizeof *v->before);
+        v->after = txn_grow(v->c, v->after, v->cap, cap, sizeof *v->after);
+        v->cap = cap;
+        if (v->c->status != TXN_DONE) {
+            v->cap = v->pairs = 0;
+            return;
+        }
+    }
+    v->before[v->pairs] = a;
+    v->after[v->pairs++] = b;
+}
+
+/* Adds each asked source's pairs; a source that makes versions cyclic is reported and dropped. */
+int txn_infer_orders(struct txn_versions *v);
+
+/* Per key the instants from which on versions must have been there (`known`, the first completion
+ * of a transaction that saw or left it) and until which they were current (`current`, the last
+ * invocation of one that found it). */
+struct txn_times {
+    int64_t *known, *current; /* per version; INT64_MAX and -1 where nobody did */
+    uint32_t *event; /* per key in order of position: version * 2 + (1 for `current`) */
+    uint32_t *start; /* of each key's events */
+};
+int txn_times_make(struct txn_versions *v, struct txn_times *times);
+void txn_times_free(struct txn_versions *v, struct txn_times *times);
+/* Pairs of the reduced order that the times of one key give. */
+void txn_times_pairs(struct txn_versions *v, const struct txn_times *times, uint32_t key);
+
+/* Findings go to the report, edges to `g`. */
+int txn_register_graph(struct txn_ctx *c, struct txn_graph *g);
+
+#endif

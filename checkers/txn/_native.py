@@ -1,0 +1,175 @@
+"""The wire to the C core: columns in, findings and cycles out, with a budget and Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers import _core
+from checkers.txn.columns import I64, TxnColumns
+from dstest.core.check import Budget
+
+__all__ = [
+    "BETWEEN",
+    "FINDINGS",
+    "LABELS",
+    "SOURCES",
+    "STATUS",
+    "Analysis",
+    "Cycle",
+    "Finding",
+    "analyse",
+]
+
+STATUS: Final = ("done", "time budget spent", "memory budget spent", "stopped")
+BETWEEN: Final = ("", "-process", "-realtime")
+LABELS: Final = ("pass", "ww", "wr", "rw", "process", "realtime")
+FINDINGS: Final = (
+    "internal",
+    "future-read",
+    "garbage-read",
+    "G1a",
+    "G1b",
+    "duplicate-elements",
+    "incompatible-order",
+    "dirty-update",
+    "lost-update",
+    "cyclic-versions",
+)
+CYCLES: Final = ("G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item")
+SOURCES: Final = {
+    "wfr-keys?": 1,
+    "sequential-keys?": 2,
+    "linearizable-keys?": 4,
+    "transaction-order": 8,
+}
+"""Sources of version orders of rw-register, as Elle's options spell them."""
+
+_WORKLOADS: Final = {"list-append": 0, "rw-register": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly that is no cycle; fields as in csrc/txn.h, -1 where they mean nothing."""
+
+    type: str
+    key: int
+    value: int
+    txn: int
+    mop: int
+    txn2: int
+    mop2: int
+    value2: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A cycle of transactions; `labels[i]` is the edge from `txns[i]` to the next."""
+
+    type: str
+    component: int
+    minimal: bool
+    txns: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What the core found. `status` is an index into STATUS."""
+
+    status: int
+    findings: list[Finding]
+    cycles: list[Cycle]
+    counts: dict[str, int]
+    edges: int
+    components: int
+    largest: int
+    undecided: int
+
+
+def _cycles(rows: list[int]) -> Iterator[Cycle]:
+    at = 0
+    while at < len(rows):
+        component, kind, between, minimal, length = rows[at : at + 5]
+        body = rows[at + 5 : at + 5 + 2 * length]
+        at += 5 + 2 * length
+        yield Cycle(
+            type=CYCLES[kind] + BETWEEN[between],
+            component=component,
+            minimal=bool(minimal),
+            txns=tuple(body[::2]),
+            labels=tuple(LABELS[i] for i in body[1::2]),
+        )
+
+
+def _positions(c: TxnColumns) -> tuple[I64, I64, int]:
+    """Event positions that fit in an array of a few times their number."""
+    both = np.concatenate([c.invoke_pos, c.complete_pos])
+    top = int(both.max(initial=-1)) + 1
+    if top <= 4 * len(both) + 64:
+        return c.invoke_pos, c.complete_pos, top
+    names = np.unique(both[both >= 0])
+    dense = np.where(both >= 0, np.searchsorted(names, both), both).astype(np.int64)
+    return dense[: c.txns], dense[c.txns :], len(names)
+
+
+def analyse(
+    c: TxnColumns, workload: str, *, between: int, sources: int, order: I64, budget: Budget
+) -> Analysis:
+    """Runs the core. Raises ValueError for columns that break the rules of csrc/txn.h."""
+    stop = np.zeros(1, np.int32)
+    invoke, complete, n_positions = _positions(c)
+    answers: list[tuple[int, bytes, bytes, bytes, int, int, int, int]] = []
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            answers.append(
+                _core.check_transactions(
+                    c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
+                    c.mop_value, c.mop_known, c.elem_start, c.elem, order, stop,
+                    len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
+                    n_positions, _WORKLOADS[workload], between, sources,
+                    int(budget.time_s * 1e9), budget.memory_mb * 2**20,
+                )
+            )  # fmt: skip
+        except BaseException as error:
+            failed.append(error)
+
+    _interruptible(call, stop, small=c.txns < 2000)
+    if failed:
+        raise failed[0]
+    status, findings, cycles, counts, edges, components, largest, undecided = answers[0]
+    rows = np.frombuffer(findings, np.int64).reshape(-1, 8).tolist()
+    return Analysis(
+        status=status,
+        findings=[Finding(FINDINGS[r[0]], *r[1:]) for r in rows],
+        cycles=list(_cycles(np.frombuffer(cycles, np.int64).tolist())),
+        counts=dict(zip(FINDINGS, np.frombuffer(counts, np.int64).tolist(), strict=True)),
+        edges=edges,
+        components=components,
+        largest=largest,
+        undecided=undecided,
+    )
+
+
+def _interruptible(call: object, stop: np.ndarray[tuple[int], np.dtype[np.int32]], *,
+                   small: bool) -> None:
+    """Runs `call` in a thread unless it is over at once; an exception here (Ctrl-C) raises the
+    stop flag and waits."""
+    assert callable(call)
+    if small:
+        call()
+        return
+    thread = threading.Thread(target=call, name="checkers._core")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop[0] = 1
+        thread.join()
+        raise

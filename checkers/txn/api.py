@@ -1,0 +1,128 @@
+"""The check of a transactional history: columns in, a `CheckResult` out.
+
+    check(columns, "list-append", ["serializable"])
+
+Which anomalies count depends on the models asked: only those that a model proscribes are reported
+and make the answer false. Once anything is reported, `not` and `also_not` say what all anomalies
+that were found rule out, reported or not. The answer is `"unknown"` where there was nothing to
+judge (no transaction depends on another) or where the budget ran out before anything was found.
+
+Options, spelled as in Elle:
+
+    "anomalies"            ["G1", ..]   also report these and what is a case of them
+    "wfr-keys?"            rw-register: a transaction's write follows the version it read
+    "sequential-keys?"     rw-register: each session sees each key's versions in order
+    "linearizable-keys?"   rw-register: each key's versions follow real time
+    "transaction-order"    rw-register: {index of the completion: rank}, the order of all writes
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.txn import _native, models
+from checkers.txn.columns import I64, INFO, OK, TxnColumns
+from checkers.txn.explain import anomalies_of
+from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
+from dstest.core.clock import monotonic_ns
+
+__all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
+
+WORKLOADS: Final = ("list-append", "rw-register")
+DEFAULT_MODELS: Final = ("strict-serializable",)
+OPTIONS: Final = ("anomalies", *_native.SOURCES)
+
+EMPTY: Final = "empty-transaction-graph"
+
+
+def reportable(asked: Sequence[str], anomalies: Sequence[str]) -> frozenset[str]:
+    """The anomalies that count when these models are asked."""
+    wanted = set(anomalies).union(*(models.proscribed(m) for m in asked))
+    return frozenset(a for a in models.ANOMALIES if models.anomalies_implied(a) & wanted)
+
+
+def _between(wanted: frozenset[str]) -> int:
+    """The order that the wanted anomalies need: 2 = realtime, 1 = process, 0 = none."""
+    for i in (2, 1):
+        if any(a.endswith(_native.BETWEEN[i]) for a in wanted):
+            return i
+    return 0
+
+
+def _ordered(c: TxnColumns, between: int) -> bool:
+    """Does the process or realtime order relate any two transactions?"""
+    ok = c.outcome == OK
+    if between == 2 and ok.any():
+        return int(c.complete_pos[ok].min()) < int(c.invoke_pos.max())
+    if between == 1:
+        sessions = c.process[ok & (c.process >= 0)]
+        return len(sessions) > len(np.unique(sessions))
+    return False
+
+
+def _given_order(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
+    if ranks is None:
+        return np.empty(0, np.int64)
+    by_name = {int(k): int(v) for k, v in ranks.items()}
+    return np.array([by_name.get(int(i), -1) for i in c.op_index], np.int64)
+
+
+def _reason(analysis: _native.Analysis, empty: bool, found: bool) -> str | None:
+    why = []
+    if analysis.status:
+        why.append(f"{_native.STATUS[analysis.status]}; not everything was looked at")
+    if empty and not found:
+        why.append("nothing was tested: no transaction depends on another")
+    return "; ".join(why) or None
+
+
+def check(
+    columns: TxnColumns,
+    workload: str,
+    models: Sequence[str] = DEFAULT_MODELS,
+    opts: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+) -> CheckResult:
+    """Judges a history. Raises ValueError for unknown names, and for columns that break the rules
+    of `TxnColumns` or write one value twice to a key."""
+    return _check(columns, workload, models, dict(opts or {}), budget or Budget())
+
+
+def _check(
+    c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
+) -> CheckResult:
+    started = monotonic_ns()
+    if workload not in WORKLOADS:
+        raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
+    wanted = reportable(asked, opts.get("anomalies") or ())
+    between = _between(wanted)
+    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    order = _given_order(c, opts.get("transaction-order"))
+    analysis = _native.analyse(
+        c, workload, between=between, sources=sources, order=order, budget=budget
+    )
+    empty = analysis.edges == 0 and not _ordered(c, between) and analysis.status == 0
+    all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
+    types = sorted(all_types & wanted)
+    boundary = models.boundary(all_types) if types else models.boundary(())
+    valid: Valid = False if types else "unknown" if empty or analysis.status else True
+    consumed = int(np.count_nonzero((c.outcome == OK) | (c.outcome == INFO)))
+    return CheckResult(
+        checker=workload,
+        valid=valid,
+        workload=workload,
+        model=",".join(asked) or None,
+        anomaly_types=sorted([*types, EMPTY]) if empty else types,
+        not_=boundary.not_,
+        also_not=boundary.also_not,
+        anomalies=anomalies_of(c, workload, analysis, types, sources),
+        ops=OpCount(total=c.txns, consumed=c.txns, excluded=dict(c.skipped)),
+        keys=KeyCount(total=len(c.key_names), decided=len(c.key_names)),
+        seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        reason=_reason(analysis, empty, bool(types)),
+    )
