@@ -12,6 +12,7 @@ from dstest.cli.check import check
 from dstest.cli.doctor import doctor
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
+from dstest.cli.nemeses import nemeses
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
 from dstest.core.errors import DstestError, Exit
@@ -31,6 +32,7 @@ app.command("recover")(recover)
 app.command("replay")(replay)
 app.command("report")(report)
 app.command("list")(list_)
+app.command("nemeses")(nemeses)
 app.command("doctor")(doctor)
 app.add_typer(lab_app, name="lab")
 
