@@ -1,5 +1,7 @@
 """C core of the checkers; checkers/csrc/lin.h says what the columns hold."""
 
+from mmap import mmap
+
 from checkers._columns import I32, I64, U8
 
 def check_registers(
@@ -23,3 +25,33 @@ def check_registers(
     exact_states: bool,
     /,
 ) -> None: ...
+
+def check_transactions(
+    outcome: U8,
+    process: I64,
+    invoke_pos: I64,
+    complete_pos: I64,
+    mop_start: I64,
+    mop_kind: U8,
+    mop_key: I32,
+    mop_value: I32,
+    mop_known: U8,
+    elem_start: I64,
+    elem: I32,
+    order: I64,
+    stop: I32,
+    n_keys: int,
+    n_values: int,
+    n_processes: int,
+    n_positions: int,
+    workload: int,
+    between: int,
+    sources: int,
+    time_ns: int,
+    memory_bytes: int,
+    /,
+) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
+
+def read_history(
+    text: bytes | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
+) -> tuple[bytes | int, ...]: ...

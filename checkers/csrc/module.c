@@ -2,7 +2,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "ingest_module.h"
 #include "lin.h"
+#include "txn_module.h"
 
 #include <string.h>
 
@@ -154,6 +156,8 @@ cleanup:
 
 static PyMethodDef methods[] = {
     {"check_registers", check_registers, METH_VARARGS, check_doc},
+    {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
+    {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {NULL, NULL, 0, NULL},
 };
 
