@@ -1,0 +1,133 @@
+"""Transactional histories from files and bytes, read in C straight into columns.
+
+| format | looks like |
+|---|---|
+| dstest | `{"schema": "dstest.history/1", ...}` and one record of twelve keys per line |
+| edn | `{:process 0, :type :ok, :f :txn, :value [[:append 5 1] [:r 5 nil]]}`, or one vector of such |
+| json | `{"process": 0, "type": "ok", "f": "txn", "value": [["r", 5, [1]]]}`, or one array of such |
+
+Any of them may be gzipped. Event maps are paired by process; a completion without an invocation is
+a transaction of its own, and so is an invocation without a completion (its outcome is unknown).
+Where an event names no process, or its process has several operations open, the micro-ops must tell
+which invocation it completes. Events of processes that are not integers (the nemesis) are left out
+and counted in `TxnColumns.skipped`; so are EDN's tagged values.
+
+Of our records the time stamps give the event positions; at equal times invocations come first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from checkers import _core
+from checkers.txn.columns import TxnColumns
+from dstest.core.errors import ConfigError, HistoryError
+
+__all__ = ["FORMATS", "MEMORY_MB", "load"]
+
+FORMATS: Final = ("auto", "dstest", "edn", "json")
+
+MEMORY_MB: Final = 8192
+"""What reading may take beyond the text itself."""
+
+_CODES: Final = {"dstest": 0, "edn": 1, "json": 2}
+_SKIPS: Final = ("process-not-an-integer", "tagged")
+_REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
+_TYPES: Final = ("u1", "i8", "i8", "i8", "i8", "i8", "u1", "i4", "i4", "u1", "i8", "i4")
+_NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad", "V3")])
+_INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
+
+
+def _bytes_of(source: Path) -> bytes:
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise HistoryError(
+            f"cannot read {source}: {error.strerror}", remedy="check the path and its permissions"
+        ) from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
+
+
+def _guess(raw: bytes) -> str:
+    """The notation of a text, from its first bytes."""
+    head = raw[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    first = head.split(b"\n", 1)[0]
+    if first.startswith(b"{") and re.search(rb'"schema"\s*:\s*"dstest\.', first):
+        return "dstest"
+    if re.match(rb'\[?\s*\{\s*"|\[\s*\]\s*$', head):
+        return "json"
+    if re.match(rb"[\[{(;#,]", head):
+        return "edn"
+    if not head:
+        raise HistoryError("the history is empty", remedy=_REMEDY)
+    raise HistoryError(
+        f"not a history: it starts with {first[:40].decode('utf-8', 'replace')!r}",
+        line=1,
+        column=1,
+        remedy=_REMEDY,
+    )
+
+
+def _names(table: bytes, text: bytes) -> list[Any]:
+    """Scalars by id."""
+    rows = np.frombuffer(table, _NAME)
+    names: list[Any] = rows["bits"].tolist()
+    for i in np.flatnonzero(rows["tag"] != _INT).tolist():
+        bits, size, tag, _ = rows[i].tolist()
+        if tag == _FLOAT:
+            names[i] = float(rows["bits"][i : i + 1].view(np.float64)[0])
+        elif tag == _BOOL:
+            names[i] = bool(bits)
+        elif tag == _BIGINT:
+            names[i] = int(text[bits : bits + size])
+        else:
+            names[i] = text[bits : bits + size].decode("utf-8")
+    return names
+
+
+def load(
+    source: Path | str | bytes,
+    fmt: str = "auto",
+    *,
+    threads: int = 2,
+    memory_mb: int = MEMORY_MB,
+) -> TxnColumns:
+    """Columns of the history in a file, or in the bytes themselves.
+
+    Raises HistoryError with line and column (in bytes, from 1) for what is no such history.
+    """
+    if fmt not in FORMATS:
+        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
+    text = _unpacked(source if isinstance(source, bytes) else _bytes_of(Path(source)))
+    code = _CODES[_guess(text) if fmt == "auto" else fmt]
+    try:
+        parts: Any = _core.read_history(text, code, threads, memory_mb << 20)
+    except ValueError as error:
+        message, line, column = error.args
+        raise HistoryError(
+            message, line=line or None, column=column if line else None, remedy=_REMEDY
+        ) from None
+    arrays: list[Any] = [
+        np.frombuffer(part, dtype) for part, dtype in zip(parts, _TYPES, strict=False)
+    ]
+    names = parts[len(_TYPES) :]
+    return TxnColumns(
+        *arrays,
+        key_names=_names(names[0], names[1]),
+        value_names=_names(names[2], names[3]),
+        skipped={why: n for why, n in zip(_SKIPS, names[4:], strict=True) if n},
+    )
