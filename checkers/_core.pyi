@@ -2,8 +2,6 @@
 
 from mmap import mmap
 
-from mmap import mmap
-
 from checkers._columns import I32, I64, U8
 
 def check_registers(
@@ -53,10 +51,6 @@ def check_transactions(
     memory_bytes: int,
     /,
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
-
-def read_history(
-    text: bytes | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
-) -> tuple[bytes | int, ...]: ...
 
 def read_history(
     text: bytes | memoryview | mmap, format: int, threads: int, memory_bytes: int, /

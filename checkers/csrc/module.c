@@ -3,7 +3,6 @@
 #include <Python.h>
 
 #include "ingest_module.h"
-#include "ingest_module.h"
 #include "lin.h"
 #include "txn_module.h"
 
@@ -158,7 +157,6 @@ cleanup:
 static PyMethodDef methods[] = {
     {"check_registers", check_registers, METH_VARARGS, check_doc},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
-    {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {NULL, NULL, 0, NULL},
 };
