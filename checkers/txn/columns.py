@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FAIL", "INFO", "NIL", "OK", "READ", "WRITE", "TxnColumns"]
+__all__ = ["FAIL", "INFO", "NIL", "NULL_READ", "OK", "READ", "WRITE", "TxnColumns"]
 
 OK: Final = 0
 FAIL: Final = 1
@@ -31,6 +31,8 @@ WRITE: Final = 1
 """Kind of a micro-op; WRITE is `append` in list-append and `w` in rw-register."""
 
 NIL: Final = -1
+
+NULL_READ: Final = 2
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -51,7 +53,9 @@ class TxnColumns:
     mop_kind       u8[m]    READ or WRITE
     mop_key        i32[m]   key id
     mop_value      i32[m]   WRITE: value id. READ: a register's value id or NIL; NIL for a list
-    mop_known      u8[m]    1 where a read's result is known (ok transactions), else 0
+    mop_known      u8[m]    READ: 0 where the result is not known (all but ok transactions), 1
+                            where it is, NULL_READ where it is known to be null: Elle tells null
+                            from an empty list for `internal` and `lost-update`. WRITE: not 0
     elem_start     i64[m+1] elements of list read i are elem_start[i] .. elem_start[i+1]
     elem           i32[e]   value ids
     """
