@@ -38,7 +38,7 @@ struct txn_input {
     const int64_t *mop_start;
     const uint8_t *mop_kind;
     const int32_t *mop_key, *mop_value;
-    const uint8_t *mop_known;
+    const uint8_t *mop_known; /* reads: 0 = unknown, 1 = known, 2 = known to be null */
     const int64_t *elem_start;
     const int32_t *elem;
     const int64_t *order; /* rw-register: given position of each transaction, -1 = none; or NULL */
@@ -110,7 +110,7 @@ struct txn_rows {
 struct txn_report {
     struct txn_rows findings, cycles;
     int64_t counts[TXN_FINDINGS];
-    int64_t edges;      /* explicit edges between transactions */
+    int64_t edges;      /* explicit edges, rw-register also those to oneself */
     int64_t components; /* strongly connected, of two transactions or more */
     int64_t largest;    /* transactions in the largest of them */
     int64_t undecided;  /* components for which time ran out */

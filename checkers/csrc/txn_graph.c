@@ -165,6 +165,9 @@ static int make_barriers(struct txn_ctx *c, struct txn_graph *g)
 int txn_graph_finish(struct txn_ctx *c, struct txn_graph *g)
 {
     c->report->edges = (int64_t)g->edges;
+    if (c->options->workload == TXN_RW_REGISTER) {
+        c->report->edges += (int64_t)g->loops;
+    }
     if (c->status == TXN_DONE && make_rows(c, g) == TXN_DONE) {
         if (c->options->between == TXN_PROCESS) {
             make_sessions(c, g);

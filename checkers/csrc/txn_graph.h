@@ -14,6 +14,7 @@
 struct txn_graph {
     uint32_t *from, *arc; /* edges as they are found */
     size_t edges, cap;
+    size_t loops; /* edges that were left out because they lead to their own start */
     uint32_t n, virtuals, barriers;
     uint32_t *off, *adj;  /* rows of transactions and virtual nodes */
     uint32_t *next;       /* process: the session's next ok transaction, or TXN_NONE */
@@ -26,6 +27,7 @@ static inline void txn_edge(struct txn_ctx *c, struct txn_graph *g, uint32_t fro
                             int label)
 {
     if (from == to || c->status != TXN_DONE) {
+        g->loops += from == to;
         return;
     }
     if (g->edges == g->cap) {

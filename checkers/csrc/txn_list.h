@@ -20,7 +20,7 @@ struct txn_touch {
     uint32_t stamp; /* the transaction, plus one */
     uint32_t first_read, last_read;
     uint32_t since; /* writes after last_read */
-    uint8_t external, updated;
+    uint8_t updated;
 };
 
 /* A read of a version outside the key's order that its transaction replaces. */

@@ -85,6 +85,7 @@ static int classify_one(struct txn_ctx *c, const struct txn_graph *g, struct txn
     uint32_t *off = txn_alloc(c, (size_t)n + 1, sizeof *off);
     uint32_t *target = txn_alloc(c, edges, sizeof *target);
     uint8_t *labels = txn_alloc(c, edges, sizeof *labels);
+    uint32_t *at = txn_alloc(c, n, sizeof *at); /* of the last edge to a node, plus one */
     if (c->status != TXN_DONE) {
         return c->status;
     }
@@ -92,13 +93,22 @@ static int classify_one(struct txn_ctx *c, const struct txn_graph *g, struct txn
     for (uint32_t i = 0; i < n; i++) {
         off[i] = used;
         for (struct cursor k = arcs_of(c, g, member[i]); next_arc(&k, &to, &label);) {
-            if (parts->component[to] == parts->component[member[0]]) {
-                target[used] = parts->local[to];
-                labels[used++] = (uint8_t)label;
+            if (parts->component[to] != parts->component[member[0]]) {
+                continue;
             }
+            uint32_t w = parts->local[to];
+            if (at[w] > off[i]) { /* a pair counts with its strongest reason alone, as in Elle */
+                uint8_t *old = &labels[at[w] - 1];
+                *old = (uint8_t)label < *old ? (uint8_t)label : *old;
+                continue;
+            }
+            target[used] = w;
+            labels[used++] = (uint8_t)label;
+            at[w] = used;
         }
     }
     off[n] = used;
+    txn_free(c, at);
     struct txn_csr csr = {off, target, labels, n, txns};
     txn_classify_part(c, &csr, member, (int64_t)which);
     txn_free(c, labels);

@@ -71,6 +71,9 @@ static void internal(struct txn_list *l, const struct seen *s, const struct txn_
         base = txn_elems(in, with, &before);
     }
     int wrong = base != NULL ? s->count != before + since : s->count < since;
+    if (base != NULL && since == 0) { /* null is not the empty list, as in Elle */
+        wrong |= in->mop_known[with] != in->mop_known[s->i];
+    }
     if (!wrong && before > 0) {
         wrong = memcmp(base, s->elems, before * sizeof *base) != 0;
     }
@@ -166,13 +169,13 @@ static uint64_t hash_of(const struct seen *s)
     return h;
 }
 
-/* The transaction read a version before anything else and replaces it: it must be alone. */
+/* The transaction replaces the version that it read first: nobody else may. */
 static void update(struct txn_list *l, int64_t t, int64_t k)
 {
     const struct txn_list_key *key = &l->keys[k];
     struct seen s = {.t = t, .i = (int64_t)l->touch[k].first_read - 1, .k = k};
     s.elems = txn_elems(l->c->in, s.i, &s.count);
-    int prefix = !key->twice;
+    int null = l->c->in->mop_known[s.i] == 2, prefix = !key->twice && !null;
     if (prefix && key->incompatible && s.count > 0) {
         uint32_t longest;
         const int32_t *full = txn_elems(l->c->in, (int64_t)key->longest - 1, &longest);
@@ -193,7 +196,7 @@ static void update(struct txn_list *l, int64_t t, int64_t k)
         l->odd_cap = cap;
     }
     if (l->c->status == TXN_DONE) {
-        l->odd[l->odds++] = (struct txn_odd){k, hash_of(&s), (uint32_t)s.i};
+        l->odd[l->odds++] = (struct txn_odd){k, hash_of(&s) + (uint64_t)null, (uint32_t)s.i};
     }
 }
 
@@ -231,7 +234,7 @@ static void read_mop(struct txn_list *l, int64_t t, int64_t i, int *is_wrong)
     s.elems = txn_elems(l->c->in, i, &s.count);
     locate(l, &s);
     if (touch->stamp != (uint32_t)t + 1) {
-        *touch = (struct txn_touch){.stamp = (uint32_t)t + 1, .external = 1};
+        *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
     } else if (!*is_wrong) {
         int64_t before = l->c->report->counts[TXN_INTERNAL];
         internal(l, &s, touch);
@@ -256,7 +259,7 @@ static void write_mop(struct txn_list *l, int64_t t, int64_t i)
     if (touch->first_read != 0) {
         future_read(l, t, i);
     }
-    if (touch->external && !touch->updated) {
+    if (touch->first_read != 0 && !touch->updated) {
         touch->updated = 1;
         update(l, t, k);
     }

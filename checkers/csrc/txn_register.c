@@ -40,7 +40,11 @@ static int number_versions(struct txn_versions *v)
             v->x.place[slot] = mine;
             v->value[mine] = in->mop_value[i];
             v->key[mine] = (uint32_t)k;
-            v->writer[mine] = entry & (TXN_FAILED | TXN_INTERMEDIATE) ? TXN_NONE : entry;
+            v->writer[mine] = TXN_NONE;
+            if (!(entry & (TXN_FAILED | TXN_INTERMEDIATE)) &&
+                in->outcome[TXN_ID(entry)] == TXN_OK) {
+                v->writer[mine] = entry;
+            }
             if (in->mop_value[i] == TXN_NIL) {
                 v->nil[k] = mine;
                 v->nil_written[k] = entry != TXN_NONE;

@@ -28,6 +28,19 @@ struct txn_versions {
     size_t pairs, cap;
 };
 
+/* What a use found first, and what it left behind. A read of nil tells less than the write after
+ * it. */
+static inline uint32_t txn_found_by(const struct txn_versions *v, const struct txn_use *use)
+{
+    int plain = use->read == TXN_NONE || (v->nil[use->key] == use->read && use->wrote != TXN_NONE);
+    return plain ? use->wrote : use->read;
+}
+
+static inline uint32_t txn_left_by(const struct txn_use *use)
+{
+    return use->wrote != TXN_NONE ? use->wrote : use->read;
+}
+
 int txn_versions_make(struct txn_versions *v);
 void txn_versions_free(struct txn_versions *v);
 /* Findings that need no order of versions. */

@@ -1,12 +1,12 @@
 /* rw-register: findings that need no order of versions. */
 #include "txn_register.h"
 
-#include <string.h>
-
-/* What the transaction being read last did to a key. */
-struct last {
-    uint32_t stamp; /* the transaction, plus one */
-    int64_t mop;
+/* What the transaction being read did to a key. */
+struct touch {
+    uint32_t stamp;   /* the transaction, plus one */
+    uint32_t last;    /* its last micro-op there */
+    uint32_t read;    /* its first read, plus one */
+    uint32_t updated; /* whether a write followed that read */
 };
 
 static void check_read(struct txn_versions *v, int64_t t, int64_t i)
@@ -32,39 +32,45 @@ static void check_read(struct txn_versions *v, int64_t t, int64_t i)
     }
 }
 
-/* The first read of a transaction that is at odds with what it did before. */
-static void check_internal(struct txn_versions *v, int64_t t, struct last *last)
+/* A version that two transactions read first and replaced. */
+static void update(struct txn_versions *v, int64_t t, uint32_t read, uint32_t *updater)
 {
     const struct txn_input *in = v->c->in;
-    for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
-        int32_t k = in->mop_key[i];
-        if (in->mop_kind[i] == TXN_READ && !in->mop_known[i]) {
-            continue;
-        }
-        if (in->mop_kind[i] == TXN_READ && last[k].stamp == (uint32_t)t + 1 &&
-            in->mop_value[last[k].mop] != in->mop_value[i]) {
-            txn_find(v->c, (struct txn_found){TXN_INTERNAL, k, in->mop_value[i], t, i, -1,
-                                              last[k].mop, -1});
-            return;
-        }
-        last[k] = (struct last){(uint32_t)t + 1, i};
+    uint32_t version = v->x.place[txn_claim(&v->x, in->mop_key[read], in->mop_value[read])];
+    if (updater[version] == 0) {
+        updater[version] = read + 1;
+        return;
     }
+    txn_find(v->c, (struct txn_found){TXN_LOST_UPDATE, in->mop_key[read], in->mop_value[read], t,
+                                      read, -1, (int64_t)updater[version] - 1, -1});
 }
 
-/* A version that was read first and replaced by two transactions. */
-static void check_updates(struct txn_versions *v, int64_t t, uint32_t *updater)
+/* What the transaction did before a micro-op, against the micro-op itself. */
+static void check_txn(struct txn_versions *v, int64_t t, struct touch *touches, uint32_t *updater)
 {
-    for (uint32_t u = v->use_start[t]; u < v->use_start[t + 1]; u++) {
-        const struct txn_use *use = &v->use[u];
-        if (use->read == TXN_NONE || use->wrote == TXN_NONE) {
+    const struct txn_input *in = v->c->in;
+    int wrong = 0;
+    for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
+        int32_t k = in->mop_key[i];
+        struct touch *touch = &touches[k];
+        int read = in->mop_kind[i] == TXN_READ;
+        if (read && !in->mop_known[i]) {
             continue;
         }
-        if (updater[use->read] == 0) {
-            updater[use->read] = (uint32_t)t + 1;
-        } else {
-            txn_find(v->c, (struct txn_found){TXN_LOST_UPDATE, use->key, v->value[use->read], t, -1,
-                                              (int64_t)updater[use->read] - 1, -1, -1});
+        if (touch->stamp != (uint32_t)t + 1) {
+            *touch = (struct touch){.stamp = (uint32_t)t + 1};
+        } else if (read && !wrong && in->mop_value[touch->last] != in->mop_value[i]) {
+            txn_find(v->c, (struct txn_found){TXN_INTERNAL, k, in->mop_value[i], t, i, -1,
+                                              touch->last, -1});
+            wrong = 1;
         }
+        if (read && touch->read == 0) {
+            touch->read = (uint32_t)i + 1;
+        } else if (!read && touch->read != 0 && !touch->updated) {
+            touch->updated = 1;
+            update(v, t, touch->read - 1, updater);
+        }
+        touch->last = (uint32_t)i;
     }
 }
 
@@ -73,7 +79,7 @@ int txn_register_findings(struct txn_versions *v)
     struct txn_ctx *c = v->c;
     const struct txn_input *in = c->in;
     uint32_t *updater = txn_alloc(c, v->count, sizeof *updater);
-    struct last *last = txn_alloc(c, (size_t)in->n_keys, sizeof *last);
+    struct touch *touches = txn_alloc(c, (size_t)in->n_keys, sizeof *touches);
     for (int64_t t = 0; c->status == TXN_DONE && t < in->n && txn_tick(c) == TXN_DONE; t++) {
         if (in->outcome[t] != TXN_OK) {
             continue;
@@ -83,10 +89,9 @@ int txn_register_findings(struct txn_versions *v)
                 check_read(v, t, i);
             }
         }
-        check_internal(v, t, last);
-        check_updates(v, t, updater);
+        check_txn(v, t, touches, updater);
     }
     txn_free(c, updater);
-    txn_free(c, last);
+    txn_free(c, touches);
     return c->status;
 }

@@ -19,8 +19,8 @@ static void note_times(struct txn_versions *v, struct txn_times *times)
     for (int64_t t = 0; t < in->n; t++) {
         for (uint32_t u = v->use_start[t]; u < v->use_start[t + 1]; u++) {
             const struct txn_use *use = &v->use[u];
-            uint32_t found = use->read != TXN_NONE ? use->read : use->wrote;
-            uint32_t left = use->wrote != TXN_NONE ? use->wrote : use->read;
+            uint32_t found = txn_found_by(v, use);
+            uint32_t left = txn_left_by(use);
             if (in->outcome[t] == TXN_OK && in->complete_pos[t] < times->known[left]) {
                 times->known[left] = in->complete_pos[t];
             }
@@ -35,7 +35,7 @@ static void emit_known(struct txn_versions *v, struct txn_times *times, int64_t 
 {
     for (uint32_t u = v->use_start[t]; u < v->use_start[t + 1]; u++) {
         const struct txn_use *use = &v->use[u];
-        uint32_t left = use->wrote != TXN_NONE ? use->wrote : use->read;
+        uint32_t left = txn_left_by(use);
         if (times->known[left] == v->c->in->complete_pos[t]) {
             times->event[times->start[use->key + 1]++] = left * 2;
         }
@@ -46,7 +46,7 @@ static void emit_current(struct txn_versions *v, struct txn_times *times, int64_
 {
     for (uint32_t u = v->use_start[t]; u < v->use_start[t + 1]; u++) {
         const struct txn_use *use = &v->use[u];
-        uint32_t found = use->read != TXN_NONE ? use->read : use->wrote;
+        uint32_t found = txn_found_by(v, use);
         if (v->c->in->invoke_pos[t] >= 0 && times->current[found] == v->c->in->invoke_pos[t]) {
             times->event[times->start[use->key + 1]++] = found * 2 + 1;
         }

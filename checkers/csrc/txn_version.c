@@ -16,17 +16,6 @@ static void from_wfr(struct txn_versions *v)
     }
 }
 
-/* What a use found first, and what it left behind. */
-static uint32_t found_by(const struct txn_use *use)
-{
-    return use->read != TXN_NONE ? use->read : use->wrote;
-}
-
-static uint32_t left_by(const struct txn_use *use)
-{
-    return use->wrote != TXN_NONE ? use->wrote : use->read;
-}
-
 /* Ok transactions (plus one) by the position of their completion. */
 static uint32_t *completions(struct txn_ctx *c)
 {
@@ -64,10 +53,10 @@ static void from_sessions(struct txn_versions *v)
                 i = (i + 1) & (slots - 1);
             }
             if (name[i] != 0) {
-                txn_pair(v, last[i], found_by(&v->use[u]));
+                txn_pair(v, last[i], txn_found_by(v, &v->use[u]));
             }
             name[i] = want;
-            last[i] = left_by(&v->use[u]);
+            last[i] = txn_left_by(&v->use[u]);
         }
     }
     txn_free(c, name);

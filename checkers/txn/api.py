@@ -108,7 +108,7 @@ def _check(
     empty = analysis.edges == 0 and not _ordered(c, between) and analysis.status == 0
     all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
     types = sorted(all_types & wanted)
-    boundary = models.boundary(all_types) if types else models.boundary(())
+    boundary = models.boundary(all_types if types or empty else ())
     valid: Valid = False if types else "unknown" if empty or analysis.status else True
     consumed = int(np.count_nonzero((c.outcome == OK) | (c.outcome == INFO)))
     return CheckResult(

@@ -139,7 +139,7 @@ NOT_VIOLATIONS: Final = frozenset({"empty-transaction-graph", "cycle-search-time
 
 _PROSCRIBES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "read-uncommitted": "G0 PL-1-cycle-exists cyclic-versions duplicate-elements",
+        "read-uncommitted": "G0 PL-1-cycle-exists cyclic-versions duplicate-elements garbage-read",
         "read-committed": "G1 PL-2-cycle-exists",
         "monotonic-view": "G-monotonic",
         "monotonic-snapshot-read": "G-MSR",
@@ -200,7 +200,6 @@ def _implications() -> dict[str, set[str]]:
     for name, above in {
         "G1a": "G1",
         "G1b": "G1",
-        "garbage-read": "G1a",
         "incompatible-order": "G1a",
         "dirty-update": "G1a",
         "future-read": "G1c",

@@ -106,7 +106,7 @@ class Builder:
                 kind.append(k)
                 key.append(what)
                 value.append(v)
-                known.append(1 if k == WRITE or txn.outcome == OK else 0)
+                known.append(_known(k, txn, mop))
                 elem.extend(elements)
                 elem_start.append(len(elem))
             mop_start.append(len(kind))
@@ -187,6 +187,15 @@ def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
         if value is not None:
             txn.mops = list(value)
     return build.columns()
+
+
+def _known(kind: int, txn: _Txn, mop: Any) -> int:
+    """As `mop_known`: 2 for a read that returned null."""
+    if kind == WRITE:
+        return 1
+    if txn.outcome != OK:
+        return 0
+    return 2 if len(mop) < 3 or mop[2] is None else 1
 
 
 def _asked(mops: Any) -> list[Any]:
