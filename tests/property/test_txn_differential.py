@@ -1,0 +1,71 @@
+"""The transaction checkers against the slow oracle (tests/oracles) on random small histories."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from elle_oracle import check as oracle
+from small_histories import random_history, random_options
+
+from checkers.txn.api import check
+from checkers.txn.ingest import load
+from dstest.core.errors import HistoryError
+
+FAST = 1_500
+SLOW = 12_000
+BLOCK = 500
+
+
+def answer_of(history: list[dict[str, Any]], workload: str, models: list[str], opts: Any) -> Any:
+    """What the checkers say, in the oracle's terms."""
+    columns = load(json.dumps(history).encode(), "json")
+    result = check(columns, workload, models, opts)
+    return {
+        "valid": result.valid,
+        "anomaly_types": sorted(result.anomaly_types),
+        "not": sorted(result.not_),
+        "also_not": sorted(result.also_not),
+    }
+
+
+def disagreement(seed: int, workload: str) -> str | None:
+    """What differs, or None. Classes on which only non-simple walks decide may be there or not."""
+    history = random_history(seed, workload)
+    models, opts = random_options(seed, workload)
+    want = oracle(history, workload, models, opts)
+    try:
+        got = answer_of(history, workload, models, opts)
+    except (ValueError, HistoryError) as error:
+        return f"raises {error}"
+    for key in ("valid", "not", "also_not"):
+        if got[key] != want[key]:
+            return f"{key}: {got} instead of {want}"
+    either = set(want["maybe"])
+    if set(got["anomaly_types"]) - either != set(want["anomaly_types"]) - either:
+        more = sorted(set(got["anomaly_types"]) - set(want["anomaly_types"]))
+        less = sorted(set(want["anomaly_types"]) - set(got["anomaly_types"]))
+        return f"anomaly_types: too many {more}, missing {less}"
+    return None
+
+
+def judge(seeds: range, workload: str) -> None:
+    found = {seed: why for seed in seeds if (why := disagreement(seed, workload))}
+    kinds = Counter(why[:120] for why in found.values())
+    assert not found, f"{len(found)} of {len(seeds)}, first seed {min(found)}: {kinds}"
+
+
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+@pytest.mark.parametrize("block", range(0, FAST, BLOCK))
+def test_agrees_with_the_oracle(workload: str, block: int) -> None:
+    judge(range(block, block + BLOCK), workload)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+@pytest.mark.parametrize("block", range(FAST, SLOW, BLOCK * 7))
+def test_agrees_with_the_oracle_on_many(workload: str, block: int) -> None:
+    judge(range(block, min(SLOW, block + BLOCK * 7)), workload)
