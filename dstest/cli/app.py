@@ -10,6 +10,7 @@ import typer
 
 from dstest.cli.check import check
 from dstest.cli.doctor import doctor
+from dstest.cli.export import export
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
 from dstest.cli.nemeses import nemeses
@@ -31,6 +32,7 @@ app.command("check")(check)
 app.command("recover")(recover)
 app.command("replay")(replay)
 app.command("report")(report)
+app.command("export")(export)
 app.command("list")(list_)
 app.command("nemeses")(nemeses)
 app.command("doctor")(doctor)
