@@ -15,7 +15,7 @@ import networkx as nx
 from elle_lattice import CYCLE_EXISTS, implied
 from elle_txn import Edges
 
-__all__ = ["Cycles", "cycle_exists", "cycle_types"]
+__all__ = ["Cycles", "cycle_exists", "cycle_types", "possible_types"]
 
 _BASES = ("G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item")
 _STRONGEST_FIRST = ("ww", "wr", "rw", "process", "realtime")
@@ -171,6 +171,18 @@ def _classify(
                 into.maybe.add(name)
                 here.discard(name)
     into.found |= here
+
+
+def possible_types(edges: Edges) -> set[str]:
+    """Every class that some closed walk has, each pair with any of its reasons."""
+    between = {(a, b): kinds for (a, b), kinds in edges.items() if a != b}
+    found = set()
+    for component in _components(nx.DiGraph(list(between))):
+        for extra in (None, "process", "realtime"):
+            for base in _BASES:
+                if _decide(base, between, component, extra):
+                    found.add(base if extra is None else f"{base}-{extra}")
+    return found
 
 
 def cycle_types(edges: Edges) -> Cycles:

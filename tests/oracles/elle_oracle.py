@@ -3,8 +3,9 @@
     check(history, "list-append", ["serializable"], {}) ->
         {"valid": False, "anomaly_types": ["G2-item"], "not": [...], "also_not": [...], ...}
 
-It shares no code with the checkers. `found` lists every anomaly, demanded or not; `maybe` names
-classes on which only closed walks, no simple cycles, decide.
+It shares no code with the checkers. `found` lists every anomaly, demanded or not. `maybe`
+names classes that a closed walk has too, with reasons that are not the strongest of their pairs or
+with a transaction twice: a checker may name them, for they rule out nothing more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import elle_list
 import elle_register
-from elle_cycles import cycle_exists, cycle_types
+from elle_cycles import cycle_exists, cycle_types, possible_types
 from elle_lattice import CYCLE_EXISTS, boundary, prohibited
 from elle_txn import Edges, Txn, order_edges, transactions
 
@@ -64,7 +65,7 @@ def check(
         "not": [],
         "also_not": [],
         "found": sorted(found),
-        "maybe": sorted(cycles.maybe & demanded),
+        "maybe": sorted((cycles.maybe | possible_types(edges)) & demanded - reported),
     }
     if reported:
         answer["valid"] = False if reported - _NO_VIOLATION else "unknown"
