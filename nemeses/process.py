@@ -49,7 +49,7 @@ class Proven(msgspec.Struct, frozen=True):
 
     missing: list[str]
     injector: dict[str, int]
-    victim: dict[str, int]
+    victim: Mapping[str, float]
 
 
 class ProcessFault:
@@ -73,6 +73,10 @@ class ProcessFault:
         """Do it to the servers of these nodes."""
         raise NotImplementedError
 
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Do what the record asks for to its targets."""
+        await self.strike(ctx, record.targets)
+
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Bring them back."""
         raise NotImplementedError
@@ -84,6 +88,10 @@ class ProcessFault:
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         """How it shows on the targets' own nodes."""
         raise NotImplementedError
+
+    def patience_s(self, record: LandingRecord) -> float:
+        """How long this fault may take to show, where that is longer than usual."""
+        return 0.0
 
     def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
         """What is wrong with a target's process after the heal, None where it is as it should."""
@@ -199,7 +207,7 @@ class ProcessFault:
         record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
         notes = []
         try:
-            await self.strike(ctx, record.targets)
+            await self.apply(ctx, record)
         except LabError as error:
             notes.append(f"striking failed: {error.message}")
         applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
@@ -222,6 +230,7 @@ class ProcessFault:
         patience_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
         if record.facts["scope"] == "primaries":
             patience_s = max(patience_s, ELECTION_DEADLINE_S)
+        patience_s = max(patience_s, self.patience_s(record))
         deadline_ns = ctx.clock.now_ns() + int(patience_s * 1e9)
         while True:
             record = await self._look(ctx, record)
@@ -246,7 +255,7 @@ class ProcessFault:
         if not present:
             detail = record.injector.detail if record.injector else "no look could be taken"
             return demote(record, f"the fault did not stand: {detail}")
-        quiet = record.facts["quiet"]
+        quiet = record.facts.get("quiet", {})
         late = [n for n, ok in answered.items() if stood and quiet[n][0] != ok]
         if late:
             return demote(record, f"clients of {', '.join(late)} were answered inside the window")
@@ -275,7 +284,7 @@ class ProcessFault:
         injector, victim = record.injector, record.victim
         if injector is not None and victim is not None:
             injector = msgspec.structs.replace(injector, after=proven.injector)
-            victim = msgspec.structs.replace(victim, after=proven.victim)
+            victim = msgspec.structs.replace(victim, after=dict(proven.victim))
         notes += [f"after the heal: {text}" for text in proven.missing]
         return msgspec.structs.replace(
             record,
@@ -338,6 +347,10 @@ class ProcessFault:
     async def teardown(self, ctx: NemesisContext) -> None:
         """Nothing of ours stays on a node: a fault that stands is healed by `heal`."""
 
+    async def extra_leaks(self, node: Node, pid: int, start: int) -> list[str]:
+        """What else of ours may still be in the server process."""
+        return []
+
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """Servers that do not run or are stopped, and leases that stand."""
         pids = await ctx.deployment.processes()
@@ -349,10 +362,11 @@ class ProcessFault:
             pid, start = pids[node.name]
             try:
                 sight = await look(node, pid, start, port)
+                more = await self.extra_leaks(node, pid, start)
             except DstestError as error:
                 return [f"cannot be audited: {error.message}"]
             stopped = [f"process {pid} is stopped"] if sight.stopped else []
-            return stopped + await standing_leases(node)
+            return [*stopped, *more, *await standing_leases(node)]
 
         nodes = nodes_of(ctx)
         rows = await asyncio.gather(*map(check, nodes))

@@ -152,5 +152,8 @@ def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Sig
 def demote(record: LandingRecord, why: str) -> LandingRecord:
     """The fault did not stand for its whole window: never `yes` from here on."""
     facts: dict[str, Any] = {**record.facts, "ended_early": True}
-    state: Landed = "ambiguous" if record.landed == "yes" else record.landed
-    return msgspec.structs.replace(record, landed=state, facts=facts, notes=[*record.notes, why])
+    was = record.landed == "yes" or record.landed_at is not None
+    notes = record.notes if why in record.notes else [*record.notes, why]
+    return msgspec.structs.replace(
+        record, landed="ambiguous" if was else record.landed, facts=facts, notes=notes
+    )

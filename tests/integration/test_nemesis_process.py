@@ -201,7 +201,9 @@ def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path, name:
 def test_a_pause_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
     options = (*OPTIONS, "scope=one")
     done = run_here(lab, tmp_path, nemesis=named("pause"), options=options, rate=1.0)
-    assert_not_proven(done)
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    assert "idle" in done.verdict.evidence.faults[0].why
 
 
 def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:

@@ -1,0 +1,179 @@
+"""The clock nemesis without a cluster: the program on a process of ours, plans, slopes."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.evidence import LandingRecord
+from nemeses.clock import NEMESIS, _slopes
+from nemeses.clock_tool import build
+
+NODES = ["n1", "n2", "n3", "n4", "n5"]
+
+VICTIM = """
+import sys, time
+for line in sys.stdin:
+    print(time.time(), time.monotonic(), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if platform.machine() != "x86_64":
+        pytest.skip("x86-64 only")
+    path = tmp_path_factory.mktemp("tool") / "clockshift"
+    try:
+        path.write_bytes(asyncio.run(build()))
+    except FaultRefused as error:
+        pytest.skip(str(error))
+    path.chmod(0o755)
+    return path
+
+
+class Victim:
+    """A child process that tells its time when asked, and the program pointed at it."""
+
+    def __init__(self, tool: Path) -> None:
+        self._tool = tool
+        self.child = subprocess.Popen(
+            [sys.executable, "-u", "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        stat = Path(f"/proc/{self.child.pid}/stat").read_text()
+        self.start_time = int(stat.rpartition(")")[2].split()[19])
+        self.clocks()
+
+    def clocks(self) -> tuple[float, float]:
+        """(wall, monotonic) of the child."""
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        self.child.stdin.write(b"\n")
+        self.child.stdin.flush()
+        wall, mono = self.child.stdout.readline().split()
+        return float(wall), float(mono)
+
+    def tool(self, *words: str, start_time: int | None = None) -> dict[str, int]:
+        start = self.start_time if start_time is None else start_time
+        done = subprocess.run(
+            [self._tool, str(self.child.pid), str(start), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return {k: int(v) for k, v in (part.split("=") for part in done.stdout.split())}
+
+
+@pytest.fixture
+def victim(tool: Path) -> Iterator[Victim]:
+    found = Victim(tool)
+    try:
+        found.tool("read")
+    except subprocess.CalledProcessError as error:
+        found.child.kill()
+        found.child.communicate()
+        pytest.skip(f"processes cannot be patched here: {error.stderr}")
+    yield found
+    found.child.kill()
+    found.child.communicate()
+
+
+def ahead_s(victim: Victim) -> tuple[float, float]:
+    """How far the child's clocks are ahead of ours: wall, monotonic."""
+    import time
+
+    wall, mono = victim.clocks()
+    return wall - time.time(), mono - time.monotonic()
+
+
+@pytest.mark.parametrize("offset_s", [30, -5, 3600, -86400])
+def test_an_offset(victim: Victim, offset_s: int) -> None:
+    row = victim.tool("set", str(offset_s * 1_000_000_000), "0", "0")
+    assert row["patched"] == 1
+    assert row["offset_ns"] == offset_s * 1_000_000_000
+    wall, mono = ahead_s(victim)
+    assert abs(wall - offset_s) < 0.5
+    assert abs(mono) < 0.5, "monotonic time is another clock"
+    assert victim.tool("read")["hits"] > 0
+
+
+def test_updates_and_the_way_back(victim: Victim) -> None:
+    for offset_s in (10, -20, 30):
+        victim.tool("set", str(offset_s * 1_000_000_000), "0", "0")
+        assert abs(ahead_s(victim)[0] - offset_s) < 0.5
+    assert victim.tool("off")["patched"] == 0
+    assert abs(ahead_s(victim)[0]) < 0.5
+    assert victim.tool("off")["patched"] == 0
+    victim.tool("set", "7000000000", "0", "0")
+    assert abs(ahead_s(victim)[0] - 7) < 0.5
+
+
+def test_monotonic_as_an_option(victim: Victim) -> None:
+    victim.tool("set", "60000000000", "0", "1")
+    wall, mono = ahead_s(victim)
+    assert abs(wall - 60) < 0.5
+    assert abs(mono - 60) < 0.5
+
+
+def test_a_rate(victim: Victim) -> None:
+    import time
+
+    victim.tool("set", "0", "1000000", "0")
+    wall, began = victim.clocks()[0], time.monotonic()
+    time.sleep(0.5)
+    ran_s, own_s = victim.clocks()[0] - wall, time.monotonic() - began
+    assert abs(ran_s / own_s - 2.0) < 0.2
+
+
+def test_another_process_is_left_alone(victim: Victim) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        victim.tool("set", "1000000000", "0", "0", start_time=1)
+    assert caught.value.returncode == 3
+    assert victim.tool("read")["patched"] == 0
+
+
+def options(**changed: object) -> dict[str, object]:
+    return {key: option.default for key, option in NEMESIS.options.items()} | changed
+
+
+def test_plans() -> None:
+    plans = NEMESIS.plan(random.Random(1), NODES, 200.0, options())
+    assert {plan.facts["rate"] for plan in plans} == {1.0}
+    assert len({plan.facts["skew_s"] for plan in plans}) > 1
+    (plan,) = NEMESIS.plan(random.Random(1), NODES, 50.0, options(rate=1.05, fault_s=36.0))
+    assert (plan.facts["rate"], plan.facts["skew_s"]) == (1.05, 0.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"skew_s": 0.1}, {"rate": 1.05}, {"rate": 1.001, "fault_s": 40.0}, {"rate": 3.0}]
+)
+def test_what_cannot_be_proven_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        NEMESIS.plan(random.Random(1), NODES, 100.0, options(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("last_s", "seconds", "right"),
+    [(1.75, 35, True), (1.0, 35, False), (0.0, 35, False), (0.5, 10, False)],
+)
+def test_slopes(last_s: float, seconds: int, right: bool) -> None:
+    seen = [[0, 0.0], [seconds * 10**9, last_s]]
+    record = LandingRecord(
+        fault_id="f1",
+        nemesis="clock",
+        targets=["n1"],
+        scheduled_at=0,
+        epoch="f1",
+        facts={"rate": 1.05, "skew_seen_s": seen},
+    )
+    assert (_slopes(record)[0] is None) is right
+    assert msgspec.to_builtins(record)
