@@ -1,6 +1,6 @@
 /* Moves the clock of one running process, by what its vDSO answers.
  *
- *   clockshift PID START set OFFSET_NS RATE_PPM MONO   patch where needed; MONO 1 moves monotonic too
+ *   clockshift PID START set OFFSET_NS RATE_PPM MONO   patch; MONO 1 moves monotonic time too
  *   clockshift PID START read                          one line of what is in force
  *   clockshift PID START off                           the vDSO as the kernel made it
  *
@@ -26,7 +26,6 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -74,14 +73,14 @@ STUB static int shifted_gettime(int clock, struct timespec *ts)
         return 0;
     __atomic_add_fetch(&page->hits, 1, __ATOMIC_RELAXED);
     struct timespec base = *ts;
-    if (shift->rate_ppm != 0 && !(clock == CLOCK_MONOTONIC))
+    if (shift->rate_ppm != 0 && clock != CLOCK_MONOTONIC)
         __asm__ volatile("syscall"
                          : "=a"(done)
                          : "0"((long)SYS_clock_gettime), "D"((long)CLOCK_MONOTONIC), "S"(&base)
                          : "rcx", "r11", "memory");
     int64_t ran_ns = base.tv_sec * 1000000000L + base.tv_nsec - shift->since_ns;
-    int64_t by_ns = shift->offset_ns + ran_ns / 1000000 * shift->rate_ppm;
-    int64_t now_ns = ts->tv_sec * 1000000000L + ts->tv_nsec + (shift->rate_ppm ? by_ns : shift->offset_ns);
+    int64_t by_ns = shift->offset_ns + (shift->rate_ppm ? ran_ns / 1000000 * shift->rate_ppm : 0);
+    int64_t now_ns = ts->tv_sec * 1000000000L + ts->tv_nsec + by_ns;
     ts->tv_sec = now_ns / 1000000000L;
     ts->tv_nsec = now_ns % 1000000000L;
     return 0;
@@ -141,9 +140,8 @@ static int is_process(const char *start)
     FILE *file = fopen(path, "r");
     if (!file)
         return 0;
-    size_t n = fread(text, 1, sizeof text - 1, file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    text[n] = 0;
     char *field = strrchr(text, ')');
     for (int i = 0; field && i < 20; i++)
         field = strchr(field + 1, ' ');
@@ -180,8 +178,7 @@ static void find_mappings(void)
 
 static void entries(uint64_t at[ENTRIES])
 {
-    static const char *const wanted[ENTRIES] = {"__vdso_clock_gettime", "__vdso_gettimeofday",
-                                                "__vdso_time"};
+    static const char *wanted[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"};
     unsigned char *image = malloc(vdso_bytes);
     if (!image)
         fail("memory");
@@ -217,8 +214,9 @@ static void stop_threads(void)
             int thread = atoi(entry->d_name), known = thread <= 0, status;
             for (int i = 0; i < thread_count; i++)
                 known |= threads[i] == thread;
-            if (known || ptrace(PTRACE_SEIZE, thread, 0, 0) || ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+            if (known || ptrace(PTRACE_SEIZE, thread, 0, 0))
                 continue;
+            ptrace(PTRACE_INTERRUPT, thread, 0, 0);
             if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
                 continue;
             pending[thread_count] = status >> 16 ? 0 : WSTOPSIG(status);
@@ -227,10 +225,8 @@ static void stop_threads(void)
         }
         closedir(folder);
     }
-    if (!thread_count) {
-        errno = 0;
+    if (!thread_count)
         fail("stop the process");
-    }
 }
 
 /* No thread may stand where bytes are about to change. */
@@ -240,9 +236,8 @@ static void leave_vdso(void)
         for (int tries = 0;; tries++) {
             struct user_regs_struct regs;
             int status;
-            if (ptrace(PTRACE_GETREGS, threads[i], 0, &regs))
-                break;
-            if (regs.rip < vdso || regs.rip >= vdso + vdso_bytes)
+            if (ptrace(PTRACE_GETREGS, threads[i], 0, &regs) || regs.rip < vdso ||
+                regs.rip >= vdso + vdso_bytes)
                 break;
             if (tries > TRIES_MAX)
                 fail("get a thread out of the vDSO");
@@ -272,15 +267,9 @@ static uint64_t map_page(uint64_t at)
         fail("read registers");
     put(at, lent, 3);
     regs = before;
-    regs.rip = at;
-    regs.rax = SYS_mmap;
-    regs.orig_rax = (unsigned long long)-1;
-    regs.rdi = 0;
-    regs.rsi = PAGE;
-    regs.rdx = PROT_READ | PROT_WRITE | PROT_EXEC;
-    regs.r10 = MAP_PRIVATE | MAP_ANONYMOUS;
-    regs.r8 = (unsigned long long)-1;
-    regs.r9 = 0;
+    regs.rip = at, regs.rax = SYS_mmap, regs.orig_rax = regs.r8 = (unsigned long long)-1;
+    regs.rdi = regs.r9 = 0, regs.rsi = PAGE;
+    regs.rdx = PROT_READ | PROT_WRITE | PROT_EXEC, regs.r10 = MAP_PRIVATE | MAP_ANONYMOUS;
     ptrace(PTRACE_SETREGS, threads[0], 0, &regs);
     for (int tries = 0; tries < 100; tries++) {
         ptrace(PTRACE_CONT, threads[0], 0, 0);
@@ -294,11 +283,8 @@ static uint64_t map_page(uint64_t at)
     ptrace(PTRACE_GETREGS, threads[0], 0, &regs);
     put(at, saved, 3);
     ptrace(PTRACE_SETREGS, threads[0], 0, &before);
-    if (regs.rip != at + 3 || (int64_t)regs.rax < 0) {
-        go_on();
-        errno = 0;
+    if (regs.rip != at + 3 || (int64_t)regs.rax < 0)
         fail("map a page into the process");
-    }
     return regs.rax;
 }
 
@@ -319,14 +305,11 @@ static void jump_to(unsigned char code[JUMP], uint64_t to)
 static void install(const uint64_t at[ENTRIES], const struct shift *shift)
 {
     size_t bytes = (size_t)(__stop_stubs - __start_stubs);
-    const char *const stubs[ENTRIES] = {(const char *)shifted_gettime,
-                                        (const char *)shifted_timeofday,
-                                        (const char *)shifted_time};
+    const char *stubs[] = {(const char *)shifted_gettime, (const char *)shifted_timeofday,
+                           (const char *)shifted_time};
     struct page page = {.magic = MAGIC};
-    if (CODE_AT + bytes > PAGE || sizeof page > CODE_AT) {
-        errno = 0;
+    if (CODE_AT + bytes > PAGE || sizeof page > CODE_AT)
         fail("fit the code into a page");
-    }
     stop_threads();
     leave_vdso();
     if (!page_at)
@@ -392,15 +375,11 @@ static int report(const uint64_t at[ENTRIES])
 
 int main(int count, char **words)
 {
-    if (count < 4) {
-        fprintf(stderr, "usage: clockshift PID START set OFFSET_NS RATE_PPM MONO | read | off\n");
-        return 1;
-    }
+    if (count < 4)
+        return fprintf(stderr, "usage: clockshift PID START set|read|off ...\n"), 1;
     process = atoi(words[1]);
-    if (!is_process(words[2])) {
-        fprintf(stderr, "clockshift: process %s is gone\n", words[1]);
-        return 3;
-    }
+    if (!is_process(words[2]))
+        return fprintf(stderr, "clockshift: process %s is gone\n", words[1]), 3;
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/mem", process);
     memory = open(path, O_RDWR | O_CLOEXEC);
@@ -410,17 +389,12 @@ int main(int count, char **words)
     find_mappings();
     entries(at);
     if (strcmp(words[3], "set") == 0 && count == 7) {
-        struct shift shift = {.offset_ns = atoll(words[4]),
-                              .since_ns = monotonic_ns(),
-                              .rate_ppm = atoll(words[5]),
-                              .mono = atoll(words[6])};
+        struct shift shift = {atoll(words[4]), monotonic_ns(), atoll(words[5]), atoll(words[6])};
         if (patched(at))
             update(&shift);
         else
             install(at, &shift);
-    } else if (strcmp(words[3], "off") == 0) {
-        if (patched(at))
-            restore(at);
-    }
+    } else if (strcmp(words[3], "off") == 0 && patched(at))
+        restore(at);
     return report(at);
 }
