@@ -7,7 +7,7 @@
 
 static void graph_free(struct txn_ctx *c, struct txn_graph *g)
 {
-    void *owned[] = {g->from, g->arc, g->off, g->adj, g->next, g->barrier, g->first};
+    void *owned[] = {g->from, g->arc, g->off, g->adj, g->next, g->barrier, g->first, g->own};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         txn_free(c, owned[i]);
     }
@@ -71,7 +71,7 @@ int txn_classify(const struct txn_csr *csr, const struct txn_options *options,
     struct txn_ctx c;
     txn_begin(&c, NULL, options, report);
     if (validate_csr(&c, csr) == TXN_DONE) {
-        txn_classify_part(&c, csr, NULL, 0);
+        txn_classify_part(&c, csr, NULL, 0, TXN_NONE);
     }
     int status = c.status;
     txn_end(&c);

@@ -22,6 +22,7 @@ struct scan {
     const struct txn_csr *csr;
     const uint32_t *names;
     int64_t component;
+    uint32_t own;
     struct txn_walk walk;
     int64_t *best; /* pairs of transaction and label */
     uint32_t best_length;
@@ -304,6 +305,11 @@ static void classes(struct scan *s, unsigned extra, int between)
     }
     if (cyclic && !s->found[TXN_G0] && !s->found[TXN_G1C]) {
         any_cycle(s, (struct txn_rule){BIT(TXN_WW) | BIT(TXN_WR) | extra, 0});
+        if (s->best_length == 0 && s->own != TXN_NONE) {
+            s->best[0] = s->own;
+            s->best[1] = TXN_WR;
+            s->best_length = 1;
+        }
         report(s, TXN_G1C, between);
     }
     if (cyclic && !s->found[TXN_G_SINGLE]) {
@@ -319,9 +325,9 @@ static void classes(struct scan *s, unsigned extra, int between)
 }
 
 int txn_classify_part(struct txn_ctx *c, const struct txn_csr *csr, const uint32_t *names,
-                      int64_t component)
+                      int64_t component, uint32_t own)
 {
-    struct scan s = {.c = c, .csr = csr, .names = names, .component = component};
+    struct scan s = {.c = c, .csr = csr, .names = names, .component = component, .own = own};
     s.best = txn_alloc(c, 2 * ((size_t)csr->n + 2), sizeof *s.best);
     if (csr->n_txns > 0 && txn_walk_make(c, csr, &s.walk) == TXN_DONE) {
         classes(&s, 0, TXN_NO_ORDER);

@@ -14,6 +14,7 @@
 struct txn_graph {
     uint32_t *from, *arc; /* edges as they are found */
     size_t edges, cap;
+    uint8_t *own; /* rw-register: transactions that read what they write only later; or NULL */
     size_t loops; /* edges that were left out because they lead to their own start */
     uint32_t n, virtuals, barriers;
     uint32_t *off, *adj;  /* rows of transactions and virtual nodes */

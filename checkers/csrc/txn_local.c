@@ -110,7 +110,11 @@ static int classify_one(struct txn_ctx *c, const struct txn_graph *g, struct txn
     off[n] = used;
     txn_free(c, at);
     struct txn_csr csr = {off, target, labels, n, txns};
-    txn_classify_part(c, &csr, member, (int64_t)which);
+    uint32_t own = TXN_NONE;
+    for (uint32_t i = 0; g->own != NULL && i < txns && own == TXN_NONE; i++) {
+        own = g->own[member[i]] ? i : TXN_NONE;
+    }
+    txn_classify_part(c, &csr, member, (int64_t)which, own);
     txn_free(c, labels);
     txn_free(c, target);
     txn_free(c, off);

@@ -66,8 +66,9 @@ int txn_walk_find(struct txn_ctx *c, const struct txn_csr *csr, struct txn_walk 
                   struct txn_rule rule, const struct txn_split *split, uint32_t from,
                   uint32_t goal, uint32_t limit);
 
-/* Anomalies of one component; `names` are the transactions behind its nodes, or NULL. */
+/* Anomalies of one component; `names` are the transactions behind its nodes, or NULL. `own` is a
+ * node that read what it writes only later, or TXN_NONE. */
 int txn_classify_part(struct txn_ctx *c, const struct txn_csr *csr, const uint32_t *names,
-                      int64_t component);
+                      int64_t component, uint32_t own);
 
 #endif

@@ -183,6 +183,7 @@ static void version_edges(struct txn_versions *v, struct txn_graph *g, const str
     for (uint32_t i = 0; i < v->count && txn_tick(v->c) == TXN_DONE; i++) {
         for (uint32_t j = r->start[i]; v->writer[i] != TXN_NONE && j < r->start[i + 1]; j++) {
             txn_edge(v->c, g, v->writer[i], r->reader[j], TXN_WR);
+            g->own[r->reader[j]] |= v->writer[i] == r->reader[j];
         }
     }
     for (size_t p = 0; p < v->pairs && txn_tick(v->c) == TXN_DONE; p++) {
@@ -208,6 +209,7 @@ int txn_register_graph(struct txn_ctx *c, struct txn_graph *g)
         txn_graph_begin(c, g, (size_t)c->in->m + v.pairs) == TXN_DONE) {
         uint32_t *fan_to = txn_alloc(c, v.count, sizeof *fan_to);
         uint32_t *rank = txn_alloc(c, (size_t)c->in->n, sizeof *rank);
+        g->own = txn_alloc(c, (size_t)c->in->n, sizeof *g->own);
         if (c->status == TXN_DONE) {
             version_edges(&v, g, &r);
             initial_edges(&v, g, &r, fan_to, rank);

@@ -48,7 +48,7 @@ int txn_register_findings(struct txn_versions *v);
 
 static inline void txn_pair(struct txn_versions *v, uint32_t a, uint32_t b)
 {
-    if (a == b || a == TXN_NONE || b == TXN_NONE || v->c->status != TXN_DONE) {
+    if (a == TXN_NONE || b == TXN_NONE || v->c->status != TXN_DONE) {
         return;
     }
     if (v->pairs == v->cap) {

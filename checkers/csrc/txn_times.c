@@ -148,7 +148,7 @@ void txn_times_pairs(struct txn_versions *v, const struct txn_times *times, uint
             if (at < least) {
                 break;
             }
-            if (!(times->event[d] & 1)) {
+            if (!(times->event[d] & 1) && a != x) {
                 txn_pair(v, a, x);
             }
         }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A transaction that replaced what it had read put its own version after that. */
+/* A transaction that replaced what it had read put its own version after that. One that read what
+ * it wrote only later puts a version after itself: all its readers then come before its writer. */
 static void from_wfr(struct txn_versions *v)
 {
     const struct txn_input *in = v->c->in;
@@ -53,7 +54,8 @@ static void from_sessions(struct txn_versions *v)
                 i = (i + 1) & (slots - 1);
             }
             if (name[i] != 0) {
-                txn_pair(v, last[i], txn_found_by(v, &v->use[u]));
+                uint32_t now = txn_found_by(v, &v->use[u]);
+                txn_pair(v, now == last[i] ? TXN_NONE : last[i], now);
             }
             name[i] = want;
             last[i] = txn_left_by(&v->use[u]);
