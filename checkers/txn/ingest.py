@@ -3,8 +3,8 @@
 | format | looks like |
 |---|---|
 | dstest | `{"schema": "dstest.history/1", ...}` and one record of twelve keys per line |
-| edn | `{:process 0, :type :ok, :f :txn, :value [[:append 5 1] [:r 5 nil]]}`, or one vector of such |
-| json | `{"process": 0, "type": "ok", "f": "txn", "value": [["r", 5, [1]]]}`, or one array of such |
+| edn | `{:process 0, :type :ok, :f :txn, :value [[:append 5 1] [:r 5 nil]]}`, or a vector of them |
+| json | `{"process": 0, "type": "ok", "f": "txn", "value": [["r", 5, [1]]]}`, or an array of them |
 
 Any of them may be gzipped. Event maps are paired by process; a completion without an invocation is
 a transaction of its own, and so is an invocation without a completion (its outcome is unknown).
@@ -39,7 +39,20 @@ MEMORY_MB: Final = 8192
 _CODES: Final = {"dstest": 0, "edn": 1, "json": 2}
 _SKIPS: Final = ("process-not-an-integer", "tagged")
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
-_TYPES: Final = ("u1", "i8", "i8", "i8", "i8", "i8", "u1", "i4", "i4", "u1", "i8", "i4")
+_COLUMNS: Final = {
+    "outcome": "u1",
+    "process": "i8",
+    "invoke_pos": "i8",
+    "complete_pos": "i8",
+    "op_index": "i8",
+    "mop_start": "i8",
+    "mop_kind": "u1",
+    "mop_key": "i4",
+    "mop_value": "i4",
+    "mop_known": "u1",
+    "elem_start": "i8",
+    "elem": "i4",
+}
 _NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad", "V3")])
 _INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
 
@@ -121,12 +134,13 @@ def load(
         raise HistoryError(
             message, line=line or None, column=column if line else None, remedy=_REMEDY
         ) from None
-    arrays: list[Any] = [
-        np.frombuffer(part, dtype) for part, dtype in zip(parts, _TYPES, strict=False)
-    ]
-    names = parts[len(_TYPES) :]
+    arrays: dict[str, Any] = {
+        name: np.frombuffer(part, dtype)
+        for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
+    }
+    names = parts[len(_COLUMNS) :]
     return TxnColumns(
-        *arrays,
+        **arrays,
         key_names=_names(names[0], names[1]),
         value_names=_names(names[2], names[3]),
         skipped={why: n for why, n in zip(_SKIPS, names[4:], strict=True) if n},
