@@ -116,7 +116,8 @@ class Clock(ProcessFault):
         pids = await ctx.deployment.processes()
         await asyncio.gather(*(_ask(ctx, n, pids[n], ["off"]) for n in names if n in pids))
 
-    def heal_command(self, ctx: NemesisContext, name: str, pid: int, start: int) -> list[str]:
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        pid, start = record.facts["pids"][name]
         return command(pid, start, ["off"])
 
     def patience_s(self, record: LandingRecord) -> float:
@@ -191,7 +192,7 @@ class Clock(ProcessFault):
         shown = {n: _number(s) or 0.0 for n, s in skews.items()}
         return Proven(missing, left, shown)
 
-    async def extra_leaks(self, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """A clock that is still shifted."""
         patch = await shift(node, pid, start, ["read"])
         return ["the clock of its server is shifted"] if patch and patch.patched else []

@@ -42,7 +42,7 @@ class Kill(ProcessFault):
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await ctx.deployment.restart(names)
 
-    def heal_command(self, ctx: NemesisContext, name: str, pid: int, start: int) -> list[str]:
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         command: list[str] = ctx.deployment.restart_command(name)
         return command
 

@@ -40,7 +40,8 @@ class Pause(ProcessFault):
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await ctx.deployment.resume(names)
 
-    def heal_command(self, ctx: NemesisContext, name: str, pid: int, start: int) -> list[str]:
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        pid, start = record.facts["pids"][name]
         return ["sh", "-c", _CONTINUE, str(pid), str(start)]
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:

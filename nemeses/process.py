@@ -81,7 +81,7 @@ class ProcessFault:
         """Bring them back."""
         raise NotImplementedError
 
-    def heal_command(self, ctx: NemesisContext, name: str, pid: int, start: int) -> list[str]:
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         """What the node's janitor runs where we are gone."""
         raise NotImplementedError
 
@@ -199,7 +199,7 @@ class ProcessFault:
 
     async def _strike(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         async def arm(name: str) -> None:
-            command = self.heal_command(ctx, name, *record.facts["pids"][name])
+            command = self.heal_command(ctx, record, name)
             await ctx.node(name).arm_lease(record.fault_id, [command], ttl_s=limits.LEASE_TTL_S)
 
         await asyncio.gather(*map(arm, record.targets))
@@ -347,8 +347,8 @@ class ProcessFault:
     async def teardown(self, ctx: NemesisContext) -> None:
         """Nothing of ours stays on a node: a fault that stands is healed by `heal`."""
 
-    async def extra_leaks(self, node: Node, pid: int, start: int) -> list[str]:
-        """What else of ours may still be in the server process."""
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """What else of ours may still be on the node or in its server process."""
         return []
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
@@ -362,7 +362,7 @@ class ProcessFault:
             pid, start = pids[node.name]
             try:
                 sight = await look(node, pid, start, port)
-                more = await self.extra_leaks(node, pid, start)
+                more = await self.extra_leaks(ctx, node, pid, start)
             except DstestError as error:
                 return [f"cannot be audited: {error.message}"]
             stopped = [f"process {pid} is stopped"] if sight.stopped else []
