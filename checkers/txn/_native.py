@@ -157,8 +157,9 @@ def analyse(
     )
 
 
-def _interruptible(call: object, stop: np.ndarray[tuple[int], np.dtype[np.int32]], *,
-                   small: bool) -> None:
+def _interruptible(
+    call: object, stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
+) -> None:
     """Runs `call` in a thread unless it is over at once; an exception here (Ctrl-C) raises the
     stop flag and waits."""
     assert callable(call)

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, INFO, OK, TxnColumns
+from checkers.txn.columns import I64, OK, TxnColumns
 from checkers.txn.explain import anomalies_of
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
@@ -110,7 +110,6 @@ def _check(
     types = sorted(all_types & wanted)
     boundary = models.boundary(all_types if types or empty else ())
     valid: Valid = False if types else "unknown" if empty or analysis.status else True
-    consumed = int(np.count_nonzero((c.outcome == OK) | (c.outcome == INFO)))
     return CheckResult(
         checker=workload,
         valid=valid,

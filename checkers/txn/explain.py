@@ -1,9 +1,181 @@
+"""From what the analysis found to something that a newcomer understands.
+
+The C core decides and names transactions; this file tells why. Like Elle we keep the two apart
+(Kingsbury and Alvaro, VLDB 2020, section 6): an edge is found a million times and explained a few
+times, so its reason is looked up again from the micro-ops of its two transactions.
+
+Each anomaly's witness holds the transactions as records of our twelve keys (`invoke_ts` and
+`complete_ts` are event positions here), those of a cycle in the order of the cycle and with
+
+    "edge": {"to": 7, "reason": "rw", "key": "x", "text": "T3 read x as [1] and ..."}
+
+T3 is the transaction that the history names 3: Jepsen's `:index`, or our `op_id`.
+"""
+
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from checkers.txn._native import Analysis, Cycle, Finding
+from checkers.txn._values import name_of, read_value, shown
+from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
+from checkers.txn.reasons import Reasons
 from dstest.core.check import Anomaly
-def anomalies_of(c, workload, analysis, types, sources):
-    out = {}
+
+__all__ = ["EXPLAINED_MAX", "anomalies_of"]
+
+EXPLAINED_MAX: Final = 200
+"""Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
+
+_CYCLES: Final = {
+    "G0": "writes overwrite one another in a circle",
+    "G1c": "information flows in a circle: each transaction depends on what the next one wrote",
+    "G-single": "one transaction missed what it should have seen (read skew)",
+    "G-nonadjacent": "transactions missed writes of one another, never two in a row",
+    "G2": "transactions missed one another's writes (write skew)",
+}
+
+
+def _micro_ops(c: TxnColumns, workload: str, t: int, *, results: bool) -> list[list[Any]]:
+    write = "append" if workload == "list-append" else "w"
+    return [
+        ["r", c.key_names[c.mop_key[i]], read_value(c, workload, i) if results else None]
+        if c.mop_kind[i] == READ
+        else [write, c.key_names[c.mop_key[i]], name_of(c, int(c.mop_value[i]))]
+        for i in range(int(c.mop_start[t]), int(c.mop_start[t + 1]))
+    ]
+
+
+def _record(c: TxnColumns, workload: str, t: int) -> dict[str, Any]:
+    outcome = int(c.outcome[t])
+    process = int(c.process[t])
+    return {
+        "op_id": int(c.op_index[t]),
+        "process_id": None if process < 0 else process,
+        "invoke_ts": None if c.invoke_pos[t] < 0 else int(c.invoke_pos[t]),
+        "complete_ts": None if c.complete_pos[t] < 0 else int(c.complete_pos[t]),
+        "op_type": "txn",
+        "key": None,
+        "input": _micro_ops(c, workload, t, results=False),
+        "output": _micro_ops(c, workload, t, results=True) if outcome == OK else None,
+        "error": "fail" if outcome == FAIL else None,
+        "timeout_marker": outcome == INFO,
+        "node_seen": None,
+        "fault_epoch": None,
+    }
+
+
+class _Writer:
+    """Writes the anomalies of one history."""
+
+    def __init__(self, c: TxnColumns, workload: str, sources: int) -> None:
+        self.c = c
+        self.workload = workload
+        self.reasons = Reasons(c, workload, sources)
+
+    def _t(self, t: int) -> str:
+        return f"T{int(self.c.op_index[t])}"
+
+    def _anomaly(
+        self, kind: str, key: Any, txns: Iterable[int], records: list[dict[str, Any]], text: str,
+        *, minimal: bool,
+    ) -> Anomaly:  # fmt: skip
+        return Anomaly(
+            type=kind,
+            key=key,
+            ops=[int(self.c.op_index[t]) for t in sorted(set(txns))],
+            witness=records,
+            minimal=minimal,
+            explanation=text,
+        )
+
+    def cycle(self, cycle: Cycle) -> Anomaly:
+        """A cycle, each edge with its reason."""
+        records = []
+        sentences = []
+        keys = set()
+        for at, (a, label) in enumerate(zip(cycle.txns, cycle.labels, strict=True)):
+            b = cycle.txns[(at + 1) % len(cycle.txns)]
+            reason = self.reasons.of(a, b, label)
+            keys.add(reason.key)
+            sentences.append(reason.text)
+            edge = {
+                "to": int(self.c.op_index[b]),
+                "reason": label,
+                "key": reason.key,
+                "text": reason.text,
+            }
+            records.append({**_record(self.c, self.workload, a), "edge": edge})
+        base = cycle.type.removesuffix("-process").removesuffix("-realtime").removesuffix("-item")
+        first = self._t(cycle.txns[0])
+        text = f"{_CYCLES[base][0].upper()}{_CYCLES[base][1:]}. " + "; ".join(sentences)
+        text += f". So {first} would have to come before itself."
+        key = keys.pop() if len(keys) == 1 else None
+        return self._anomaly(cycle.type, key, cycle.txns, records, text, minimal=cycle.minimal)
+
+    def finding(self, f: Finding) -> Anomaly:
+        """An anomaly that needs no cycle."""
+        c = self.c
+        key = None if f.key < 0 else c.key_names[f.key]
+        first, second = f.txn, f.txn2
+        if f.type != "cyclic-versions":
+            first = first if first >= 0 else self.reasons.txn_of(f.mop)
+            second = self.reasons.txn_of(f.mop2) if second < 0 <= f.mop2 else second
+        txns = [t for t in (first, second) if t >= 0]
+        text = self._sentence(f, shown(key), first, second)
+        records = [_record(c, self.workload, t) for t in sorted(set(txns))]
+        return self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
+
+    def _sentence(self, f: Finding, key: str, first: int, second: int) -> str:
+        c, v = self.c, shown(name_of(self.c, f.value) if f.value >= 0 else None)
+        one = self._t(first) if first >= 0 else ""
+        two = self._t(second) if second >= 0 else ""
+        plain = f.type != "cyclic-versions"
+        read = shown(read_value(c, self.workload, f.mop)) if plain and f.mop >= 0 else ""
+        if f.type == "internal":
+            return (
+                f"{one} read key {key} as {read}, which does not fit what {one} itself had read "
+                "or written there before."
+            )
+        if f.type == "lost-update":
+            return (
+                f"{one} and {two} both read key {key} as {read} and both wrote it: one of the two "
+                "updates was made without knowing of the other and is lost."
+            )
+        if f.type == "incompatible-order":
+            other = shown(read_value(c, self.workload, f.mop2))
+            return (
+                f"{one} read key {key} as {read} and {two} read it as {other}: neither is a prefix "
+                "of the other, so elements were lost or reordered."
+            )
+        if f.type == "cyclic-versions":
+            return (
+                f"Of key {key}, version {v} comes before {shown(name_of(c, f.value2))} and after "
+                f"it, by {self.reasons.source(f.mop)}; that source of version orders was dropped."
+            )
+        return {
+            "future-read": f"{one} read {v} in key {key}, which it appends only later.",
+            "garbage-read": f"{one} read {v} in key {key}, and nobody ever wrote that.",
+            "G1a": f"{one} read {v} in key {key}, which {two} wrote; but {two} failed.",
+            "G1b": f"{one} read {v} in key {key}, which was not the last that {two} wrote there.",
+            "duplicate-elements": f"{one} read key {key} as {read}, where {v} occurs twice.",
+            "dirty-update": (
+                f"{two} appended to key {key} on top of an element of {one}; but {one} failed."
+            ),
+        }[f.type]
+
+
+def anomalies_of(
+    c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int
+) -> dict[str, list[Anomaly]]:
+    """The anomalies of the given types, at most EXPLAINED_MAX of each."""
+    writer = _Writer(c, workload, sources)
+    found: dict[str, list[Anomaly]] = {t: [] for t in types}
     for f in analysis.findings:
-        if f.type in types: out.setdefault(f.type, []).append(Anomaly(type=f.type, ops=[int(c.op_index[f.txn])]))
-    for y in analysis.cycles:
-        if y.type in types: out.setdefault(y.type, []).append(Anomaly(type=y.type, ops=[int(c.op_index[t]) for t in y.txns], minimal=y.minimal))
-    return out
+        if f.type in found and len(found[f.type]) < EXPLAINED_MAX:
+            found[f.type].append(writer.finding(f))
+    for cycle in analysis.cycles:
+        if cycle.type in found and len(found[cycle.type]) < EXPLAINED_MAX:
+            found[cycle.type].append(writer.cycle(cycle))
+    return found
