@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 C_SOURCES := $(wildcard checkers/csrc/*)
 
-.PHONY: help setup run test check lab-up lab-down bench sanitize wheel clean
+.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest sanitize wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -48,6 +48,11 @@ lab-down: setup
 ## make bench      figures as ratios measured in one run (as root)
 bench: setup
 	$(BIN)/python tests/bench/bench.py $(BENCH_ARGS)
+
+## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us
+nemesis-selftest: setup
+	$(BIN)/python -m pytest -v --tb=short tests/integration/test_nemesis_*.py \
+		tests/integration/test_sabotage.py $(TEST_ARGS)
 
 ## make sanitize   the C core under AddressSanitizer and UBSan
 sanitize: setup

@@ -7,6 +7,7 @@ import platform
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,8 +90,6 @@ def victim(tool: Path) -> Iterator[Victim]:
 
 def ahead_s(victim: Victim) -> tuple[float, float]:
     """How far the child's clocks are ahead of ours: wall, monotonic."""
-    import time
-
     wall, mono = victim.clocks()
     return wall - time.time(), mono - time.monotonic()
 
@@ -125,8 +124,6 @@ def test_monotonic_as_an_option(victim: Victim) -> None:
 
 
 def test_a_rate(victim: Victim) -> None:
-    import time
-
     victim.tool("set", "0", "1000000", "0")
     wall, began = victim.clocks()[0], time.monotonic()
     time.sleep(0.5)

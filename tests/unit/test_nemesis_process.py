@@ -1,0 +1,133 @@
+"""Process faults without a cluster: whom they hit, and what counts as hit."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord, Signal
+from nemeses.kill import KILL, STOP
+from nemeses.pause import NEMESIS as PAUSE
+from nemeses.process_evidence import demote, landed
+from nemeses.process_sight import Sight
+from nemeses.scopes import SCOPES, fitting, victims
+from nemeses.service import ways
+
+NODES = ["n1", "n2", "n3", "n4", "n5"]
+
+
+def record(**facts: Any) -> LandingRecord:
+    known = {"pids": {"n1": [100, 7]}, "listening_before": {"n1": [100]}, "scope": "one"}
+    return LandingRecord(
+        fault_id="f1",
+        nemesis="kill",
+        targets=["n1"],
+        scheduled_at=0,
+        epoch="f1",
+        facts={**known, **facts},
+    )
+
+
+def test_scopes_hit_as_many_as_they_say() -> None:
+    sizes = {"one": 1, "minority": 2, "majority": 3, "all": 5, "primaries": 1}
+    for scope in SCOPES:
+        hit = victims(scope, NODES, random.Random(1), leader="n4")
+        assert len(hit) == sizes[scope]
+        assert set(hit) <= set(NODES)
+    assert victims("primaries", NODES, random.Random(1), leader="n4") == ["n4"]
+    assert victims("one", NODES, random.Random(1), targets=["n2"]) == ["n2"]
+    with pytest.raises(ValueError, match="no leader"):
+        victims("primaries", NODES, random.Random(1))
+
+
+def test_small_clusters_have_fewer_scopes() -> None:
+    assert fitting(1) == ["one", "all", "primaries"]
+    assert "minority" not in fitting(3)
+    assert fitting(5) == list(SCOPES)
+
+
+def test_a_node_that_is_no_target_asks() -> None:
+    asked = ways(NODES, ["n1", "n2"])
+    assert {("control", n) for n in NODES} <= set(asked)
+    assert [w for w in asked if w[0] != "control"] == [("n3", "n1"), ("n3", "n2")]
+    assert next(w for w in ways(NODES, NODES) if w[0] != "control") == ("n2", "n1")
+    assert ways(["n1"], ["n1"]) == [("control", "n1")]
+
+
+GONE = Sight(alive=False)
+STOPPED = Sight(alive=True, stopped=True, ticks=50, listener=100)
+RUNS = Sight(alive=True, ticks=50, listener=100)
+
+
+@pytest.mark.parametrize(
+    ("sight", "before", "moved"),
+    [
+        (GONE, [100], True),
+        (RUNS, [100], False),
+        (Sight(alive=False, listener=101), [100], False),
+        (GONE, [101], False),
+        (GONE, [], False),
+        (GONE, [100, 101], False),
+    ],
+    ids=["gone", "still there", "another serves", "wrapper", "nobody served", "two served"],
+)
+def test_what_counts_as_killed(sight: Sight, before: list[int], moved: bool) -> None:
+    signal = KILL.injector(record(listening_before={"n1": before}), {"n1": (sight, sight)})
+    assert signal.moved is moved
+
+
+def test_a_stop_needs_the_log() -> None:
+    looks = {"n1": (GONE, GONE)}
+    assert STOP.injector(record(shutdown_lines={"n1": 1}), looks).moved
+    assert not STOP.injector(record(shutdown_lines={"n1": 0}), looks).moved
+    running = {"n1": (RUNS, RUNS)}
+    assert not STOP.injector(record(shutdown_lines={"n1": 1}), running).moved
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "moved"),
+    [
+        (STOPPED, STOPPED, True),
+        (RUNS, STOPPED, False),
+        (STOPPED, RUNS, False),
+        (STOPPED, Sight(alive=True, stopped=True, ticks=51, listener=100), False),
+        (STOPPED, GONE, False),
+    ],
+    ids=["stands", "stopped late", "goes on", "used CPU", "gone"],
+)
+def test_what_counts_as_paused(first: Sight, second: Sight, moved: bool) -> None:
+    assert PAUSE.injector(record(), {"n1": (first, second)}).moved is moved
+
+
+def test_landed_needs_both_sides_and_untouched_others() -> None:
+    yes, no = Signal(signal="s", moved=True), Signal(signal="s")
+    assert landed(record(), yes, yes, no) == "yes"
+    assert landed(record(), yes, no, no) == "ambiguous"
+    assert landed(record(), no, yes, no) == "ambiguous"
+    assert landed(record(), no, no, no) == "no"
+    assert landed(record(), yes, yes, yes) == "ambiguous"
+    assert landed(record(ended_early=True), yes, yes, no) == "ambiguous"
+
+
+def test_what_ended_early_never_lands_again() -> None:
+    was = msgspec.structs.replace(record(), landed="yes", landed_at=5)
+    ended = demote(was, "gone")
+    assert ended.landed == "ambiguous"
+    assert ended.facts["ended_early"]
+    assert demote(ended, "gone").notes == ["gone"]
+    never = demote(record(), "gone")
+    assert never.landed == "no"
+
+
+def test_plans() -> None:
+    options = {key: option.default for key, option in KILL.options.items()}
+    plans = KILL.plan(random.Random(1), NODES, 100.0, options)
+    assert {plan.facts["scope"] for plan in plans[:5]} == set(SCOPES)
+    given = KILL.plan(random.Random(1), NODES, 100.0, {**options, "targets": "n2, n3"})
+    assert {tuple(plan.facts["targets"]) for plan in given} == {("n2", "n3")}
+    with pytest.raises(ConfigError):
+        KILL.plan(random.Random(1), NODES, 5.0, options)
