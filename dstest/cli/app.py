@@ -13,6 +13,7 @@ from dstest.cli.doctor import doctor
 from dstest.cli.export import export
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
+from dstest.cli.models import models
 from dstest.cli.nemeses import nemeses
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
@@ -35,6 +36,7 @@ app.command("report")(report)
 app.command("export")(export)
 app.command("list")(list_)
 app.command("nemeses")(nemeses)
+app.command("models")(models)
 app.command("doctor")(doctor)
 app.add_typer(lab_app, name="lab")
 

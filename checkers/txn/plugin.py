@@ -1,0 +1,114 @@
+"""The checkers `list-append` and `rw-register` for the histories of our runs.
+
+An operation of type `txn` holds micro-ops: `input` as they were asked, `output` with results.
+
+    {"op_type": "txn", "input": [["append", "x", 1], ["r", "y", null]],
+     "output": [["append", "x", 1], ["r", "y", [3]]], ...}
+
+Its time stamps give the order of events. Where an invocation and a completion carry the same time
+stamp, the invocation counts as the earlier one: that relates fewer transactions, so no anomaly is
+made up. Other operations are left out and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from checkers.txn import models
+from checkers.txn.api import check
+from checkers.txn.columns import FAIL, INFO, OK, TxnColumns
+from checkers.txn.opmaps import Builder
+from dstest.core.check import Anomaly, Budget, CheckResult, OpCount
+from dstest.core.history import History, epochs_of
+from dstest.core.op import Op, Outcome
+
+__all__ = ["LIST_APPEND", "RW_REGISTER", "TxnChecker", "from_history"]
+
+_OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: INFO}
+
+
+def from_history(history: History) -> TxnColumns:
+    """Columns of a run's transactions; `op_index` is the position in `history.ops`. Raises
+    ValueError for a transaction that holds something else than micro-ops."""
+    events: list[tuple[int, int, int]] = []
+    for at, op in enumerate(history.ops):
+        events.append((op.invoke_ts, 0, at))
+        if op.complete_ts is not None:
+            events.append((op.complete_ts, 1, at))
+    invoked: dict[int, int] = {}
+    completed: dict[int, int] = {}
+    for position, (_, end, at) in enumerate(sorted(events)):
+        (completed if end else invoked)[at] = position
+    build = Builder()
+    for at, op in enumerate(history.ops):
+        if op.op_type != "txn":
+            build.skip(f"{op.op_type}: not a transaction")
+            continue
+        mops = op.output if op.outcome is Outcome.OK and op.output is not None else op.input
+        if not isinstance(mops, list | tuple):
+            raise ValueError(f"operation {op.op_id}: not a list of micro-ops: {mops!r}")
+        build.add(
+            outcome=_OUTCOMES[op.outcome],
+            process=build.process(op.process_id),
+            invoke_pos=invoked[at],
+            complete_pos=completed.get(at, -1),
+            op_index=at,
+            mops=list(mops),
+        )
+    return build.columns()
+
+
+def _named(anomaly: Anomaly, history: History, end_ns: int) -> Anomaly:
+    """The anomaly with the run's own records, names and fault epochs."""
+    ops: list[Op] = [history.ops[int(at)] for at in anomaly.ops]
+    text = anomaly.explanation
+    witness: list[dict[str, Any]] = []
+    epochs: list[str] = []
+    for row in anomaly.witness:
+        op = history.ops[row["op_id"]]
+        record: dict[str, Any] = msgspec.to_builtins(op)
+        if "edge" in row:
+            record["edge"] = {**row["edge"], "to": history.ops[row["edge"]["to"]].op_id}
+        witness.append(record)
+    for op in ops:
+        stamped = [] if op.fault_epoch is None else [op.fault_epoch]
+        for epoch in epochs_of(op, history.header.windows, end_ns) or stamped:
+            if epoch not in epochs:
+                epochs.append(epoch)
+    return replace(
+        anomaly, ops=[o.op_id for o in ops], witness=witness, epochs=epochs, explanation=text
+    )
+
+
+class TxnChecker:
+    """Isolation of the transactions of a run."""
+
+    kind = "history"
+    models: tuple[str, ...] = models.known_models()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """The verdict, with a witness per anomaly. Raises ValueError for an unknown model."""
+        columns = from_history(history)
+        result = check(columns, self.name, [model], None, budget)
+        end_ns = max((max(o.invoke_ts, o.complete_ts or 0) for o in history.ops), default=0)
+        excluded = dict(columns.skipped)
+        total = columns.txns + sum(excluded.values())
+        return replace(
+            result,
+            workload=history.header.workload or self.name,
+            anomalies={
+                kind: [_named(a, history, end_ns) for a in group]
+                for kind, group in result.anomalies.items()
+            },
+            ops=OpCount(total=total, consumed=columns.txns, excluded=excluded),
+        )
+
+
+LIST_APPEND: Final = TxnChecker("list-append")
+RW_REGISTER: Final = TxnChecker("rw-register")

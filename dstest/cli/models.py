@@ -1,0 +1,53 @@
+"""`dstest models`: the consistency models that transactions can be held to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["models"]
+
+
+def models(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the lattice there, as SVG.")
+    ] = None,
+) -> None:
+    """List the consistency models, what each implies and which anomalies it rules out."""
+    import json
+
+    from checkers.txn.models import lattice
+
+    graph = lattice()
+    if svg is not None:
+        from checkers.txn.draw import lattice_svg
+
+        try:
+            svg.write_text(lattice_svg(), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {svg}: {error.strerror}", remedy="choose another --svg"
+            ) from None
+    if json_:
+        rows = {
+            model: {
+                "implies": sorted(graph.successors(model)),
+                "aliases": facts["aliases"],
+                "proscribes": facts["proscribes"],
+            }
+            for model, facts in graph.nodes(data=True)
+        }
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for model, facts in graph.nodes(data=True):
+        also = f" ({', '.join(facts['aliases'])})" if facts["aliases"] else ""
+        typer.echo(f"{model}{also}")
+        if below := sorted(graph.successors(model)):
+            typer.echo(f"  implies     {', '.join(below)}")
+        if facts["proscribes"]:
+            typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
