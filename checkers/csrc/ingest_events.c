@@ -15,12 +15,13 @@ static int id_of(struct ing_part *part, struct ing_names *names, const struct in
 }
 
 /* The elements of a list, its opening bracket already consumed. */
-static int elements(struct ing_part *part, uint8_t close)
+int ing_elements(struct ing_part *part, uint8_t close)
 {
     struct ing_scalar scalar;
     int more, first = 1;
     int32_t id;
-    while ((more = ing_more(part, close, first)) == 1) {
+    while ((first = ing_known_integers(part, close, first)),
+           (more = ing_more(part, close, first)) == 1) {
         const uint8_t *at = part->p;
         first = 0;
         if (ing_scalar(part, &scalar) != 0) {
@@ -86,7 +87,7 @@ static int result(struct ing_part *part, struct ing_mop *mop, uint8_t close, int
                 return ing_refuse(part, "a list cannot be written");
             }
             int64_t before = part->elem.n;
-            if (elements(part, list) != 0) {
+            if (ing_elements(part, list) != 0) {
                 return -1;
             }
             mop->known = known ? ING_KNOWN : ING_UNKNOWN;
@@ -121,6 +122,9 @@ static int micro_op(struct ing_part *part, int known)
 {
     struct ing_mop mop;
     struct ing_scalar key;
+    if (ing_common_mop(part, known)) {
+        return 0;
+    }
     uint8_t close = (uint8_t)ing_open(part);
     if (close == 0) {
         return ing_refuse(part, "a micro-operation is a list: [f, key, value]");

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Integers below it have a direct table: 4 bytes each, of which only touched pages exist. */
-#define SMALL ((int64_t)1 << 22)
-
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 32;
@@ -60,7 +57,7 @@ static int same(const struct ing_names *names, int32_t id, const struct ing_scal
 
 static int is_small(const struct ing_scalar *s)
 {
-    return s->tag == ING_INT && s->bits >= 0 && s->bits < SMALL;
+    return s->tag == ING_INT && s->bits >= 0 && s->bits < ING_SMALL;
 }
 
 static int rehash(struct ing_memory *memory, struct ing_names *names)
@@ -119,7 +116,7 @@ int32_t ing_id(struct ing_memory *memory, struct ing_names *names, const struct 
     }
     if (is_small(s)) {
         if (names->small == NULL) {
-            names->small = calloc((size_t)SMALL, sizeof *names->small);
+            names->small = calloc((size_t)ING_SMALL, sizeof *names->small);
             if (names->small == NULL) {
                 return -2;
             }

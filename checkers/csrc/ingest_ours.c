@@ -279,6 +279,41 @@ static int finish(struct ing_part *part, struct draft *d, const uint8_t *open)
     return 0;
 }
 
+/* Our own writer's keys in its order: the key is there before anybody looks. OTHER where it is not,
+ * with nothing consumed. */
+static enum field expected(struct ing_part *part, int *next)
+{
+    static const struct {
+        const char *text;
+        int64_t size;
+        enum field field;
+    } keys[] = {
+#define KEY(text, field) {text, (int64_t)sizeof text - 1, field}
+        KEY("\"op_id\":", OP_ID),
+        KEY(",\"process_id\":", PROCESS),
+        KEY(",\"invoke_ts\":", INVOKE),
+        KEY(",\"complete_ts\":", COMPLETE),
+        KEY(",\"op_type\":", OP_TYPE),
+        KEY(",\"key\":null,\"input\":", INPUT),
+        KEY(",\"output\":", OUTPUT),
+        KEY(",\"error\":", ERROR),
+        KEY(",\"timeout_marker\":", TIMEOUT),
+#undef KEY
+    };
+    int n = (int)(sizeof keys / sizeof *keys);
+    if (*next == n || part->end - part->p <= keys[*next].size ||
+        memcmp(part->p, keys[*next].text, (size_t)keys[*next].size) != 0) {
+        *next = n;
+        return OTHER;
+    }
+    part->p += keys[*next].size;
+    if (*part->p <= ' ') {
+        part->p -= keys[*next].size;
+        return OTHER;
+    }
+    return keys[(*next)++].field;
+}
+
 /* The record on the line under the cursor. */
 int ing_our_record(struct ing_part *part)
 {
@@ -290,22 +325,31 @@ int ing_our_record(struct ing_part *part)
     };
     const uint8_t *open = part->p;
     struct ing_scalar key;
-    int more, first = 1;
+    int more, first = 1, next = 0;
     d.event.offset = open - part->text;
     if (*part->p != '{') {
         return ing_refuse(part, "a record is an object");
     }
     part->p++;
-    while ((more = ing_more(part, '}', first)) == 1) {
+    for (;;) {
+        enum field field = expected(part, &next);
+        if (field == OTHER) {
+            if ((more = ing_more(part, '}', first)) != 1) {
+                break;
+            }
+            if (*part->p != '"') {
+                return ing_refuse(part, "need a string as key");
+            }
+            if (ing_string(part, &key) != 0) {
+                return -1;
+            }
+            field = field_of(&key);
+            if (ing_colon(part) != 0) {
+                return -1;
+            }
+        }
         first = 0;
-        if (*part->p != '"') {
-            return ing_refuse(part, "need a string as key");
-        }
-        if (ing_string(part, &key) != 0) {
-            return -1;
-        }
-        enum field field = field_of(&key);
-        if (ing_colon(part) != 0 || field_value(part, field, &d) != 0) {
+        if (field_value(part, field, &d) != 0) {
             return -1;
         }
         d.seen |= 1 << field;

@@ -10,6 +10,9 @@ enum { ING_READ = 0, ING_WRITE = 1 };
 enum { ING_UNKNOWN = 0, ING_KNOWN = 1, ING_NULL = 2 };
 
 #define ING_NIL (-1)
+
+/* Integers below it have a direct table: 4 bytes each, of which only touched pages exist. */
+#define ING_SMALL (1 << 22)
 #define ING_DEPTH_MAX 500
 #define ING_SKIPPED_PROCESS INT64_MIN
 
@@ -93,8 +96,13 @@ int ing_string(struct ing_part *part, struct ing_scalar *scalar);
 int ing_number(struct ing_part *part, struct ing_scalar *scalar);
 int ing_utf8(const char *text, int64_t size);
 
+/* ingest_common.c */
+int ing_known_integers(struct ing_part *part, uint8_t close, int first);
+int ing_common_mop(struct ing_part *part, int known);
+
 /* ingest_events.c */
-int ing_micro_ops(struct ing_part *part, int with_results);
+int ing_elements(struct ing_part *part, uint8_t close);
+int ing_micro_ops(struct ing_part *part, int known);
 int ing_jepsen_event(struct ing_part *part);
 
 /* ingest_ours.c */

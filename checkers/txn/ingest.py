@@ -20,6 +20,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,25 +58,30 @@ _NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad"
 _INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
 
 
-def _bytes_of(source: Path) -> bytes:
+def _bytes_of(source: Path) -> bytes | mmap:
+    """The file's bytes, mapped where that is possible (pipes and empty files cannot be)."""
     try:
-        return source.read_bytes()
+        with source.open("rb") as file:
+            try:
+                return mmap(file.fileno(), 0, access=ACCESS_READ)
+            except (OSError, ValueError):
+                return file.read()
     except OSError as error:
         raise HistoryError(
             f"cannot read {source}: {error.strerror}", remedy="check the path and its permissions"
         ) from None
 
 
-def _unpacked(raw: bytes) -> bytes:
+def _unpacked(raw: bytes | mmap) -> bytes | mmap:
     if raw[:2] != b"\x1f\x8b":
         return raw
     try:
-        return gzip.decompress(raw)
+        return gzip.decompress(raw[:])
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
 
 
-def _guess(raw: bytes) -> str:
+def _guess(raw: bytes | mmap) -> str:
     """The notation of a text, from its first bytes."""
     head = raw[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     first = head.split(b"\n", 1)[0]
