@@ -29,7 +29,8 @@ BULK_BYTES_MAX: Final = 4_194_304
 
 # The first bytes come in one burst, which is no measure of the pipe.
 _RECEIVE: Final = """\
-import socket, sys, time
+import socket, sys
+from time import monotonic
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(("", int(sys.argv[1])))
@@ -43,8 +44,8 @@ while data := c.recv(65536):
     if began:
         timed += len(data)
     elif n >= 32768:
-        began = time.monotonic()
-print(n, timed, time.monotonic() - began if began else 0)
+        began = monotonic()
+print(n, timed, monotonic() - began if began else 0)
 """
 _SEND: Final = (
     "for i in $(seq 40); do { exec 3<>/dev/tcp/$0/$1; } 2>/dev/null && break; sleep 0.05; done; "
