@@ -11,6 +11,7 @@ import typer
 from dstest.cli.check import check
 from dstest.cli.doctor import doctor
 from dstest.cli.export import export
+from dstest.cli.generate import generate
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
 from dstest.cli.models import models
@@ -36,6 +37,7 @@ app.command("report")(report)
 app.command("export")(export)
 app.command("list")(list_)
 app.command("nemeses")(nemeses)
+app.command("generate")(generate)
 app.command("models")(models)
 app.command("doctor")(doctor)
 app.add_typer(lab_app, name="lab")
