@@ -7,7 +7,7 @@ Injector signal: the shift in force, read back from the process, and how often i
 shifted clock since. Victim signal: the time in the server's own answers, minus ours. Control: the
 other servers and another process on each node tell the right time. It has healed when the vDSO is
 as the kernel made it and the server tells the right time again. A rate is proven by its slope over
-half a minute.
+half a minute, a strobe by answers that tell now one time, now the other.
 
 Catalogue: N23 (offset), N24 (rate).
 """
@@ -31,7 +31,7 @@ from nemeses.cluster import nodes_of
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import demote
 from nemeses.process_sight import Sight
-from nemeses.service_clock import Skew, skew_of
+from nemeses.service_clock import Skew, Strobe, skew_of, strobe_of
 
 __all__ = ["NEMESIS", "Clock"]
 
@@ -43,6 +43,8 @@ RATE_WINDOW_S: Final = 30.0
 """A rate is told from noise by its slope over at least this long."""
 
 RATE_MIN: Final = 0.02
+STROBE_MIN_MS: Final = 20
+STROBE_JUMPS_MIN: Final = 2
 
 
 def _tolerance_s(expected_s: float) -> float:
@@ -62,6 +64,9 @@ class Clock(ProcessFault):
         "rate": Option(
             type=float, default=1.0, help="speed of the clock; needs fault_s of 32 or more"
         ),
+        "strobe_ms": Option(
+            type=int, default=0, help="the offset comes and goes at this pace; 0 = it stays"
+        ),
         "monotonic": Option(type=bool, default=False, help="shift CLOCK_MONOTONIC as well"),
         **ProcessFault.options,
     }
@@ -79,6 +84,12 @@ class Clock(ProcessFault):
             raise ConfigError(f"-o skew_s={skew_s:g}: at least a second, to be told from noise")
         if rate != 1.0 and not RATE_MIN <= abs(rate - 1.0) <= 1.0:
             raise ConfigError(f"-o rate={rate:g}: from 0 to 2, and 0.02 or more away from 1")
+        strobe_ms = int(options["strobe_ms"])
+        if strobe_ms and (rate != 1.0 or strobe_ms < STROBE_MIN_MS or 0 < abs(skew_s) < 5):
+            raise ConfigError(
+                f"-o strobe_ms={strobe_ms}: {STROBE_MIN_MS} or more, with an offset of 5 s or more"
+                " and no rate"
+            )
         if rate != 1.0 and options["fault_s"] < RATE_WINDOW_S + 2:
             raise ConfigError(
                 f"-o rate={rate:g}: its slope shows in faults of half a minute only",
@@ -91,6 +102,7 @@ class Clock(ProcessFault):
                 **plan.facts,
                 "skew_s": skew_s or drawn,
                 "rate": rate,
+                "strobe_ms": strobe_ms,
                 "monotonic": bool(options["monotonic"]),
             }
             plans.append(msgspec.structs.replace(plan, facts=facts))
@@ -109,6 +121,7 @@ class Clock(ProcessFault):
             round(facts["skew_s"] * 1e9),
             round((facts["rate"] - 1.0) * 1e6),
             int(facts["monotonic"]),
+            facts["strobe_ms"] * 1_000_000,
         ]
         await asyncio.gather(*(_ask(ctx, n, facts["pids"][n], words) for n in record.targets))
 
@@ -142,14 +155,20 @@ class Clock(ProcessFault):
             zip(ctx.nodes, await asyncio.gather(*map(_host_skew, nodes_of(ctx))), strict=True)
         )
         at_ns = ctx.clock.now_ns()
-        skews = await _skews(ctx, list(ctx.nodes))
+        strobing = bool(record.facts["strobe_ms"])
+        told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
+        skews = await _skews(ctx, told)
         took_ns = ctx.clock.now_ns() - at_ns
         found = await asyncio.gather(*map(read, record.targets))
         patches = dict(zip(record.targets, found, strict=True))
         middle_ns = at_ns + took_ns // 2
-        seen = [*record.facts.get("skew_seen_s", []), [middle_ns, *_row(record, skews)]]
+        seen = list(record.facts.get("skew_seen_s", []))
         injector = _injector(record, patches)
-        victim = _victim(record, skews, middle_ns)
+        if strobing:
+            victim = _strobing(record, await _strobes(ctx, record))
+        else:
+            seen.append([middle_ns, *_row(record, skews)])
+            victim = _victim(record, skews, middle_ns)
         control = _control(record, skews, hosts)
         hits = {n: p.hits if p else 0 for n, p in patches.items()}
         return msgspec.structs.replace(
@@ -235,7 +254,14 @@ def _expected_s(record: LandingRecord, at_ns: int) -> float:
 
 def _injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Signal:
     facts = record.facts
-    wanted = (1, round(facts["skew_s"] * 1e9), round((facts["rate"] - 1.0) * 1e6))
+    wanted = Patch(
+        patched=1,
+        offset_ns=round(facts["skew_s"] * 1e9),
+        rate_ppm=round((facts["rate"] - 1.0) * 1e6),
+        mono=int(facts["monotonic"]),
+        strobe_ns=facts["strobe_ms"] * 1_000_000,
+        hits=0,
+    )
     earlier = facts.get("hits", {})
     said = []
     for name, patch in patches.items():
@@ -244,7 +270,7 @@ def _injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Sig
             said.append(f"{name}: process {pid} was not the one that served")
         if patch is None:
             said.append(f"{name}: process {pid} is gone")
-        elif (patch.patched, patch.offset_ns, patch.rate_ppm) != wanted:
+        elif msgspec.structs.replace(patch, hits=0) != wanted:
             said.append(f"{name}: the clock of process {pid} is not shifted as asked for")
         elif patch.hits <= earlier.get(name, 0):
             said.append(f"{name}: process {pid} has not read the shifted clock")
@@ -283,6 +309,32 @@ def _victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int)
         moved=bool(record.targets) and not said,
         detail="; ".join(said)
         or "off by " + ", ".join(f"{v:+.2f} s on {n}" for n, v in shown.items() if v is not None),
+    )
+
+
+async def _strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str, Strobe]:
+    deployment, offset_s = ctx.deployment, record.facts["skew_s"]
+    port, request = deployment.service_port, deployment.service_request
+    found = await asyncio.gather(
+        *(strobe_of(ctx.node(n).info.address, port, request, offset_s) for n in record.targets)
+    )
+    return dict(zip(record.targets, found, strict=True))
+
+
+def _strobing(record: LandingRecord, strobes: Mapping[str, Strobe]) -> Signal:
+    said = [
+        f"{n} told the right time {s.right} times, the shifted one {s.off} times, another "
+        f"{s.other} times"
+        for n, s in strobes.items()
+        if not (s.right and s.off and s.jumps >= STROBE_JUMPS_MIN and s.other <= s.off // 4)
+    ]
+    jumps = {n: s.jumps for n, s in strobes.items()}
+    return Signal(
+        signal="jumps of the server's Date between two times",
+        before=dict.fromkeys(record.targets, 0),
+        during=jumps,
+        moved=bool(strobes) and not said,
+        detail="; ".join(said) or f"the time jumped {sum(jumps.values())} times",
     )
 
 

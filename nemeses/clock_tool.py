@@ -36,6 +36,7 @@ class Patch(msgspec.Struct, frozen=True):
     offset_ns: int
     rate_ppm: int
     mono: int
+    strobe_ns: int
     hits: int
 
 

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 from dstest.core import clock
 
-__all__ = ["Skew", "skew_of"]
+__all__ = ["Skew", "Strobe", "skew_of", "strobe_of"]
 
 ASK_TIMEOUT_S: Final = 1.0
 POLL_S: Final = 0.04
 WATCH_S: Final = 1.6
 DOUBT_MAX_S: Final = 0.15
 TRIES: Final = 3
+STROBE_DOUBT_S: Final = 1.5
+"""Of a time in whole seconds from an answer that took its time."""
 
 
 class Skew(NamedTuple):
@@ -63,6 +66,30 @@ async def _watch(address: str, port: int, request: str) -> Skew | None:
         last, last_ns = now, asked_ns
         await asyncio.sleep(POLL_S)
     return None
+
+
+class Strobe(NamedTuple):
+    """How often a clock was right, off as asked for and off otherwise; and how often it jumped."""
+
+    right: int
+    off: int
+    other: int
+    jumps: int
+
+
+async def strobe_of(address: str, port: int, request: str, offset_s: float) -> Strobe:
+    """Ask for the time again and again: which of its two times does a strobing clock tell?"""
+    deadline_ns = clock.monotonic_ns() + int(WATCH_S * 1e9)
+    told: list[str] = []
+    while clock.monotonic_ns() < deadline_ns:
+        now = await _date(address, port, request)
+        ahead_s = None if now is None else now + 0.5 - clock.wall_ns() / 1e9
+        if ahead_s is not None:
+            right, off = abs(ahead_s) < STROBE_DOUBT_S, abs(ahead_s - offset_s) < STROBE_DOUBT_S
+            told.append("right" if right else "off" if off else "other")
+        await asyncio.sleep(POLL_S)
+    jumps = sum(a != b for a, b in itertools.pairwise(told))
+    return Strobe(told.count("right"), told.count("off"), told.count("other"), jumps)
 
 
 async def skew_of(address: str, port: int, request: str) -> Skew | None:

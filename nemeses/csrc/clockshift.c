@@ -1,11 +1,13 @@
 /* Moves the clock of one running process, by what its vDSO answers.
  *
- *   clockshift PID START set OFFSET_NS RATE_PPM MONO   patch; MONO 1 moves monotonic time too
- *   clockshift PID START read                          one line of what is in force
- *   clockshift PID START off                           the vDSO as the kernel made it
+ *   clockshift PID START set OFFSET_NS RATE_PPM MONO STROBE_NS     patch
+ *   clockshift PID START read                                      one line of what is in force
+ *   clockshift PID START off                                       the vDSO as the kernel made it
+ *
+ * MONO 1 moves monotonic time too; with STROBE_NS the shift comes and goes at that pace, 0 = stays.
  *
  * START is field 22 of /proc/PID/stat: another process with the same number is left alone (exit 3).
- * Each call answers one line: `patched=0|1 offset_ns=N rate_ppm=N mono=0|1 hits=N`.
+ * Each call answers one line: `patched=0|1 offset_ns=N rate_ppm=N mono=0|1 strobe_ns=N hits=N`.
  *
  * One page is mapped into the process. It holds what is in force and a copy of the functions below;
  * the entries of the vDSO jump to them. They ask the kernel by system call and add the shift. Works
@@ -25,88 +27,17 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096
+#include "clockshift_stubs.h"
+
 #define CODE_AT 512
-#define JUMP 12
-#define ENTRIES 3
 #define THREADS_MAX 4096
 #define TRIES_MAX 2000
 #define MAGIC 0x31746669686b6c63ULL
-
-struct shift {
-    int64_t offset_ns, since_ns, rate_ppm, mono;
-};
-
-/* `active` chooses the shift in force: the other one is written first, so none is read half new. */
-struct page {
-    uint64_t magic, active, hits;
-    struct shift shifts[2];
-    unsigned char saved[ENTRIES][JUMP];
-};
-
-/* ---- copied into the process: no calls out, no constants outside of the code ---- */
-#define STUB __attribute__((section("stubs"), used, noinline))
-
-STUB static int shifted_gettime(int clock, struct timespec *ts)
-{
-    long done;
-    __asm__ volatile("syscall"
-                     : "=a"(done)
-                     : "0"((long)SYS_clock_gettime), "D"((long)clock), "S"(ts)
-                     : "rcx", "r11", "memory");
-    if (done != 0)
-        return (int)done;
-    uint64_t here;
-    __asm__("lea 0(%%rip), %0" : "=r"(here));
-    struct page *page = (struct page *)(here & ~(uint64_t)(PAGE - 1));
-    struct shift *shift = &page->shifts[*(volatile uint64_t *)&page->active & 1];
-    int wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    int mono = clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE ||
-               clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_BOOTTIME;
-    if (!wall && !(mono && shift->mono))
-        return 0;
-    __atomic_add_fetch(&page->hits, 1, __ATOMIC_RELAXED);
-    struct timespec base = *ts;
-    if (shift->rate_ppm != 0 && clock != CLOCK_MONOTONIC)
-        __asm__ volatile("syscall"
-                         : "=a"(done)
-                         : "0"((long)SYS_clock_gettime), "D"((long)CLOCK_MONOTONIC), "S"(&base)
-                         : "rcx", "r11", "memory");
-    int64_t ran_ns = base.tv_sec * 1000000000L + base.tv_nsec - shift->since_ns;
-    int64_t by_ns = shift->offset_ns + (shift->rate_ppm ? ran_ns / 1000000 * shift->rate_ppm : 0);
-    int64_t now_ns = ts->tv_sec * 1000000000L + ts->tv_nsec + by_ns;
-    ts->tv_sec = now_ns / 1000000000L;
-    ts->tv_nsec = now_ns % 1000000000L;
-    return 0;
-}
-
-STUB static int shifted_timeofday(struct timeval *tv, void *zone)
-{
-    struct timespec ts;
-    (void)zone;
-    int done = tv ? shifted_gettime(CLOCK_REALTIME, &ts) : 0;
-    if (done == 0 && tv) {
-        tv->tv_sec = ts.tv_sec;
-        tv->tv_usec = ts.tv_nsec / 1000;
-    }
-    return done;
-}
-
-STUB static long shifted_time(long *out)
-{
-    struct timespec ts;
-    if (shifted_gettime(CLOCK_REALTIME, &ts) != 0)
-        return -1;
-    if (out)
-        *out = ts.tv_sec;
-    return ts.tv_sec;
-}
 
 extern char __start_stubs[], __stop_stubs[];
 
@@ -367,9 +298,9 @@ static int report(const uint64_t at[ENTRIES])
     if (page_at)
         get(page_at, &page, sizeof page);
     struct shift *shift = is ? &page.shifts[page.active & 1] : &none;
-    printf("patched=%d offset_ns=%lld rate_ppm=%lld mono=%lld hits=%llu\n", is,
+    printf("patched=%d offset_ns=%lld rate_ppm=%lld mono=%lld strobe_ns=%lld hits=%llu\n", is,
            (long long)shift->offset_ns, (long long)shift->rate_ppm, (long long)shift->mono,
-           (unsigned long long)page.hits);
+           (long long)shift->strobe_ns, (unsigned long long)page.hits);
     return 0;
 }
 
@@ -388,8 +319,9 @@ int main(int count, char **words)
     uint64_t at[ENTRIES];
     find_mappings();
     entries(at);
-    if (strcmp(words[3], "set") == 0 && count == 7) {
-        struct shift shift = {atoll(words[4]), monotonic_ns(), atoll(words[5]), atoll(words[6])};
+    if (strcmp(words[3], "set") == 0 && count == 8) {
+        struct shift shift = {atoll(words[4]), monotonic_ns(), atoll(words[5]),
+                              atoll(words[6]), atoll(words[7])};
         if (patched(at))
             update(&shift);
         else

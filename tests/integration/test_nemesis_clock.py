@@ -58,6 +58,15 @@ def test_a_rate_shows_in_its_slope(lab: LabInfo, tmp_path: Path) -> None:
     assert abs(slope - 0.05) <= 0.0075
 
 
+def test_a_strobe_shows_in_its_answers(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*OPTIONS, "skew_s=30", "strobe_ms=200")
+    done = run_here(lab, tmp_path, nemesis=NEMESIS, options=options)
+    (fault,) = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert all(jumps >= 2 for jumps in fault["victim"]["during"].values())
+    assert all(abs(skew) < 0.6 for skew in fault["victim"]["after"].values())
+
+
 class Wrapper(Clock):
     """The clock of a process that we started ourselves is shifted instead of the server's."""
 
@@ -65,7 +74,7 @@ class Wrapper(Clock):
         for name in record.targets:
             node = ctx.node(name)
             other = await node.call("spawn", argv=["/bin/sleep", "60"])
-            await shift(node, other["pid"], other["start_time"], ["set", 30_000_000_000, 0, 0])
+            await shift(node, other["pid"], other["start_time"], ["set", 30_000_000_000, 0, 0, 0])
 
 
 def test_the_clock_of_another_process(lab: LabInfo, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def ahead_s(victim: Victim) -> tuple[float, float]:
 
 @pytest.mark.parametrize("offset_s", [30, -5, 3600, -86400])
 def test_an_offset(victim: Victim, offset_s: int) -> None:
-    row = victim.tool("set", str(offset_s * 1_000_000_000), "0", "0")
+    row = victim.tool("set", str(offset_s * 1_000_000_000), "0", "0", "0")
     assert row["patched"] == 1
     assert row["offset_ns"] == offset_s * 1_000_000_000
     wall, mono = ahead_s(victim)
@@ -107,33 +107,42 @@ def test_an_offset(victim: Victim, offset_s: int) -> None:
 
 def test_updates_and_the_way_back(victim: Victim) -> None:
     for offset_s in (10, -20, 30):
-        victim.tool("set", str(offset_s * 1_000_000_000), "0", "0")
+        victim.tool("set", str(offset_s * 1_000_000_000), "0", "0", "0")
         assert abs(ahead_s(victim)[0] - offset_s) < 0.5
     assert victim.tool("off")["patched"] == 0
     assert abs(ahead_s(victim)[0]) < 0.5
     assert victim.tool("off")["patched"] == 0
-    victim.tool("set", "7000000000", "0", "0")
+    victim.tool("set", "7000000000", "0", "0", "0")
     assert abs(ahead_s(victim)[0] - 7) < 0.5
 
 
 def test_monotonic_as_an_option(victim: Victim) -> None:
-    victim.tool("set", "60000000000", "0", "1")
+    victim.tool("set", "60000000000", "0", "1", "0")
     wall, mono = ahead_s(victim)
     assert abs(wall - 60) < 0.5
     assert abs(mono - 60) < 0.5
 
 
 def test_a_rate(victim: Victim) -> None:
-    victim.tool("set", "0", "1000000", "0")
+    victim.tool("set", "0", "1000000", "0", "0")
     wall, began = victim.clocks()[0], time.monotonic()
     time.sleep(0.5)
     ran_s, own_s = victim.clocks()[0] - wall, time.monotonic() - began
     assert abs(ran_s / own_s - 2.0) < 0.2
 
 
+def test_a_strobe(victim: Victim) -> None:
+    victim.tool("set", "30000000000", "0", "0", "100000000")
+    told = set()
+    for _ in range(50):
+        told.add(round(ahead_s(victim)[0]))
+        time.sleep(0.02)
+    assert told == {0, 30}
+
+
 def test_another_process_is_left_alone(victim: Victim) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
-        victim.tool("set", "1000000000", "0", "0", start_time=1)
+        victim.tool("set", "1000000000", "0", "0", "0", start_time=1)
     assert caught.value.returncode == 3
     assert victim.tool("read")["patched"] == 0
 
@@ -151,7 +160,14 @@ def test_plans() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"skew_s": 0.1}, {"rate": 1.05}, {"rate": 1.001, "fault_s": 40.0}, {"rate": 3.0}]
+    "wrong",
+    [
+        {"skew_s": 0.1},
+        {"rate": 1.05},
+        {"rate": 1.001, "fault_s": 40.0},
+        {"rate": 3.0},
+        {"strobe_ms": 5},
+    ],
 )
 def test_what_cannot_be_proven_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
