@@ -17,6 +17,8 @@ static const int64_t WORK_PER_SEARCH = 2000000;
 /* The same for all components together: about a second. */
 static const int64_t WORK_IN_ALL = 200000000;
 
+enum { HEAD = 5 };
+
 struct scan {
     struct txn_ctx *c;
     const struct txn_csr *csr;
@@ -24,7 +26,8 @@ struct scan {
     int64_t component;
     uint32_t own;
     struct txn_walk walk;
-    int64_t *best; /* pairs of transaction and label */
+    int64_t *row;  /* of the report: HEAD fields, then `best` */
+    int64_t *best; /* pairs of node and label */
     uint32_t best_length;
     int minimal;
     int found[TXN_CYCLES];
@@ -73,18 +76,16 @@ static void settle(struct scan *s, int64_t allowed)
 
 static void report(struct scan *s, int type, int between)
 {
-    struct txn_rows *rows = &s->c->report->cycles;
-    int64_t head[] = {s->component, type, between, s->minimal, s->best_length};
+    int64_t head[HEAD] = {s->component, type, between, s->minimal, s->best_length};
     if (s->c->status != TXN_DONE || s->best_length == 0) {
         return;
     }
     s->found[type] = 1;
-    txn_push(s->c, rows, head, sizeof head / sizeof *head);
-    for (uint32_t i = 0; i < s->best_length; i++) {
-        uint32_t v = (uint32_t)s->best[2 * i];
-        int64_t pair[] = {s->names == NULL ? v : s->names[v], s->best[2 * i + 1]};
-        txn_push(s->c, rows, pair, 2);
+    memcpy(s->row, head, sizeof head);
+    for (uint32_t i = 0; s->names != NULL && i < s->best_length; i++) {
+        s->best[2 * i] = s->names[s->best[2 * i]];
     }
+    txn_push(s->c, &s->c->report->cycles, s->row, HEAD + 2 * (size_t)s->best_length);
 }
 
 /* A shortest cycle of any edges that the rule allows. */
@@ -328,8 +329,9 @@ int txn_classify_part(struct txn_ctx *c, const struct txn_csr *csr, const uint32
                       int64_t component, uint32_t own)
 {
     struct scan s = {.c = c, .csr = csr, .names = names, .component = component, .own = own};
-    s.best = txn_alloc(c, 2 * ((size_t)csr->n + 2), sizeof *s.best);
-    if (csr->n_txns > 0 && txn_walk_make(c, csr, &s.walk) == TXN_DONE) {
+    s.row = txn_alloc(c, HEAD + 2 * ((size_t)csr->n + 2), sizeof *s.row);
+    s.best = s.row == NULL ? NULL : s.row + HEAD;
+    if (s.row != NULL && csr->n_txns > 0 && txn_walk_make(c, csr, &s.walk) == TXN_DONE) {
         classes(&s, 0, TXN_NO_ORDER);
         if (c->options->between == TXN_PROCESS) {
             classes(&s, BIT(TXN_PROC), TXN_PROCESS);
@@ -338,6 +340,6 @@ int txn_classify_part(struct txn_ctx *c, const struct txn_csr *csr, const uint32
         }
     }
     txn_walk_free(c, &s.walk);
-    txn_free(c, s.best);
+    txn_free(c, s.row);
     return c->status;
 }
