@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* Less is read faster by one thread than a second one starts. */
+#ifndef WORTH_A_THREAD
 #define WORTH_A_THREAD ((int64_t)1 << 18)
+#endif
 
 void ing_locate(const struct ing_part *part, int64_t offset, const char *message,
                 struct ing_error *error)

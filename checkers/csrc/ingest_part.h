@@ -12,7 +12,9 @@ enum { ING_UNKNOWN = 0, ING_KNOWN = 1, ING_NULL = 2 };
 #define ING_NIL (-1)
 
 /* Integers below it have a direct table: 4 bytes each, of which only touched pages exist. */
+#ifndef ING_SMALL
 #define ING_SMALL (1 << 22)
+#endif
 #define ING_DEPTH_MAX 500
 #define ING_SKIPPED_PROCESS INT64_MIN
 

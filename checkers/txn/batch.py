@@ -1,0 +1,90 @@
+"""Many small histories at once, one JSON object per line in and out.
+
+    {"name": "h1", "workload": "list-append", "models": ["serializable"],
+     "opts": {"wfr-keys?": true}, "history": [{"type": "ok", "process": 0, ...}, ...]}
+    -> {"name": "h1", "results": {"serializable": {"valid": true, ...}}}
+
+The history is Jepsen's op maps, or our records of twelve keys. `opts` may be left out, and so may
+`models` (strict-serializable then). What is wrong with a line, or with one model of it, is an
+`{"error": ...}` in its place and touches nothing else; blank lines are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from checkers.txn import api, ingest
+from checkers.txn.columns import TxnColumns
+from dstest.core.errors import DstestError
+from dstest.core.history import SCHEMA
+
+__all__ = ["Judge", "run_batch"]
+
+Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
+"""Columns, workload, models, options -> what msgspec can encode."""
+
+
+class _Line(msgspec.Struct):
+    """One history and what is asked of it. `history` stays as it was written."""
+
+    workload: str
+    history: msgspec.Raw
+    name: Any = None
+    models: list[str] = msgspec.field(default_factory=lambda: list(api.DEFAULT_MODELS))
+    opts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _Named(msgspec.Struct):
+    name: Any = None
+
+
+_HEADER = msgspec.json.encode({"schema": SCHEMA}) + b"\n"
+
+
+def _columns(history: msgspec.Raw) -> TxnColumns:
+    """Op maps are read as they stand; records go through the reader of our files."""
+    records = msgspec.json.decode(history, type=list[msgspec.Raw])
+    first = msgspec.json.decode(records[0], type=dict[str, Any]) if records else {}
+    if "op_type" in first and "invoke_ts" in first:
+        lines = [msgspec.json.format(record, indent=-1) + b"\n" for record in records]
+        return ingest.load(_HEADER + b"".join(lines), "dstest", threads=1)
+    return ingest.load(bytes(history), "json", threads=1)
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    return {"error": error.message if isinstance(error, DstestError) else str(error)}
+
+
+def _results(line: _Line, judge: Judge) -> dict[str, Any]:
+    columns = _columns(line.history)
+    results: dict[str, Any] = {}
+    for model in line.models:
+        try:
+            results[model] = judge(columns, line.workload, [model], line.opts)
+        except (DstestError, ValueError, KeyError) as error:
+            results[model] = _failure(error)
+    return results
+
+
+def _name_of(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text, type=_Named).name
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def run_batch(lines: Iterable[bytes | str], judge: Judge = api.check) -> Iterator[bytes]:
+    """One line of JSON (without its newline) for each line that is not blank, in their order."""
+    for text in lines:
+        raw = text.encode() if isinstance(text, str) else text
+        if not raw.strip():
+            continue
+        try:
+            line = msgspec.json.decode(raw, type=_Line)
+            answer = {"name": line.name, "results": _results(line, judge)}
+        except (DstestError, ValueError) as error:
+            answer = {"name": _name_of(raw), **_failure(error)}
+        yield msgspec.json.encode(answer)

@@ -1,0 +1,115 @@
+"""Elle's own output on its test suite, on gadgets and on 1,760 random histories.
+
+Verdicts and boundaries must be Elle's. What may differ, and is counted: `garbage-read`, which is
+ours alone and stands where Elle throws or says nothing; and the names of classes where what they
+rule out is the same, because Elle's search gives up a class after the first cycle that turns out to
+be of another, and picks one of several longest reads by their hashes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elle_lattice import boundary as oracle_boundary
+from elle_oracle import check as oracle
+from elle_txn import order_edges, transactions
+
+from checkers.txn import models as lattice
+from checkers.txn.api import check
+from checkers.txn.ingest import load
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPORA = Path(os.environ.get("DSTEST_CORPORA", ROOT.parent / "shared" / "corpora")) / "elle"
+pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
+
+Judge = Callable[[list[dict[str, Any]], str, list[str], dict[str, Any]], dict[str, Any]]
+
+FILES = ("cases.json", "random.json", "random2.json.gz")
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    raw = (CORPORA / name).read_bytes()
+    return list(json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw))
+
+
+def questions(name: str) -> Iterator[tuple[str, list[dict[str, Any]], str, Any, Any, Any]]:
+    """(name, history, workload, models, options, Elle's answer)"""
+    for row in rows(name):
+        opts = dict(row["opts"])
+        if "expected" in row:
+            models = opts.pop("consistency-models", ["strict-serializable"])
+            yield row["name"], row["history"], row["workload"], models, opts, row["expected"]
+            continue
+        for model, answer in row["verdicts"].items():
+            yield row["name"], row["history"], row["workload"], [model], opts, answer
+
+
+def ours(
+    history: list[dict[str, Any]], workload: str, models: list[str], opts: dict[str, Any]
+) -> dict[str, Any]:
+    columns = load(json.dumps(history).encode(), "json")
+    result = check(columns, workload, models or [], opts)
+    return {
+        "valid": result.valid,
+        "anomaly_types": result.anomaly_types,
+        "not": result.not_,
+        "also_not": result.also_not,
+    }
+
+
+def compare(want: dict[str, Any], got: dict[str, Any]) -> str:
+    """same, garbage (ours alone), names (the same is ruled out), boundary or verdict."""
+    if "error" in want or "garbage-read" in got["anomaly_types"]:
+        mine = {*got["anomaly_types"]} - {"garbage-read"}
+        lost = "error" not in want and not {*want["anomaly_types"]} <= mine
+        return "garbage, and something lost" if lost else "garbage"
+    if got["valid"] != want["valid"]:
+        return "verdict"
+    if sorted(got["not"]) != want["not"] or sorted(got["also_not"]) != want["also_not"]:
+        return "boundary"
+    return "same" if sorted(got["anomaly_types"]) == sorted(want["anomaly_types"]) else "names"
+
+
+@pytest.mark.parametrize("judge", [ours, oracle], ids=["checkers", "oracle"])
+@pytest.mark.parametrize("name", FILES)
+def test_answers_are_elles(name: str, judge: Judge) -> None:
+    kinds: Counter[str] = Counter()
+    worst: list[str] = []
+    for title, history, workload, models, opts, want in questions(name):
+        if title == "type-sanity":  # two classes of Java integers; JSON has one
+            continue
+        kind = compare(want, judge(history, workload, models, opts))
+        kinds[kind] += 1
+        if kind not in ("same", "garbage", "names"):
+            worst.append(f"{title} {models} {opts}: {kind}")
+    total = sum(kinds.values())
+    print(name, dict(kinds))  # noqa: T201
+    assert kinds["verdict"] == 0, worst[:10]
+    assert kinds["garbage, and something lost"] == 0, worst[:10]
+    assert kinds["boundary"] <= total // 500, worst[:10]
+    assert kinds["names"] <= total // 50, kinds
+
+
+def test_process_and_realtime_edges_are_elles() -> None:
+    for row in rows("graphs.json"):
+        history = [{**e, "value": []} for e in row["history"]]
+        txns = transactions(history, "rw-register")
+        index = {t.id: t.index for t in txns}
+        edges = sorted([index[a], index[b]] for a, b in order_edges(txns, row["graph"]))
+        assert edges == sorted(row["edges"]), row["name"]
+
+
+def test_both_lattices_are_elles() -> None:
+    facts = json.loads((CORPORA / "models.json").read_text())
+    for anomaly, want in facts["boundary"].items():
+        expected = (sorted(want["not"]), sorted(want["also_not"]))
+        mine = lattice.boundary([anomaly])
+        assert (sorted(mine.not_), sorted(mine.also_not)) == expected, anomaly
+        assert oracle_boundary([anomaly]) == expected, anomaly

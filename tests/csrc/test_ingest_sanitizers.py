@@ -1,0 +1,60 @@
+"""The reader under AddressSanitizer and UndefinedBehaviorSanitizer: cut, mutated, starved."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dstest.generator.histories import Spec, events
+from dstest.generator.writing import lines
+
+ROOT = Path(__file__).resolve().parents[2]
+CSRC = ROOT / "checkers" / "csrc"
+FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
+SOURCES = [p for p in sorted(CSRC.glob("ingest*.c")) if p.name != "ingest_module.c"]
+
+ODD = b"""; comment
+{:type :invoke, :f :txn, :process 0, :value [[:append "k\\u00e9" 1] [:r :kw nil]], :index 0}
+#jepsen.history.Op{:index 1 :type :ok :process 0 :f :txn, :value ((:append "k\\u00e9" 1) [:r :kw
+ [1 2.5 "x" true -7 12345678901234567890N]]) #_ (a b #{c}) :error #foo/bar {:a [1 2]}}
+{:type :info, :process :nemesis, :f :start, :value {:n1 "down" \\a 1/2}}
+{:value [[:w 9999999 1.5M]], :type :fail, :process 1}
+"""
+
+
+@pytest.mark.parametrize(("seed", "defines"), [(1, []), (2, ["-DWORTH_A_THREAD=1"])])
+def test_malformed_histories_under_sanitizers(
+    tmp_path: Path, seed: int, defines: list[str]
+) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    spec = Spec(txns=12, concurrency=3, fail_share=0.2, info_share=0.2)
+    ours = b"".join(lines(events(spec), spec, "jsonl"))
+    edn = b"".join(lines(events(spec), spec, "edn"))
+    json_ = b'[{"type":"ok","process":0,"f":"txn","value":[["r","x",[1,2]],["append","y",3]]}]\n'
+    files = []
+    # the driver reads file number i, counted from 3, as notation i % 3 when it cuts it
+    for name, content in [("a", ours), ("b", edn), ("c", json_), ("d", ours), ("e", ODD)]:
+        path = tmp_path / name
+        path.write_bytes(content)
+        files.append(str(path))
+    driver = tmp_path / "fuzz_ingest"
+    build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}", "-pthread"]
+    build.append("-DING_SMALL=64")
+    here = Path(__file__).parent / "fuzz_ingest.c"
+    made = subprocess.run(
+        [*build, str(here), *map(str, SOURCES), "-o", str(driver)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run(
+        [str(driver), str(seed), "1500", *files], capture_output=True, text=True, timeout=110
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == "5 files, 1500 rounds\n"
