@@ -97,7 +97,9 @@ static int classify_one(struct txn_ctx *c, const struct txn_graph *g, struct txn
                 continue;
             }
             uint32_t w = parts->local[to];
-            if (at[w] > off[i]) { /* a pair counts with its strongest reason alone, as in Elle */
+            /* as in Elle, a pair counts with its strongest dependency alone; an order beside it
+             * counts, too, since the dependency may be of no use to a stronger class */
+            if (at[w] > off[i] && label <= TXN_RW) {
                 uint8_t *old = &labels[at[w] - 1];
                 *old = (uint8_t)label < *old ? (uint8_t)label : *old;
                 continue;
