@@ -25,7 +25,8 @@ from nemeses.process_sight import Sight
 __all__ = ["KILL", "STOP", "Kill", "Stop"]
 
 LOG_BYTES_MAX: Final = 1 << 20
-EXIT_DEADLINE_S: Final = 10.0
+EXIT_DEADLINE_S: Final = 20.0
+"""etcd without a quorum waits for requests in flight before it goes."""
 POLL_S: Final = 0.02
 
 
