@@ -306,11 +306,13 @@ static void classes(struct scan *s, unsigned extra, int between)
     }
     if (cyclic && !s->found[TXN_G0] && !s->found[TXN_G1C]) {
         any_cycle(s, (struct txn_rule){BIT(TXN_WW) | BIT(TXN_WR) | extra, 0});
-        if (s->best_length == 0 && s->own != TXN_NONE) {
-            s->best[0] = s->own;
-            s->best[1] = TXN_WR;
-            s->best_length = 1;
-        }
+        report(s, TXN_G1C, between);
+    }
+    if (between == TXN_NO_ORDER && s->own != TXN_NONE && !s->found[TXN_G0] &&
+        !s->found[TXN_G1C]) {
+        s->best[0] = s->own;
+        s->best[1] = TXN_WR;
+        s->best_length = s->minimal = 1;
         report(s, TXN_G1C, between);
     }
     if (cyclic && !s->found[TXN_G_SINGLE]) {

@@ -68,18 +68,9 @@ static inline void txn_pair(struct txn_versions *v, uint32_t a, uint32_t b)
 /* Adds each asked source's pairs; a source that makes versions cyclic is reported and dropped. */
 int txn_infer_orders(struct txn_versions *v);
 
-/* Per key the instants from which on versions must have been there (`known`, the first completion
- * of a transaction that saw or left it) and until which they were current (`current`, the last
- * invocation of one that found it). */
-struct txn_times {
-    int64_t *known, *current; /* per version; INT64_MAX and -1 where nobody did */
-    uint32_t *event; /* per key in order of position: version * 2 + (1 for `current`) */
-    uint32_t *start; /* of each key's events */
-};
-int txn_times_make(struct txn_versions *v, struct txn_times *times);
-void txn_times_free(struct txn_versions *v, struct txn_times *times);
-/* Pairs of the reduced order that the times of one key give. */
-void txn_times_pairs(struct txn_versions *v, const struct txn_times *times, uint32_t key);
+/* Pairs from real time: what one transaction left of a key comes before what the next ones found
+ * there. Next are those between whose invocation and the completion before it no third one fits. */
+void txn_pairs_of_time(struct txn_versions *v);
 
 /* Findings go to the report, edges to `g`. */
 int txn_register_graph(struct txn_ctx *c, struct txn_graph *g);

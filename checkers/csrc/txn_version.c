@@ -106,9 +106,8 @@ static void from_given_order(struct txn_versions *v)
     txn_free(c, last);
 }
 
-/* Versions, pairs, nil before the rest, and the times' chains as one graph. */
+/* Pairs, and nil before the rest, as rows: counted first, then filled in. */
 struct rows {
-    struct txn_csr csr;
     uint32_t *off, *to;
     int fill;
 };
@@ -122,7 +121,7 @@ static void row(struct rows *r, uint32_t from, uint32_t to)
     }
 }
 
-static void all_rows(const struct txn_versions *v, const struct txn_times *times, struct rows *r)
+static void all_rows(const struct txn_versions *v, struct rows *r)
 {
     for (size_t p = 0; p < v->pairs; p++) {
         row(r, v->before[p], v->after[p]);
@@ -133,22 +132,6 @@ static void all_rows(const struct txn_versions *v, const struct txn_times *times
             if (i != nil) {
                 row(r, nil, i);
             }
-        }
-        /* event e has the chain node count + e; only those of `known` are entered */
-        uint32_t chain = TXN_NONE;
-        for (uint32_t e = times ? times->start[k] : 0; times && e < times->start[k + 1]; e++) {
-            uint32_t version = times->event[e] / 2;
-            if (times->event[e] & 1) {
-                if (chain != TXN_NONE) {
-                    row(r, chain, version);
-                }
-                continue;
-            }
-            row(r, version, v->count + e);
-            if (chain != TXN_NONE) {
-                row(r, chain, v->count + e);
-            }
-            chain = v->count + e;
         }
     }
 }
@@ -180,27 +163,26 @@ static int report_cycles(struct txn_versions *v, const struct txn_split *split, 
     return cycles;
 }
 
-/* Cycles of versions with all that is inferred so far, and `times` where they are given. */
-static int cycles_with(struct txn_versions *v, const struct txn_times *times, int source)
+/* Cycles of versions with all that is inferred so far. */
+static int cycles_with(struct txn_versions *v, int source)
 {
     struct txn_ctx *c = v->c;
-    uint32_t events = times == NULL ? 0 : times->start[c->in->n_keys];
-    uint32_t n = v->count + events;
-    size_t edges = v->pairs + v->count + 2 * (size_t)events;
+    uint32_t n = v->count;
+    size_t edges = v->pairs + n;
     struct rows r = {.fill = 0};
     struct txn_split split = {NULL, NULL, 0};
     int cycles = 0;
     r.off = txn_alloc(c, (size_t)n + 2, sizeof *r.off);
     r.to = txn_alloc(c, edges, sizeof *r.to);
     uint8_t *label = txn_alloc(c, edges, sizeof *label);
-    if (c->status == TXN_DONE) {
-        all_rows(v, times, &r);
+    if (c->status == TXN_DONE && edges < UINT32_MAX) {
+        all_rows(v, &r);
         for (uint32_t i = 0; i < n; i++) {
             r.off[i + 2] += r.off[i + 1];
         }
         r.fill = 1;
-        all_rows(v, times, &r);
-        struct txn_csr csr = {r.off, r.to, label, n, v->count};
+        all_rows(v, &r);
+        struct txn_csr csr = {r.off, r.to, label, n, n};
         if (txn_split_make(c, &csr, (struct txn_rule){0, 0}, &split) == TXN_DONE) {
             cycles = report_cycles(v, &split, n, source);
         }
@@ -212,21 +194,10 @@ static int cycles_with(struct txn_versions *v, const struct txn_times *times, in
     return cycles;
 }
 
-static void from_times(struct txn_versions *v)
-{
-    struct txn_times times = {NULL, NULL, NULL, NULL};
-    if (txn_times_make(v, &times) == TXN_DONE &&
-        cycles_with(v, &times, TXN_LINEARIZABLE_KEYS) == 0) {
-        for (int64_t k = 0; k < v->c->in->n_keys && txn_tick(v->c) == TXN_DONE; k++) {
-            txn_times_pairs(v, &times, (uint32_t)k);
-        }
-    }
-    txn_times_free(v, &times);
-}
-
 int txn_infer_orders(struct txn_versions *v)
 {
-    static void (*const sources[])(struct txn_versions *) = {from_wfr, from_sessions, from_times,
+    static void (*const sources[])(struct txn_versions *) = {from_wfr, from_sessions,
+                                                             txn_pairs_of_time,
                                                              from_given_order};
     for (int i = 0; i < 4 && v->c->status == TXN_DONE; i++) {
         int source = 1 << i;
@@ -236,7 +207,7 @@ int txn_infer_orders(struct txn_versions *v)
         }
         size_t kept = v->pairs;
         sources[i](v);
-        if (source != TXN_LINEARIZABLE_KEYS && cycles_with(v, NULL, source) > 0) {
+        if (cycles_with(v, source) > 0) {
             v->pairs = kept;
         }
     }
