@@ -274,10 +274,18 @@ class EtcdDeployment:
             self._processes[node.name] = (int(found.stdout), info["start_time"])
 
     async def stop(self) -> None:
-        """Kill whatever runs; data stays."""
-        running = list(await self.processes())
-        await self._signal(running, signal.SIGKILL)
-        await self._gone(running)
+        """Kill whatever runs; data stays. A node that is lost keeps no other from being stopped."""
+
+        async def end(node: Node) -> None:
+            await self._look_up(node)
+            if node.name in self._processes:
+                await self._signal([node.name], signal.SIGKILL)
+                await self._gone([node.name])
+
+        ended = await asyncio.gather(*map(end, self._nodes.values()), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     async def wipe(self) -> None:
         """Remove data and log."""
