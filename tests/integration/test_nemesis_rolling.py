@@ -1,0 +1,72 @@
+"""Rolling restarts across leaders on a real etcd: each step elects a new one, or none landed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import faults_of, run_here
+
+from dstest.core.errors import Exit
+from dstest.core.node import LabInfo
+from dstest.core.protocols import NemesisContext
+from dstest.core.verdict import State
+from dstest.runner.session import Finished
+from nemeses.cluster import leader_now
+from nemeses.rolling import NEMESIS, Rolling
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+OPTIONS = ("fault_s=6", "quiet_s=8")
+
+
+def assert_not_proven(done: Finished) -> dict[str, Any]:
+    assert done.verdict is not None, done
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] != "yes"
+    return fault
+
+
+def test_three_leaders_in_turn(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=NEMESIS, options=OPTIONS, time_limit_s=24.0)
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert done.exit_code == Exit.PASS, done.verdict.reason
+    steps = fault["facts"]["steps"]
+    assert len(steps) == 3
+    terms = [term for step in steps for term in (step["term"], step["new_term"])]
+    assert terms == sorted(terms)
+    assert all(step["new_term"] > step["term"] for step in steps)
+    assert all(step["new_pid"] != step["pid"] for step in steps)
+
+
+class Followers(Rolling):
+    """Restarts a member that does not lead: the order that tests nothing."""
+
+    async def choose(self, ctx: NemesisContext) -> str | None:
+        leader, _ = await leader_now(ctx, wanted=True)
+        return next(n for n in ctx.nodes if n != leader)
+
+
+def test_followers_instead_of_leaders(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=Followers(), options=OPTIONS, time_limit_s=24.0)
+    assert "no new term" in assert_not_proven(done)["victim"]["detail"]
+
+
+class Nobody(Rolling):
+    """Nothing is killed."""
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        return None
+
+
+def test_nobody_is_restarted(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=Nobody(), options=OPTIONS, time_limit_s=24.0)
+    fault = assert_not_proven(done)
+    assert fault["landed"] == "no"
+    assert "was not killed and replaced" in fault["injector"]["detail"]
