@@ -72,7 +72,7 @@ def _wfr(txns: list[Txn]) -> Iterator[tuple[Any, Any, Any]]:
 
 def _by_order(txns: list[Txn], pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any, Any]]:
     """Versions of a key in the order of the transactions that touch it next to one another."""
-    touched = {t.id: external(t) for t in txns}
+    touched = {t.id: external(t) for t in txns if t.possible}
     order = nx.transitive_closure_dag(nx.DiGraph(pairs)) if pairs else nx.DiGraph()
     keys = {k for reads, writes in touched.values() for k in (*reads, *writes)}
     for k in keys:
