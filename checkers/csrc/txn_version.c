@@ -175,7 +175,10 @@ static int cycles_with(struct txn_versions *v, int source)
     r.off = txn_alloc(c, (size_t)n + 2, sizeof *r.off);
     r.to = txn_alloc(c, edges, sizeof *r.to);
     uint8_t *label = txn_alloc(c, edges, sizeof *label);
-    if (c->status == TXN_DONE && edges < UINT32_MAX) {
+    if (c->status == TXN_DONE && edges >= UINT32_MAX) {
+        c->status = TXN_MEMORY;
+    }
+    if (c->status == TXN_DONE) {
         all_rows(v, &r);
         for (uint32_t i = 0; i < n; i++) {
             r.off[i + 2] += r.off[i + 1];

@@ -24,7 +24,9 @@ ANOMALIES_SHOWN_MAX = 3
 
 
 def check(
-    history: Annotated[Path, typer.Argument(metavar="HISTORY", help="A history file.")],
+    history: Annotated[
+        Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
+    ] = None,
     workload: Annotated[
         str | None, typer.Option(help="What the clients did; default: as the history says.")
     ] = None,
@@ -47,6 +49,10 @@ def check(
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write result.json and witness.txt there.")
     ] = None,
+    batch: Annotated[
+        Path | None,
+        typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
+    ] = None,
 ) -> None:
     """Judge a history: ours, Jepsen EDN, Jepsen JSON or a Jepsen log.
 
@@ -60,6 +66,12 @@ def check(
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
         raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
+    if (history is None) == (batch is None):
+        raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
+    if batch is not None:
+        _batch(batch)
+        return
+    assert history is not None
     started = monotonic_ns()
     budget = Budget(time_s=budget_s, memory_mb=budget_mb)
     if workload in _TRANSACTIONS:
@@ -75,6 +87,20 @@ def check(
     typer.echo(_json(result).decode() if json_ else text)
     codes = {True: Exit.PASS, False: Exit.FAIL, "unknown": Exit.NOT_PROVEN}
     raise typer.Exit(int(codes[result.valid]))
+
+
+def _batch(path: Path) -> None:
+    """One JSON object per line for each line of the file."""
+    from checkers.txn.batch import run_batch
+
+    try:
+        with path.open("rb") as lines:
+            for answer in run_batch(lines):
+                typer.echo(answer.decode())
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
+        ) from None
 
 
 def _judge(
