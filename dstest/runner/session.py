@@ -86,15 +86,15 @@ def _toml(spec: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _alone(lab_id: str) -> Iterator[None]:
+def _alone(lab: LabInfo) -> Iterator[None]:
     """Two runs in one lab would prove each other's faults: the second is refused."""
-    path = Path(tempfile.gettempdir()) / f"dstest-lab-{lab_id}.lock"
+    path = Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise LabError(
-                f"another run uses lab {lab_id} now",
+                f"another run uses lab {lab.lab_id} now",
                 remedy="wait for its end, or take another lab with --lab-id NAME",
             ) from None
         yield
@@ -112,22 +112,22 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
                 remedy=f"--nodes {len(found.nodes)}, or `dstest lab down` first",
             )
         ui.phase("lab", f"{found.lab_id}, already up")
-        with _alone(found.lab_id):
+        with _alone(found):
             yield found
         return
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
-    with _alone(own):
-        info = lab.up(
-            own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say, persistent=keep
-        )
-        try:
+    info = lab.up(
+        own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say, persistent=keep
+    )
+    try:
+        with _alone(info):
             yield info
-        finally:
-            if keep:
-                ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
-            else:
-                lab.down(own)
+    finally:
+        if keep:
+            ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
+        else:
+            lab.down(own)
 
 
 def run_session(
