@@ -16,9 +16,9 @@ help:
 run: setup
 	$(BIN)/dstest run $(RUN_ARGS)
 
-## make test       set up what is missing, then all tests (the lab tests need root)
+## make test       set up what is missing, then the tests (the lab tests need root)
 test: setup
-	$(BIN)/python -m pytest -rs $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs -m "not selftest" $(TEST_ARGS)
 
 ## make check      lint, types and the fast tests
 check: setup

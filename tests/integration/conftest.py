@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,21 @@ from clusters.labs import image, state
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core.node import LabInfo
+
+EVERY_TIME = {
+    "test_it_lands_and_heals[kill-primaries]",
+    "test_it_lands_and_heals[pause-majority]",
+    "test_the_wrong_process_is_killed",
+    "test_kill_9_of_ours_in_mid_fault[pause-T]",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Self-tests of single nemeses take half an hour together: `make nemesis-selftest` runs all."""
+    for item in items:
+        if item.path.name.startswith("test_nemesis_") and item.path.parent == Path(__file__).parent:
+            if item.name not in EVERY_TIME:
+                item.add_marker(pytest.mark.selftest)
 
 
 @pytest.fixture(scope="session")
