@@ -24,9 +24,9 @@ EVERY_TIME = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Self-tests of single nemeses take half an hour together: `make nemesis-selftest` runs all."""
     for item in items:
-        if item.path.name.startswith("test_nemesis_") and item.path.parent == Path(__file__).parent:
-            if item.name not in EVERY_TIME:
-                item.add_marker(pytest.mark.selftest)
+        nemesis = item.path.parent == Path(__file__).parent and "test_nemesis_" in item.path.name
+        if nemesis and item.name not in EVERY_TIME:
+            item.add_marker(pytest.mark.selftest)
 
 
 @pytest.fixture(scope="session")
