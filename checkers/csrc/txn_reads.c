@@ -161,7 +161,7 @@ static void edges(struct txn_list *l, const struct seen *s)
 
 static uint64_t hash_of(const struct seen *s)
 {
-    uint64_t h = s->count;
+    uint64_t h = UINT64_C(0xD6E8FEB86659FD93) + s->count;
     for (uint32_t j = 0; j < s->count; j++) {
         h = (h ^ (uint32_t)s->elems[j]) * UINT64_C(0x9E3779B97F4A7C15);
         h ^= h >> 32;
@@ -212,17 +212,34 @@ static int by_version(const void *a, const void *b)
     return (x->mop > y->mop) - (x->mop < y->mop);
 }
 
-/* Lost updates of keys whose versions have no one order. */
+static int same_version(const struct txn_input *in, const struct txn_odd *a,
+                        const struct txn_odd *b)
+{
+    uint32_t n, m;
+    const int32_t *x = txn_elems(in, a->mop, &n), *y = txn_elems(in, b->mop, &m);
+    return n == m && in->mop_known[a->mop] == in->mop_known[b->mop] &&
+           (n == 0 || memcmp(x, y, n * sizeof *x) == 0);
+}
+
+/* Lost updates of keys whose versions have no one order. A hash brings equal versions together;
+ * what they hold decides. */
 static void odd_updates(struct txn_list *l)
 {
     if (l->odds > 0) {
         qsort(l->odd, l->odds, sizeof *l->odd, by_version);
     }
     for (size_t j = 1; j < l->odds; j++) {
-        const struct txn_odd *a = &l->odd[j - 1], *b = &l->odd[j];
-        if (a->key == b->key && a->hash == b->hash) {
-            txn_find(l->c, (struct txn_found){TXN_LOST_UPDATE, b->key, -1, -1, b->mop, -1, a->mop,
-                                              -1});
+        const struct txn_odd *b = &l->odd[j];
+        for (size_t i = j; i > 0; i--) {
+            const struct txn_odd *a = &l->odd[i - 1];
+            if (a->key != b->key || a->hash != b->hash) {
+                break;
+            }
+            if (same_version(l->c->in, a, b)) {
+                txn_find(l->c, (struct txn_found){TXN_LOST_UPDATE, b->key, -1, -1, b->mop, -1,
+                                                  a->mop, -1});
+                break;
+            }
         }
     }
 }

@@ -69,14 +69,9 @@ def test_agrees_with_the_oracle(workload: str, block: int) -> None:
     judge(range(block, block + BLOCK), workload)
 
 
-OPEN = pytest.mark.xfail(
-    strict=False, reason="a lost-update too many in 8 of 10,000, as with seed 9967"
-)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("workload", [pytest.param("list-append", marks=OPEN), "rw-register"])
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
 @pytest.mark.parametrize("block", range(FAST, SLOW, BLOCK * 7))
 def test_agrees_with_the_oracle_on_many(workload: str, block: int) -> None:
     judge(range(block, min(SLOW, block + BLOCK * 7)), workload)
