@@ -36,6 +36,7 @@ __all__ = ["Worker", "WorkerConfig", "main"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
+_AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
 
 
@@ -147,13 +148,15 @@ class Worker:
             due_ns = await self._arrival()
             if not self._loading():
                 break
+            began_ns = self._clock.now_ns()
             kind = await self._operation(process_id, node, client, due_ns)
             if kind == "u":
                 process_id += self._config.concurrency
                 await client.close()
                 client = self._client(node)
                 await client.open()
-            if kind != "o":
+            if kind != "o" and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
+                # Refused without being asked: do not spin. A slow answer needs no pause.
                 await asyncio.sleep(_FAILURE_PAUSE_S)
         await client.close()
 
