@@ -2,7 +2,12 @@
 
 from mmap import mmap
 
+import numpy as np
+from numpy.typing import NDArray
+
 from checkers._columns import I32, I64, U8
+
+U32 = NDArray[np.uint32]
 
 def check_registers(
     kind: U8,
@@ -25,7 +30,6 @@ def check_registers(
     exact_states: bool,
     /,
 ) -> None: ...
-
 def check_transactions(
     outcome: U8,
     process: I64,
@@ -39,6 +43,7 @@ def check_transactions(
     elem_start: I64,
     elem: I32,
     order: I64,
+    value_hash: U32,
     stop: I32,
     n_keys: int,
     n_values: int,
@@ -51,7 +56,6 @@ def check_transactions(
     memory_bytes: int,
     /,
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
-
 def read_history(
     text: bytes | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
 ) -> tuple[bytes | int, ...]: ...

@@ -45,6 +45,8 @@ struct txn_input {
     int64_t n, m, e;
     int64_t n_keys, n_values, n_processes;
     int64_t n_positions; /* event positions are below it */
+    const uint32_t *value_hash; /* list-append: of each value, to choose among contradicting longest
+                                   reads (txn_tie.c); NULL = the first in the history */
 };
 
 enum txn_workload { TXN_LIST_APPEND = 0, TXN_RW_REGISTER = 1 };

@@ -13,7 +13,9 @@ static void find_longest(struct txn_list *l)
             }
             struct txn_list_key *key = &l->keys[in->mop_key[i]];
             int64_t length = in->elem_start[i + 1] - in->elem_start[i];
-            if (length > (int64_t)key->versions) {
+            if (length > (int64_t)key->versions ||
+                (length > 0 && length == (int64_t)key->versions &&
+                 txn_tie_won(in, i, (int64_t)key->longest - 1))) {
                 key->versions = (uint32_t)length;
                 key->longest = (uint32_t)i + 1;
             }

@@ -50,6 +50,9 @@ int txn_list_reads(struct txn_list *list);
 void txn_list_to_tail(struct txn_list *list, int64_t k, uint32_t from, int label);
 void txn_list_free(struct txn_list *list);
 
+/* Whether the read `rival` gives its key's version order rather than `holder`, equally long. */
+int txn_tie_won(const struct txn_input *in, int64_t rival, int64_t holder);
+
 /* Elements of the list that micro-op i read. */
 static inline const int32_t *txn_elems(const struct txn_input *in, int64_t i, uint32_t *count)
 {

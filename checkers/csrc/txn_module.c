@@ -9,7 +9,7 @@
 
 enum {
     OUTCOME, PROCESS, INVOKE, COMPLETE, MOP_START, KIND, KEY, VALUE, KNOWN, ELEM_START, ELEM, ORDER,
-    STOP, COLUMNS
+    VALUE_HASH, STOP, COLUMNS
 };
 
 static const struct {
@@ -21,7 +21,7 @@ static const struct {
     {"complete_pos", "lq", 8}, {"mop_start", "lq", 8},  {"mop_kind", "B", 1},
     {"mop_key", "il", 4},     {"mop_value", "il", 4},  {"mop_known", "B", 1},
     {"elem_start", "lq", 8},  {"elem", "il", 4},       {"order", "lq", 8},
-    {"stop", "il", 4},
+    {"value_hash", "IL", 4},  {"stop", "il", 4},
 };
 
 struct column {
@@ -48,7 +48,7 @@ static int take(struct column *column, PyObject *from, int i)
     return 0;
 }
 
-static int check_lengths(const struct column *columns, struct txn_input *in)
+static int check_lengths(const struct column *columns, struct txn_input *in, int64_t n_values)
 {
     int64_t length[COLUMNS];
     for (int i = 0; i < COLUMNS; i++) {
@@ -58,8 +58,10 @@ static int check_lengths(const struct column *columns, struct txn_input *in)
     in->m = length[KIND];
     in->e = length[ELEM];
     int64_t wanted[COLUMNS] = {in->n, in->n, in->n,     in->n, in->n + 1, in->m,        in->m,
-                               in->m, in->m, in->m + 1, in->e, in->n,     length[STOP]};
+                               in->m, in->m, in->m + 1, in->e, in->n,     0,
+                               length[STOP]};
     wanted[ORDER] = length[ORDER] == 0 ? 0 : in->n;
+    wanted[VALUE_HASH] = length[VALUE_HASH] == 0 ? 0 : n_values;
     for (int i = 0; i < COLUMNS; i++) {
         if (length[i] != wanted[i]) {
             PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", layout[i].name,
@@ -102,13 +104,13 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     struct txn_options options = {0};
     struct txn_report report = {.where = -1};
     long long n_keys, n_values, n_processes, n_positions, time_ns, memory_bytes;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOLLLLiiiLL:check_transactions", &objects[OUTCOME],
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOLLLLiiiLL:check_transactions", &objects[OUTCOME],
                           &objects[PROCESS], &objects[INVOKE], &objects[COMPLETE],
                           &objects[MOP_START], &objects[KIND], &objects[KEY], &objects[VALUE],
                           &objects[KNOWN], &objects[ELEM_START], &objects[ELEM], &objects[ORDER],
-                          &objects[STOP], &n_keys, &n_values, &n_processes, &n_positions,
-                          &options.workload, &options.between, &options.sources, &time_ns,
-                          &memory_bytes)) {
+                          &objects[VALUE_HASH], &objects[STOP], &n_keys, &n_values, &n_processes,
+                          &n_positions, &options.workload, &options.between, &options.sources,
+                          &time_ns, &memory_bytes)) {
         return NULL;
     }
     for (int i = 0; i < COLUMNS; i++) {
@@ -116,7 +118,7 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
             goto cleanup;
         }
     }
-    if (check_lengths(columns, &in) != 0) {
+    if (check_lengths(columns, &in, n_values) != 0) {
         goto cleanup;
     }
     in.outcome = columns[OUTCOME].view.buf;
@@ -131,6 +133,7 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     in.elem_start = columns[ELEM_START].view.buf;
     in.elem = columns[ELEM].view.buf;
     in.order = columns[ORDER].view.len == 0 ? NULL : columns[ORDER].view.buf;
+    in.value_hash = columns[VALUE_HASH].view.len == 0 ? NULL : columns[VALUE_HASH].view.buf;
     in.n_keys = n_keys;
     in.n_values = n_values;
     in.n_processes = n_processes;

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkers import _core
 from checkers.txn.columns import I64, TxnColumns
@@ -48,6 +49,9 @@ SOURCES: Final = {
     "transaction-order": 8,
 }
 """Sources of version orders of rw-register, as Elle's options spell them."""
+
+U32 = NDArray[np.uint32]
+NO_HASHES: Final[U32] = np.empty(0, np.uint32)
 
 _WORKLOADS: Final = {"list-append": 0, "rw-register": 1}
 
@@ -118,9 +122,16 @@ def _positions(c: TxnColumns) -> tuple[I64, I64, int]:
 
 
 def analyse(
-    c: TxnColumns, workload: str, *, between: int, sources: int, order: I64, budget: Budget
+    c: TxnColumns,
+    workload: str,
+    *,
+    between: int,
+    sources: int,
+    order: I64,
+    budget: Budget,
+    value_hash: U32 = NO_HASHES,
 ) -> Analysis:
-    """Runs the core. Raises ValueError for columns that break the rules of csrc/txn.h."""
+    """Runs the core. `value_hash`: u32 per value id, or empty (csrc/txn_tie.c). Raises ValueError for columns that break the rules of csrc/txn.h."""
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = _positions(c)
     answers: list[tuple[int, bytes, bytes, bytes, int, int, int, int]] = []
@@ -131,7 +142,7 @@ def analyse(
             answers.append(
                 _core.check_transactions(
                     c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
-                    c.mop_value, c.mop_known, c.elem_start, c.elem, order, stop,
+                    c.mop_value, c.mop_known, c.elem_start, c.elem, order, value_hash, stop,
                     len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
                     n_positions, _WORKLOADS[workload], between, sources,
                     int(budget.time_s * 1e9), budget.memory_mb * 2**20,

@@ -3,8 +3,7 @@
 Verdicts and boundaries must be Elle's. What may differ, and is counted: `garbage-read`, which is
 ours alone and stands where Elle throws or says nothing; and the names of classes where what they
 rule out is the same, because Elle's search gives up a class after the first cycle that turns out to
-be of another. Elle picks one of several longest reads by their hashes, so that few boundaries
-differ; two differ because a garbage read that nobody asked for rules out more.
+be of another. Two boundaries differ because a garbage read that nobody asked for rules out more.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def test_answers_are_elles(name: str, judge: Judge) -> None:
     print(name, dict(kinds))  # noqa: T201
     assert kinds["verdict"] == 0, worst[:10]
     assert kinds["garbage, and something lost"] == 0, worst[:10]
-    assert kinds["boundary"] <= max(2, total // 500), worst[:10]
+    assert kinds["boundary"] == (2 if name == "cases.json" else 0), worst[:10]
     assert kinds["names"] <= total // 50, kinds
 
 

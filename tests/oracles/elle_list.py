@@ -6,6 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from clojure_hash import path
 from elle_txn import Edges, Txn, read_then_written
 
 __all__ = ["anomalies", "dependencies"]
@@ -46,11 +47,12 @@ def _writers(txns: list[Txn]) -> dict[tuple[Any, Any], Txn]:
 
 
 def _versions(txns: list[Txn]) -> dict[Any, list[Any]]:
-    """Longest read of each key (the first of them), each element once."""
+    """Longest read of each key, each element once; of several the last in Elle's hash set."""
     longest: dict[Any, tuple[Any, ...]] = {}
     for t in txns:
         for k, v in t.reads():
-            if v and len(v) > len(longest.get(k, ())):
+            held = longest.get(k, ())
+            if len(v or ()) > len(held) or (v and len(v) == len(held) and path(v) > path(held)):
                 longest[k] = v
     return {k: list(dict.fromkeys(v)) for k, v in longest.items()}
 

@@ -7,8 +7,6 @@ What may differ, and why ours is right:
 - A class more than Elle: its search takes the first cycle of a class and throws it away where the
   explanation gives it another name, "without going on"; ours goes on. The models ruled out are the
   same, and where Elle has only a `*-cycle-exists` ours names the cycle.
-- Two longest reads of a key that contradict one another: Elle's choice between them depends on
-  hashes, ours is the first of the history.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ ELLE = (
     / "elle"
 )
 pytestmark = pytest.mark.skipif(not ELLE.exists(), reason=f"no corpus at {ELLE}")
-
-CONTRADICTING_LONGEST = {"rnd-64-si", "rnd-1202-rc", "rnd-1362-rc"}
 
 Case = tuple[str, str, list[dict[str, Any]], tuple[str, ...], dict[str, Any], dict[str, Any]]
 
@@ -77,8 +73,6 @@ def differs(case: Case, ours: CheckResult) -> str:
         return "" if types >= sure and ours.valid is False else f"{name}: {types} {theirs}"
     if ours.valid != elle["valid"]:
         return f"{name} {models}: {ours.valid}, Elle {elle['valid']}"
-    if name in CONTRADICTING_LONGEST:
-        return ""
     if (ours.not_, ours.also_not) != (sorted(elle["not"]), sorted(elle["also_not"])):
         return "" if garbage(case) else f"{name} {models}: not {ours.not_}, Elle {elle['not']}"
     return "" if types >= sure else f"{name} {models}: {types}, Elle {theirs}"
