@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 C_SOURCES := $(wildcard checkers/csrc/*)
 
-.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest sanitize wheel clean
+.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -18,14 +18,14 @@ run: setup
 
 ## make test       set up what is missing, then the tests (the lab tests need root)
 test: setup
-	$(BIN)/python -m pytest -rs -m "not selftest" $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
 
 ## make check      lint, types and the fast tests
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -rs -m "not lab and not slow" $(TEST_ARGS)
+	$(BIN)/python -m pytest -q -rs -m "not lab and not slow and not long" $(TEST_ARGS)
 
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
 setup: $(STAMP)
@@ -53,6 +53,10 @@ bench: setup
 nemesis-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short tests/integration/test_nemesis_*.py \
 		tests/integration/test_sabotage.py $(TEST_ARGS)
+
+## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
+proofs: setup
+	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
 
 ## make sanitize   the C core under AddressSanitizer and UBSan
 sanitize: setup

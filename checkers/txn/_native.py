@@ -131,7 +131,10 @@ def analyse(
     budget: Budget,
     value_hash: U32 = NO_HASHES,
 ) -> Analysis:
-    """Runs the core. `value_hash`: u32 per value id, or empty (csrc/txn_tie.c). Raises ValueError for columns that break the rules of csrc/txn.h."""
+    """Runs the core. `value_hash` is u32[values], or empty (csrc/txn_tie.c).
+
+    Raises ValueError for columns that break the rules of csrc/txn.h.
+    """
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = _positions(c)
     answers: list[tuple[int, bytes, bytes, bytes, int, int, int, int]] = []

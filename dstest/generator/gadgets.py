@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["GADGETS", "Step", "gadget", "parse_injections"]
+__all__ = ["GADGETS", "NEED_WFR", "Step", "gadget", "parse_injections"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ _REGISTER: Final = {
     and not name.startswith(("G-nonadjacent-item-", "G2-item-"))
 } | {
     "internal": "b0 wx1 wx2 rx1 e0",
+    "G0": "b0 ry1 wx1 wy2 b1 rx1 wx2 wy1 e0 e1",
+    "G0-realtime": "b0 rx2 wx1 e0 b1 wx2 e1",
     "lost-update": "b0 rx wx1 b1 rx wx2 e0 e1",
     "cyclic-versions": "b0 rx2 wx1 b1 rx1 wx2 e0 e1",
     "G-nonadjacent-item-realtime": "b2 wx1 wz1 b3 rz1 ry b0 wy1 e0 b1 rx e1 e2 e3",
@@ -89,8 +91,10 @@ GADGETS: Final[dict[str, dict[str, str]]] = {
     "rw-register": _with_sessions(_REGISTER),
     "register": {"nonlinearizable": "b0 wx1 e0 b1 wx2 e1 b2 rx1 e2"},
 }
-"""Gadgets by workload. `cyclic-versions` shows where a transaction's write follows its read
-(`wfr-keys?`); the -process gadgets where a strong session model is asked."""
+"""Gadgets by workload; the -process ones show where a strong session model is asked."""
+
+NEED_WFR: Final = ("G0", "G0-process", "G0-realtime", "cyclic-versions")
+"""rw-register gadgets that show where a transaction's write follows its read (`wfr-keys?`)."""
 
 _SHORT: Final = {
     "G-single": "G-single-item",

@@ -225,17 +225,7 @@ class _Run:
         if level == "strict-serializable":
             return [now] * n
         if level == "read-committed":
-            drawn = [
-                txn.snapshot + int(self.rng.random() * (now - txn.snapshot + 1)) for _ in range(n)
-            ]
-            drawn.sort()
-            written: set[int] = set()
-            for i, (f, key, _) in enumerate(txn.mops):
-                if key in written:
-                    drawn[i] = now
-                if f != "r":
-                    written.add(key)
-            return drawn
+            return self._newer_and_newer(txn)
         if "snapshot" not in level:
             if any(f != "r" for f, _, _ in txn.mops):
                 return [now] * n

@@ -9,7 +9,7 @@ import pytest
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import ConfigError
-from dstest.generator.gadgets import GADGETS, parse_injections
+from dstest.generator.gadgets import GADGETS, NEED_WFR, parse_injections
 from dstest.generator.histories import LEVELS, Spec, events
 from dstest.generator.writing import lines
 
@@ -47,7 +47,7 @@ def test_a_weaker_level_is_not_a_stronger_one(level: str, model: str) -> None:
 )
 def test_what_is_injected_is_found(workload: str, name: str) -> None:
     model = "strong-session-serializable" if name.endswith("-process") else "strict-serializable"
-    opts = {"wfr-keys?": True} if name == "cyclic-versions" else {}
+    opts = {"wfr-keys?": True} if workload == "rw-register" and name in NEED_WFR else {}
     for seed in range(3):
         spec = Spec(workload=workload, txns=400, inject={name: 1}, seed=seed)
         result = check(load(text_of(spec, "edn")), workload, [model], opts)
@@ -73,7 +73,7 @@ def test_names_that_nobody_knows_are_refused() -> None:
         Spec(workload="bank"),
         Spec(level="eventual"),
         Spec(inject={"G9": 1}),
-        Spec(workload="rw-register", inject={"G0": 1}),
+        Spec(workload="rw-register", inject={"dirty-update": 1}),
     ):
         with pytest.raises(ConfigError):
             list(events(spec))
