@@ -4,8 +4,8 @@ The C core decides and names transactions; this file tells why. Like Elle we kee
 (Kingsbury and Alvaro, VLDB 2020, section 6): an edge is found a million times and explained a few
 times, so its reason is looked up again from the micro-ops of its two transactions.
 
-Each anomaly's witness holds the transactions as records of our twelve keys (`invoke_ts` and
-`complete_ts` are event positions here), those of a cycle in the order of the cycle and with
+Each anomaly's witness holds the transactions as records of our twelve keys, with event positions
+(`invoke_event`, `complete_event`) instead of times; those of a cycle in its order and with
 
     "edge": {"to": 7, "reason": "rw", "key": "x", "text": "T3 read x as [1] and ..."}
 
@@ -53,8 +53,10 @@ def _record(c: TxnColumns, workload: str, t: int) -> dict[str, Any]:
     return {
         "op_id": int(c.op_index[t]),
         "process_id": None if process < 0 else process,
-        "invoke_ts": None if c.invoke_pos[t] < 0 else int(c.invoke_pos[t]),
-        "complete_ts": None if c.complete_pos[t] < 0 else int(c.complete_pos[t]),
+        "invoke_ts": None,
+        "complete_ts": None,
+        "invoke_event": None if c.invoke_pos[t] < 0 else int(c.invoke_pos[t]),
+        "complete_event": None if c.complete_pos[t] < 0 else int(c.complete_pos[t]),
         "op_type": "txn",
         "key": None,
         "input": _micro_ops(c, workload, t, results=False),

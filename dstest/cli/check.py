@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-_TRANSACTIONS = ("list-append", "rw-register")
-"""Workloads whose histories are read by the C core, whatever their notation."""
-
 ANOMALIES_SHOWN_MAX = 3
 """More are in --json and --report; a terminal is for the first look."""
 
@@ -46,8 +43,13 @@ def check(
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes until the answer is unknown.")
     ] = limits.CHECK_MEMORY_MB,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--option", help="key=value: wfr-keys, linearizable-keys, anomalies .."),
+    ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write result.json and witness.txt there.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
     ] = None,
     batch: Annotated[
         Path | None,
@@ -58,29 +60,18 @@ def check(
 
     Exit codes: 0 valid, 1 violation, 2 unreadable or wrong usage, 3 unknown.
     """
-    from msgspec.structs import replace
-
     from dstest.core.check import Budget
-    from dstest.core.clock import monotonic_ns
-    from dstest.store.importers import load_history
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
         raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
     if (history is None) == (batch is None):
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
+    budget = Budget(time_s=budget_s, memory_mb=budget_mb)
     if batch is not None:
-        _batch(batch)
+        _batch(batch, budget)
         return
     assert history is not None
-    started = monotonic_ns()
-    budget = Budget(time_s=budget_s, memory_mb=budget_mb)
-    if workload in _TRANSACTIONS:
-        result = _judge_transactions(history, format_, workload, model, budget)
-    else:
-        loaded = load_history(history, format_, independent=independent)
-        load_s = (monotonic_ns() - started) / 1e9
-        result = _judge(loaded, workload, model, budget)
-        result = replace(result, seconds=replace(result.seconds, load=load_s))
+    result = _answer(history, workload, model, format_, independent, option or [], budget)
     text = _text(history.name, result)
     if report is not None:
         _write(report, result, text)
@@ -89,13 +80,47 @@ def check(
     raise typer.Exit(int(codes[result.valid]))
 
 
-def _batch(path: Path) -> None:
-    """One JSON object per line for each line of the file."""
+def _answer(
+    path: Path,
+    workload: str | None,
+    model: str | None,
+    format_: str,
+    independent: bool,
+    option: list[str],
+    budget: Budget,
+) -> CheckResult:
+    """The file's history, judged by what its workload asks for."""
+    from msgspec.structs import replace
+
+    from checkers.txn.api import WORKLOADS
+    from dstest.cli.check_options import transaction_options
+    from dstest.cli.check_txn import judge_transactions, transactions_in
+    from dstest.core.clock import monotonic_ns
+    from dstest.core.registry import parse_options
+    from dstest.store.importers import load_history
+
+    workload = workload or transactions_in(path)
+    if workload in WORKLOADS:
+        options = transaction_options(option)
+        return judge_transactions(path, format_, workload, model, budget, options)
+    parse_options(option, {})
+    started = monotonic_ns()
+    loaded = load_history(path, format_, independent=independent)
+    load_s = (monotonic_ns() - started) / 1e9
+    result = _judge(loaded, workload, model, budget)
+    return replace(result, seconds=replace(result.seconds, load=load_s))
+
+
+def _batch(path: Path, budget: Budget) -> None:
+    """One JSON object per line for each line of the file; the budget is each answer's."""
+    from functools import partial
+
+    from checkers.txn.api import check as judge
     from checkers.txn.batch import run_batch
 
     try:
         with path.open("rb") as lines:
-            for answer in run_batch(lines):
+            for answer in run_batch(lines, partial(judge, budget=budget)):
                 typer.echo(answer.decode())
     except OSError as error:
         raise ConfigError(
@@ -129,34 +154,6 @@ def _judge(
     return replace(worst, workload=name)
 
 
-def _judge_transactions(
-    path: Path, format_: str, workload: str, model: str | None, budget: Budget
-) -> CheckResult:
-    """The answer of a transaction checker; the history goes straight into columns."""
-    from msgspec.structs import replace
-
-    from checkers.txn import api, ingest, models
-    from dstest.core.clock import monotonic_ns
-    from dstest.core.errors import HistoryError
-
-    asked = (model or "strict-serializable").split(",")
-    try:
-        for name in asked:
-            models.canonical(name)
-    except ValueError as error:
-        raise ConfigError(str(error), remedy="choose another --model") from None
-    started = monotonic_ns()
-    columns = ingest.load(path, format_)
-    load_s = (monotonic_ns() - started) / 1e9
-    try:
-        result = api.check(columns, workload, asked, None, budget)
-    except ValueError as error:
-        raise HistoryError(
-            f"{path}: {error}", remedy="each value may be written to a key only once"
-        ) from None
-    return replace(result, seconds=replace(result.seconds, load=load_s))
-
-
 def _json(result: CheckResult) -> bytes:
     import msgspec
 
@@ -168,10 +165,20 @@ def _write(folder: Path, result: CheckResult, text: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "result.json").write_bytes(_json(result) + b"\n")
         (folder / "witness.txt").write_text(text + "\n", encoding="utf-8")
+        for at, drawing in enumerate(_drawings(result)):
+            (folder / f"cycle-{at}.svg").write_text(drawing, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror}", remedy="choose another --report"
         ) from None
+
+
+def _drawings(result: CheckResult) -> list[str]:
+    """The first cycles of transactions as SVG."""
+    from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
+
+    found = [a for group in result.anomalies.values() for a in group if is_cycle(a)]
+    return [cycle_svg(anomaly) for anomaly in found[:CYCLES_DRAWN_MAX]]
 
 
 def _cell(value: Any) -> str:
@@ -182,13 +189,14 @@ def _cell(value: Any) -> str:
 
 def _row(op: dict[str, Any]) -> list[str]:
     """One operation of a witness; `...` where nobody knows when or whether it took effect."""
-    unknown = op["timeout_marker"] or op["complete_ts"] is None
+    end = op.get("complete_event", op["complete_ts"])
+    unknown = op["timeout_marker"] or end is None
     output = _output(op) if not unknown else "?"
     return [
         str(op["op_id"]),
         str(op["process_id"]),
-        str(op["invoke_ts"]),
-        "..." if unknown else str(op["complete_ts"]),
+        _cell(op.get("invoke_event", op["invoke_ts"])),
+        "..." if unknown else str(end),
         op["op_type"],
         _cell(op["input"]),
         output,
@@ -203,7 +211,9 @@ def _output(op: dict[str, Any]) -> str:
 
 
 def _table(ops: list[dict[str, Any]]) -> list[str]:
-    head = ["op", "process", "invoke_ns", "complete_ns", "type", "input", "output", "node", "epoch"]
+    events = any("invoke_event" in op for op in ops)
+    times = ["invoke_event", "complete_event"] if events else ["invoke_ns", "complete_ns"]
+    head = ["op", "process", *times, "type", "input", "output", "node", "epoch"]
     rows = [head, *map(_row, ops)]
     used = [c for c in range(len(head)) if any(row[c] for row in rows[1:])]
     widths = {c: max(len(row[c]) for row in rows) for c in used}

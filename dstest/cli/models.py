@@ -25,10 +25,10 @@ def models(
 
     graph = lattice()
     if svg is not None:
-        from checkers.txn.draw import lattice_svg
+        from dstest.report.lattice import lattice_svg
 
         try:
-            svg.write_text(lattice_svg(), encoding="utf-8")
+            svg.write_text(lattice_svg(graph), encoding="utf-8")
         except OSError as error:
             raise ConfigError(
                 f"cannot write to {svg}: {error.strerror}", remedy="choose another --svg"

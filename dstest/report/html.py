@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from dstest.core.check import Anomaly
+from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
 from dstest.report.model import RunReport
 from dstest.report.numbers import number, printable
 from dstest.report.plots import latency_svg, rate_svg
@@ -29,17 +31,27 @@ def _finalize(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
+def _cycle(anomaly: Anomaly, at: int) -> str:
+    """The drawing of a cycle of transactions without its XML prolog; empty for the others, and
+    for those after the first few."""
+    if at >= CYCLES_DRAWN_MAX or not is_cycle(anomaly):
+        return ""
+    text = cycle_svg(anomaly)
+    return text[text.index("<svg") :]
+
+
 def _witnesses(report: RunReport) -> list[dict[str, Any]]:
     from markupsafe import Markup
 
     found = []
-    for checker, anomaly in report.anomalies:
+    for at, (checker, anomaly) in enumerate(report.anomalies):
         ops = report.ops_of(anomaly)
         found.append(
             {
                 "checker": checker,
                 "anomaly": anomaly,
                 "svg": Markup(timeline_svg(ops)),
+                "cycle": Markup(_cycle(anomaly, at)),
                 "lines": [sentence(op) for op in ops],
                 "hidden": len(anomaly.ops) - len(ops),
             }

@@ -1,5 +1,5 @@
 """Every injectable anomaly, once among 10,000 clean transactions, over a hundred seeds; and a
-thousand clean histories of each workload, at the levels and under the options that must accept them.
+thousand clean histories of each workload, at the levels and options that must accept them.
 
 Left out of `make test`, whose own small editions are test_txn_detection.py and test_generate.py.
 """

@@ -245,8 +245,10 @@ def test_plug_in_judges_a_run() -> None:
 
 
 def test_drawing() -> None:
-    from checkers.txn.draw import cycle_svg, lattice_svg
+    from checkers.txn.models import lattice
+    from dstest.report.cycles import cycle_svg
+    from dstest.report.lattice import lattice_svg
 
     (anomaly,) = answer("ax1ay1", "rx1ry").anomalies["G-single-item"]
     assert cycle_svg(anomaly) == cycle_svg(anomaly)
-    assert "<svg" in lattice_svg(["serializable"])
+    assert "<svg" in lattice_svg(lattice(), ["serializable"])

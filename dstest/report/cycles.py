@@ -1,13 +1,9 @@
-"""Drawings: a cycle of transactions, and the lattice of models, as SVG.
-
-Needs matplotlib and networkx, which are imported only here.
-"""
+"""A cycle of transactions as a drawing: who depends on whom, and why."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import matplotlib as mpl
@@ -15,10 +11,12 @@ import networkx as nx
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from checkers.txn import models
 from dstest.core.check import Anomaly
 
-__all__ = ["cycle_svg", "lattice_svg"]
+__all__ = ["CYCLES_DRAWN_MAX", "cycle_svg", "is_cycle", "svg_of"]
+
+CYCLES_DRAWN_MAX = 10
+"""Drawings of one report; each takes tenths of a second, and nobody looks at more."""
 
 _COLORS = {
     "ww": "#b2182b",
@@ -29,7 +27,7 @@ _COLORS = {
 }
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
     """The figure as text; the same figure gives the same text."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "dstest"}):
@@ -43,6 +41,11 @@ def _label(row: dict[str, Any]) -> str:
     lines = [" ".join("nil" if v is None else str(v) for v in mop) for mop in mops[:4]]
     more = [f"... {len(mops) - 4} more"] if len(mops) > 4 else []
     return "\n".join([f"T{row['op_id']}", *lines, *more])
+
+
+def is_cycle(anomaly: Anomaly) -> bool:
+    """Does the witness say which transaction depends on which?"""
+    return any("edge" in row for row in anomaly.witness)
 
 
 def cycle_svg(anomaly: Anomaly) -> str:
@@ -75,31 +78,4 @@ def cycle_svg(anomaly: Anomaly) -> str:
         x, y = place[row["op_id"]]
         box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "#444444"}
         axes.text(x, y, _label(row), ha="center", va="center", fontsize=8, bbox=box)
-    return _svg(figure)
-
-
-def lattice_svg(ruled_out: Iterable[str] = ()) -> str:
-    """The lattice of models, weakest at the bottom; models ruled out are red."""
-    graph = models.lattice()
-    out = set(ruled_out)
-    height = {m: len(nx.dag_longest_path(graph.subgraph(nx.descendants(graph, m)))) for m in graph}
-    rows: dict[int, list[str]] = {}
-    for model in sorted(graph):
-        rows.setdefault(height[model], []).append(model)
-    place = {
-        m: ((i + 0.5) / len(row) + 0.04 * (level % 2), level)
-        for level, row in rows.items()
-        for i, m in enumerate(row)
-    }
-    figure = Figure(figsize=(16, 11))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_axis_off()
-    axes.margins(0.08)
-    nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#999999", node_size=1200)
-    for model, (x, y) in place.items():
-        color = "#b2182b" if model in out else "#222222"
-        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
-        axes.text(
-            x, y, model, ha="center", va="center", fontsize=7, color=color, bbox=box, rotation=12
-        )
-    return _svg(figure)
+    return svg_of(figure)

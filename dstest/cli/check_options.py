@@ -1,0 +1,63 @@
+"""`-o key=value` of `dstest check`: what is assumed of the order of versions, as in Elle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.protocols import Option
+from dstest.core.registry import parse_options
+
+__all__ = ["TRANSACTION_OPTIONS", "transaction_options"]
+
+TRANSACTION_OPTIONS: Final = {
+    "wfr-keys": Option(
+        type=bool,
+        default=False,
+        help="rw-register: a transaction's write follows the version that it read",
+    ),
+    "sequential-keys": Option(
+        type=bool, default=False, help="rw-register: each session sees a key's versions in order"
+    ),
+    "linearizable-keys": Option(
+        type=bool, default=False, help="rw-register: each key's versions follow real time"
+    ),
+    "transaction-order": Option(
+        type=str,
+        default="",
+        help="rw-register: a JSON file, {index of the completion: rank}, the order of all writes",
+    ),
+    "anomalies": Option(
+        type=str, default="", help="names with commas: report these also where the model does not"
+    ),
+}
+
+
+def _ranks(path: str) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, int])
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"-o transaction-order={path}: {error}",
+            remedy='give a JSON file of one object, {"7": 0, "3": 1}',
+        ) from None
+
+
+def transaction_options(pairs: list[str]) -> dict[str, Any]:
+    """Options of `checkers.txn.api.check`. A key may end in `?`, as Elle spells it.
+
+    Raises ConfigError for what is unknown or unreadable.
+    """
+    plain = [pair.replace("?=", "=", 1) for pair in pairs]
+    given = parse_options(plain, TRANSACTION_OPTIONS)
+    options: dict[str, Any] = {
+        f"{name}?": True for name in given if name.endswith("-keys") and given[name]
+    }
+    if given["transaction-order"]:
+        options["transaction-order"] = _ranks(given["transaction-order"])
+    if given["anomalies"]:
+        options["anomalies"] = given["anomalies"].split(",")
+    return options

@@ -1,0 +1,130 @@
+"""`dstest check` of transactional histories: the file goes straight into columns.
+
+Columns know events by their position only. What was found in a history of ours is therefore looked
+up again in the file, for its times and fault epochs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from checkers.txn import api, ingest, models
+from dstest.core.check import Anomaly, Budget, CheckResult
+from dstest.core.clock import monotonic_ns
+from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.history import SCHEMA, Header, Window, epochs_of
+from dstest.core.op import Op
+
+__all__ = ["judge_transactions", "transactions_in"]
+
+_HEAD_BYTES: Final = 4096
+"""Of a file, to see what it is."""
+
+
+def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
+    """The file, unpacked where it is gzipped."""
+    file = path.open("rb")
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file) if packed else file
+
+
+def transactions_in(path: Path) -> str | None:
+    """The workload of a transactional history that nobody named, by the first lines of the file."""
+    try:
+        with _opened(path) as file:
+            head = file.read(_HEAD_BYTES)
+    except (OSError, EOFError):
+        return None  # the reader says what is wrong with it
+    if named := re.match(rb'\{[^\n]*"workload":"([^"]*)"', head):
+        name = named[1].decode(errors="replace")
+        return name if name in api.WORKLOADS else None
+    if re.search(rb"\[\s*[:\"]append\b", head):
+        return "list-append"
+    return "rw-register" if re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head) else None
+
+
+def judge_transactions(
+    path: Path,
+    format_: str,
+    workload: str,
+    model: str | None,
+    budget: Budget,
+    options: dict[str, Any],
+) -> CheckResult:
+    """The answer of a transaction checker, with our own records where the file holds them.
+
+    Raises ConfigError for an unknown model and HistoryError for a file that cannot be judged.
+    """
+    asked = (model or "strict-serializable").split(",")
+    try:
+        for name in asked:
+            models.canonical(name)
+    except ValueError as error:
+        raise ConfigError(str(error), remedy="choose another --model") from None
+    started = monotonic_ns()
+    columns = ingest.load(path, format_)
+    load_s = (monotonic_ns() - started) / 1e9
+    try:
+        result = api.check(columns, workload, asked, options, budget)
+    except ValueError as error:
+        raise HistoryError(
+            f"{path}: {error}", remedy="each value may be written to a key only once"
+        ) from None
+    anomalies = _with_records(path, result.anomalies)
+    return replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+
+
+class _Times(msgspec.Struct):
+    op_id: int | str
+    invoke_ts: int
+    complete_ts: int | None
+
+
+def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], list[Window], int]:
+    """The wanted operations by id, the fault windows and the end of the run; nothing where the
+    history is not ours."""
+    with _opened(path) as file:
+        try:
+            header = msgspec.json.decode(file.readline(), type=Header)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return {}, [], 0
+        if header.schema != SCHEMA:
+            return {}, [], 0
+        found: dict[int | str, Op] = {}
+        end_ns = 0
+        for line in file:
+            if not line.strip():
+                continue
+            times = msgspec.json.decode(line, type=_Times)
+            end_ns = max(end_ns, times.invoke_ts, times.complete_ts or 0)
+            if times.op_id in wanted:
+                found[times.op_id] = msgspec.json.decode(line, type=Op)
+    return found, header.windows, end_ns
+
+
+def _with_records(path: Path, anomalies: dict[str, list[Anomaly]]) -> dict[str, list[Anomaly]]:
+    wanted = {op for group in anomalies.values() for anomaly in group for op in anomaly.ops}
+    if not wanted:
+        return anomalies
+    ops, windows, end_ns = _records(path, wanted)
+    if wanted - ops.keys():
+        return anomalies
+
+    def whole(anomaly: Anomaly) -> Anomaly:
+        epochs = {
+            epoch: None for op in anomaly.ops for epoch in epochs_of(ops[op], windows, end_ns)
+        }
+        witness: list[dict[str, Any]] = []
+        for row in anomaly.witness:
+            edge = {"edge": row["edge"]} if "edge" in row else {}
+            witness.append({**msgspec.to_builtins(ops[row["op_id"]]), **edge})
+        return replace(anomaly, witness=witness, epochs=list(epochs))
+
+    return {kind: [whole(anomaly) for anomaly in group] for kind, group in anomalies.items()}

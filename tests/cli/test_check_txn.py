@@ -1,0 +1,94 @@
+"""`dstest check` of transactional histories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.cli.check_options import transaction_options
+from dstest.core.errors import ConfigError
+from dstest.core.history import Header, Window
+from dstest.generator.histories import Spec, events
+from dstest.generator.writing import lines
+
+
+def write(folder: Path, fmt: str, workload: str, **spec: Any) -> Path:
+    path = folder / f"history.{fmt}"
+    wanted = Spec(workload=workload, txns=100, **spec)
+    path.write_bytes(b"".join(lines(events(wanted), wanted, fmt)))
+    return path
+
+
+def answer(path: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    done = CliRunner().invoke(app, ["check", str(path), "--json", *options])
+    return done.exit_code, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("fmt", ["jsonl", "edn"])
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+def test_the_workload_is_seen_in_the_file(tmp_path: Path, workload: str, fmt: str) -> None:
+    code, result = answer(write(tmp_path, fmt, workload, inject={"G1a": 1}))
+    assert code == 1
+    assert result["workload"] == workload
+    assert result["anomaly_types"] == ["G1a"]
+
+
+def test_key_order_options_are_elles(tmp_path: Path) -> None:
+    path = write(tmp_path, "edn", "rw-register", inject={"cyclic-versions": 1})
+    assert answer(path, "--model", "read-uncommitted")[0] == 0
+    for spelled in ("wfr-keys?=true", "wfr-keys=true"):
+        code, result = answer(path, "--model", "read-uncommitted", "-o", spelled)
+        assert code == 1
+        assert result["anomaly_types"] == ["cyclic-versions"]
+
+
+def test_the_given_order_of_transactions(tmp_path: Path) -> None:
+    order = tmp_path / "order.json"
+    order.write_text('{"3": 0, "1": 1}')
+    given = transaction_options([f"transaction-order={order}", "anomalies=G0,G1a"])
+    assert given == {"transaction-order": {"3": 0, "1": 1}, "anomalies": ["G0", "G1a"]}
+    for wrong in (f"transaction-order={tmp_path}", "keys=5", "wfr-keys=perhaps"):
+        with pytest.raises(ConfigError):
+            transaction_options([wrong])
+
+
+def test_our_own_records_have_times_and_epochs(tmp_path: Path) -> None:
+    import msgspec
+
+    path = write(tmp_path, "jsonl", "list-append", inject={"G1a": 1})
+    head, _, rest = path.read_bytes().partition(b"\n")
+    window = Window(epoch="f1", nemesis="kill", inject_start=0, healed_at=10**12)
+    header = msgspec.structs.replace(msgspec.json.decode(head, type=Header), windows=[window])
+    path.write_bytes(msgspec.json.encode(header) + b"\n" + rest)
+    _, result = answer(path)
+    (anomaly,) = result["anomalies"]["G1a"]
+    assert anomaly["epochs"] == ["f1"]
+    assert all(row["invoke_ts"] < row["complete_ts"] for row in anomaly["witness"])
+    assert "invoke_event" not in anomaly["witness"][0]
+
+
+def test_a_cycle_is_drawn(tmp_path: Path) -> None:
+    path = write(tmp_path, "edn", "list-append", inject={"G1c": 1})
+    folder = tmp_path / "report"
+    done = CliRunner().invoke(app, ["check", str(path), "--report", str(folder)])
+    assert done.exit_code == 1
+    assert "invoke_event" in done.stdout
+    assert "<svg" in (folder / "cycle-0.svg").read_text()
+
+
+def test_a_batch_has_the_budget(tmp_path: Path) -> None:
+    history = [
+        {"index": i, "type": kind, "process": 0, "f": "txn", "value": [["append", 1, i // 2]]}
+        for i in range(2000)
+        for kind in (["invoke", "ok"][i % 2],)
+    ]
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"name": 1, "workload": "list-append", "history": history}) + "\n")
+    for budget, valid in (("60", True), ("0.000001", "unknown")):
+        done = CliRunner().invoke(app, ["check", "--batch", str(path), "--budget-s", budget])
+        assert json.loads(done.stdout)["results"]["strict-serializable"]["valid"] == valid
