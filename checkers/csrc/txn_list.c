@@ -1,7 +1,7 @@
 /* list-append: the version order of each key, and what it says of its writers. */
 #include "txn_list.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 static void find_longest(struct txn_list *l)
 {
@@ -81,59 +81,91 @@ static void order_key(struct txn_list *l, int64_t k)
     }
 }
 
-/* Whether the write micro-op i of a transaction that may have happened was seen by nobody. */
-static int unseen(const struct txn_list *l, int64_t i)
+/* A written slot that no read saw goes to its key's tail. Two passes: count, then fill. */
+static void tail_slot(struct txn_list *l, int64_t k, size_t slot, int fill)
 {
-    const struct txn_input *in = l->c->in;
-    int64_t slot = txn_slot(&l->x, in->mop_key[i], in->mop_value[i]);
-    return slot >= 0 && l->x.place[slot] == TXN_NONE;
+    uint32_t entry = l->x.writer[slot];
+    if ((entry & TXN_FAILED) || l->x.place[slot] != TXN_NONE) { /* TXN_NONE has the flag, too */
+        return;
+    }
+    if (fill) {
+        l->tails[l->keys[k].base++] = TXN_ID(entry);
+    } else {
+        l->keys[k].tail.count++;
+    }
 }
 
-/* Collects each key's tail: transactions in order, each once. Two passes: count, then fill. */
-static void make_tails(struct txn_list *l)
+static void tail_slots(struct txn_list *l, int fill)
 {
-    const struct txn_input *in = l->c->in;
-    size_t total = 0;
-    for (int fill = 0; fill < 2 && l->c->status == TXN_DONE; fill++) {
-        memset(l->touch, 0, (size_t)in->n_keys * sizeof *l->touch);
-        for (int64_t t = 0; t < in->n && txn_tick(l->c) == TXN_DONE; t++) {
-            if (in->outcome[t] == TXN_FAIL) {
-                continue;
-            }
-            for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
-                int32_t k = in->mop_key[i];
-                if (in->mop_kind[i] != TXN_WRITE || l->touch[k].stamp == (uint32_t)t + 1 ||
-                    !unseen(l, i)) {
-                    continue;
-                }
-                l->touch[k].stamp = (uint32_t)t + 1;
-                if (fill) {
-                    l->tails[l->keys[k].base++] = (uint32_t)t;
-                } else {
-                    l->keys[k].tail.count++;
-                    total++;
-                }
+    const struct txn_index *x = &l->x;
+    if (x->hash == NULL) {
+        for (int64_t k = 0; k < l->c->in->n_keys && txn_tick(l->c) == TXN_DONE; k++) {
+            for (uint32_t at = 0; at < x->range[k]; at++) {
+                tail_slot(l, k, (size_t)x->base[k] + at, fill);
             }
         }
-        if (fill == 0) {
-            /* while the tails are filled, `base` is where the key's next one goes */
-            l->tails = txn_alloc(l->c, total, sizeof *l->tails);
-            for (int64_t k = 0, at = 0; k < in->n_keys; k++) {
-                uint32_t mine = l->keys[k].base;
-                l->keys[k].base = (uint32_t)at;
-                l->keys[k].tail.forward = mine;
-                at += l->keys[k].tail.count;
-            }
+        return;
+    }
+    for (size_t slot = 0; slot < x->slots && txn_tick(l->c) == TXN_DONE; slot++) {
+        if (x->hash[slot] != 0) {
+            tail_slot(l, (int64_t)((x->hash[slot] - 1) >> 32), slot, fill);
         }
     }
-    for (int64_t k = 0; k < in->n_keys && l->c->status == TXN_DONE; k++) {
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Transactions in order, each once. Values mostly rise with time, so that there is seldom
+ * anything to sort. */
+static uint32_t set_in_order(uint32_t *tail, uint32_t count)
+{
+    uint32_t kept = 0, rises = 1;
+    for (uint32_t j = 1; j < count; j++) {
+        rises &= tail[j - 1] <= tail[j];
+    }
+    if (!rises) {
+        qsort(tail, count, sizeof *tail, by_number);
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        if (j == 0 || tail[j] != tail[kept - 1]) {
+            tail[kept++] = tail[j];
+        }
+    }
+    return kept;
+}
+
+/* Collects each key's tail. */
+static void make_tails(struct txn_list *l)
+{
+    int64_t n_keys = l->c->in->n_keys;
+    size_t total = 0;
+    tail_slots(l, 0);
+    for (int64_t k = 0; k < n_keys; k++) {
+        total += l->keys[k].tail.count;
+    }
+    l->tails = txn_alloc(l->c, total, sizeof *l->tails);
+    if (l->c->status != TXN_DONE) {
+        return;
+    }
+    for (int64_t k = 0, at = 0; k < n_keys; k++) { /* `base` is where the key's next one goes */
+        l->keys[k].tail.forward = l->keys[k].base;
+        l->keys[k].base = (uint32_t)at;
+        at += l->keys[k].tail.count;
+    }
+    tail_slots(l, 1);
+    for (int64_t k = 0; k < n_keys && l->c->status == TXN_DONE; k++) {
         struct txn_list_key *key = &l->keys[k];
-        key->tail.to = l->tails + key->base - key->tail.count;
+        uint32_t *tail = l->tails + key->base - key->tail.count;
+        key->tail.count = set_in_order(tail, key->tail.count);
+        key->tail.to = tail;
         key->base = key->tail.forward;
         key->tail.forward = TXN_NONE;
         key->tail.backward = TXN_NONE;
     }
-    memset(l->touch, 0, (size_t)in->n_keys * sizeof *l->touch);
 }
 
 static uint32_t rank_in(const struct txn_fan *fan, uint32_t t)

@@ -32,7 +32,7 @@ def best_of(path: Path, threads: int) -> tuple[float, float]:
     return min(walls), min(cpus)
 
 
-def main(txns: int = 300_000) -> None:
+def main(txns: int = 1_000_000) -> None:
     spec = Spec(txns=txns, concurrency=20, fail_share=0.01, info_share=0.001)
     wall_of: dict[tuple[str, int], float] = {}
     with tempfile.TemporaryDirectory() as folder:
