@@ -18,10 +18,11 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.process import ProcessFault, Proven
+from nemeses.process_evidence import landed
 from nemeses.shaper import (
     Shape,
     bulk_kbit,
@@ -118,7 +119,7 @@ class Bandwidth(ProcessFault):
             injector=injector,
             victim=victim,
             control=control,
-            landed=_landed(record, injector, victim, control),
+            landed=landed(record, injector, victim, control),
         )
 
     async def _whole(
@@ -234,13 +235,6 @@ def _control(record: LandingRecord, bulk: Mapping[str, float]) -> Signal:
         if slow
         else ("untouched" if others else "no two nodes were left out"),
     )
-
-
-def _landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    if not injector.moved and not victim.moved:
-        return "no"
-    whole = injector.moved and victim.moved and not control.moved
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
 
 
 NEMESIS = Bandwidth()

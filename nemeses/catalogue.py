@@ -41,7 +41,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 _PTRACE: Final = "not built yet: nodes share the host's clock, so it takes a patched vDSO"
 _NETEM: Final = "not built yet: this kernel has no netem, so it takes a queue in user space"
-_FUSE: Final = "not built yet: this kernel has no device-mapper, so it takes a file system of ours"
 
 CATALOGUE: Final = (
     Fault(
@@ -167,7 +166,6 @@ CATALOGUE: Final = (
         "storage",
         "a file system that forgets what was not synced",
         "bytes discarded; a shorter log at recovery",
-        _FUSE,
     ),
     Fault(
         "N18",
@@ -175,7 +173,6 @@ CATALOGUE: Final = (
         "storage",
         "a file system that delays, or throttled block I/O",
         "delays injected; slower syncs",
-        _FUSE,
     ),
     Fault(
         "N19",
@@ -190,7 +187,6 @@ CATALOGUE: Final = (
         "storage",
         "a file system that refuses, or system calls intercepted",
         "calls answered with EIO; the server's reaction",
-        _FUSE,
     ),
     Fault(
         "N21",
@@ -198,7 +194,6 @@ CATALOGUE: Final = (
         "storage",
         "a file system that refuses",
         "errors injected; integrity errors in the log",
-        _FUSE,
     ),
     Fault(
         "N22",

@@ -14,7 +14,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, Prepares
 
 __all__ = ["Mix", "parse_weights"]
 
@@ -110,6 +110,16 @@ class Mix:
             )
             for index, (kind, window) in enumerate(zip(chosen, windows, strict=True))
         ]
+
+    async def prepare(self, ctx: NemesisContext) -> None:
+        for member in self._members.values():
+            if isinstance(member, Prepares):
+                await member.prepare(ctx)
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        for member in self._members.values():
+            if isinstance(member, Prepares):
+                await member.withdraw(ctx)
 
     async def setup(self, ctx: NemesisContext) -> None:
         for member in self._members.values():

@@ -55,8 +55,8 @@ class Proven(msgspec.Struct, frozen=True):
 class ProcessFault:
     """Base of the process nemeses. `outcome` is what becomes of a target: gone or stopped."""
 
-    name: ClassVar[str]
-    doc: ClassVar[str]
+    name: str
+    doc: str
     faults: tuple[str, ...]
     outcome: ClassVar[str] = "gone"
     options: Mapping[str, Option] = {

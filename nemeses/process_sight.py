@@ -22,7 +22,7 @@ SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
 
 _PID: Final = re.compile(r"pid=(\d+)")
-_STATES: Final = "for f in /proc/$0/task/*/stat; do cat $f 2>/dev/null; done"
+_STATES: Final = "for f in /proc/$0/task/*/stat; do cat $f 2>/dev/null; done; :"
 
 
 @runtime_checkable
@@ -67,6 +67,8 @@ async def look(node: Node, pid: int, start_time: int, port: int) -> Sight:
     if not info["alive"] or info["start_time"] != start_time:
         return Sight(alive=False, listener=listener)
     rows = await node.run(["sh", "-c", _STATES, str(pid)], timeout_s=5.0)
+    if not rows.stdout:  # it ended between the two questions
+        return Sight(alive=False, listener=None if listener == pid else listener)
     states = [line.rpartition(")")[2].split()[0] for line in rows.stdout.splitlines()]
     return Sight(
         alive=True,

@@ -20,11 +20,11 @@ import msgspec
 
 from dstest.core import limits
 from dstest.core.errors import FaultRefused, LabError
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
 from nemeses.cluster import ELECTION_DEADLINE_S, leader_and_term, leader_now
 from nemeses.kill import Kill
-from nemeses.process_evidence import demote
+from nemeses.process_evidence import demote, landed
 from nemeses.process_sight import Sight, listeners
 from nemeses.schedule import WINDOW_OPTIONS
 
@@ -172,7 +172,7 @@ class Rolling(Kill):
             injector=injector,
             victim=victim,
             control=control,
-            landed=_landed(record, injector, victim, control),
+            landed=landed(record, injector, victim, control),
         )
 
     def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
@@ -217,13 +217,6 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         detail="; ".join(said)
         or f"{len(steps)} elections, {sum(bad.values())} operations of clients ended badly",
     )
-
-
-def _landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    if not injector.moved and not victim.moved:
-        return "no"
-    whole = injector.moved and victim.moved and not control.moved
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
 
 
 NEMESIS = Rolling()

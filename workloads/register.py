@@ -2,9 +2,11 @@
 
 A few keys are live at any time. Each takes a bounded number of operations and is then retired for a
 fresh one, so that every key's history stays short enough to be decided exactly, and a stale or lost
-value is seen against a small background. In `register` every written value is new to its key, so a
-read names the one write it saw. In `cas-register` values are few (0 to 4), so that compare-and-sets
-succeed often.
+value is seen against a small background. Some reads go back to retired keys: what was acknowledged
+before a fault must still be there after it.
+
+In `register` every written value is new to its key, so a read names the one write it saw. In
+`cas-register` values are few (0 to 4), so that compare-and-sets succeed often.
 
 Keys are named `<worker>-<sequence>`: a key belongs to one worker, whose processes are spread over
 all nodes.
@@ -12,6 +14,7 @@ all nodes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,10 +24,15 @@ from dstest.core.protocols import OpDraft, Option
 __all__ = ["CAS_REGISTER", "REGISTER", "RegisterGenerator", "RegisterWorkload"]
 
 CAS_VALUES: Final = 5
+RETIRED_MAX: Final = 400
+"""Retired keys that are still read: those of the last minute or so."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=3, help="keys live at a time, per load worker"),
     "ops_per_key": Option(type=int, default=120, help="operations on a key before it is retired"),
+    "revisit_ratio": Option(
+        type=float, default=0.1, help="share of operations that read a retired key again"
+    ),
     "write_ratio": Option(type=float, default=0.5, help="share of operations that write"),
 }
 
@@ -39,6 +47,8 @@ class RegisterGenerator:
         self._write_ratio = float(options["write_ratio"])
         self._worker = worker
         self._next_key = 0
+        self._revisit_ratio = float(options["revisit_ratio"])
+        self._retired: deque[str] = deque(maxlen=RETIRED_MAX)
         live = max(1, int(options["keys"]))
         # Staggered ages keep the live keys from retiring all at once.
         self._live = [self._fresh(age * self._ops_per_key // live) for age in range(live)]
@@ -50,10 +60,13 @@ class RegisterGenerator:
 
     def next(self) -> OpDraft:
         """The next operation; the stream never ends."""
+        if self._retired and self._rng.random() < self._revisit_ratio:
+            return OpDraft("read", self._rng.choice(self._retired))
         at = self._rng.randrange(len(self._live))
         slot = self._live[at]
         slot[1] += 1
         if slot[1] >= self._ops_per_key:
+            self._retired.append(slot[0])
             self._live[at] = self._fresh()
         key = slot[0]
         if self._rng.random() >= self._write_ratio:

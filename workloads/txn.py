@@ -3,7 +3,8 @@
 A transaction is a list of micro-ops, `["append", k, v]`, `["w", k, v]` or `["r", k, null]`; its
 output is the same list with the results of reads filled in. Values are unique per key. Keys are
 chosen exponentially or uniformly from the live ones; a key that took its share of writes is retired
-for a fresh one, so that lists stay short. The knobs are those of Jepsen's generator.
+for a fresh one, so that lists stay short. Some reads go back to retired keys: what was committed
+before a fault must still be there after it. The other knobs are those of Jepsen's generator.
 
 Keys are integers, `worker + workers_max * sequence`: a key belongs to one worker, whose processes
 are spread over all nodes.
@@ -12,6 +13,7 @@ are spread over all nodes.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +23,9 @@ from dstest.core.protocols import OpDraft, Option
 __all__ = ["LIST_APPEND", "RW_REGISTER", "TxnGenerator", "TxnWorkload"]
 
 _WORKERS_MAX: Final = 64
+RETIRED_MAX: Final = 400
+"""Retired keys that are still read: those of the last minute or so."""
+
 _KEY_DIST_BASE: Final = 2.0
 """Each live key is chosen half as often as the one before, as in Jepsen."""
 
@@ -35,6 +40,9 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "txn_length_min": Option(type=int, default=1, help="micro-ops per transaction, at least"),
     "txn_length_max": Option(type=int, default=4, help="micro-ops per transaction, at most"),
     "writes_per_key": Option(type=int, default=32, help="writes to a key before it is retired"),
+    "revisit_ratio": Option(
+        type=float, default=0.1, help="share of micro-ops that read a retired key again"
+    ),
     "write_ratio": Option(type=float, default=0.5, help="share of micro-ops that write"),
 }
 
@@ -49,6 +57,8 @@ class TxnGenerator:
         self._write = write
         self._worker = worker
         self._next_key = 0
+        self._revisit_ratio = float(options["revisit_ratio"])
+        self._retired: deque[int] = deque(maxlen=RETIRED_MAX)
         self._writes_per_key = max(1, int(options["writes_per_key"]))
         self._ratio = float(options["write_ratio"])
         self._length = (int(options["txn_length_min"]), int(options["txn_length_max"]))
@@ -70,6 +80,8 @@ class TxnGenerator:
         return min(n - 1, int(-math.log2(1 - share)))
 
     def _micro_op(self) -> list[Any]:
+        if self._retired and self._rng.random() < self._revisit_ratio:
+            return ["r", self._rng.choice(self._retired), None]
         at = self._choose()
         slot = self._live[at]
         if self._rng.random() >= self._ratio:
@@ -77,6 +89,7 @@ class TxnGenerator:
         key, value = slot
         slot[1] += 1
         if value >= self._writes_per_key:
+            self._retired.append(key)
             self._live[at] = self._fresh()
         return [self._write, key, value]
 

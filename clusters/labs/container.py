@@ -25,6 +25,7 @@ lxc.uts.name = {name}
 lxc.rootfs.path = overlay:{image}/rootfs:{folder}/upper
 lxc.apparmor.profile = unconfined
 lxc.mount.auto = proc:mixed sys:mixed cgroup:mixed
+lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file,optional 0 0
 lxc.init.cmd = /sbin/init
 lxc.signal.halt = SIGRTMIN+3
 lxc.environment = container=lxc

@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from clusters.systems.etcd_client import CLIENT_PORT, DEFINITE_ERRORS, EtcdClient, Stub
+from clusters.systems.etcd_metrics import metrics, wal_syncs
 from clusters.systems.etcd_txn import EtcdTxnClient
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
@@ -291,10 +292,25 @@ class EtcdDeployment:
         """Remove data and log."""
 
         async def clean(node: Node) -> None:
-            await node.run(["rm", "-rf", DATA, LOG, PIDFILE])
-            await node.run(["mkdir", "-p", HOME])
+            # Something may be mounted there: its content goes, the directory stays.
+            await node.run(["mkdir", "-p", DATA])
+            await node.run(["find", DATA, "-mindepth", "1", "-delete"])
+            await node.run(["rm", "-f", LOG, PIDFILE])
 
         await self._each(list(self._nodes), clean)
+
+    def data_dir(self) -> str:
+        return DATA
+
+    async def sync_stats(self) -> dict[str, tuple[int, float]]:
+        """Syncs of the write-ahead log, from each member's metrics."""
+
+        async def read(node: Node) -> tuple[int, float] | None:
+            text = await metrics(node.info.address)
+            return None if text is None else wal_syncs(text)
+
+        found = await self._each(list(self._nodes), read)
+        return {name: stats for name, stats in found.items() if stats is not None}
 
     def log_files(self) -> list[str]:
         return [LOG]

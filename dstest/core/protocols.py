@@ -23,6 +23,7 @@ from dstest.core.op import Key
 __all__ = [
     "Checker",
     "Client",
+    "DataDir",
     "Definite",
     "Deployment",
     "Epochs",
@@ -36,9 +37,11 @@ __all__ = [
     "OpDraft",
     "Option",
     "Pause",
+    "Prepares",
     "Primary",
     "PrimaryView",
     "Reply",
+    "SyncStats",
     "System",
     "Traffic",
     "Workload",
@@ -150,6 +153,24 @@ class LogFiles(Protocol):
 
     def log_files(self) -> list[str]:
         """Absolute paths on a node."""
+        ...
+
+
+@runtime_checkable
+class DataDir(Protocol):
+    """Keeps all that must survive a restart below one directory."""
+
+    def data_dir(self) -> str:
+        """Its absolute path, the same on every node."""
+        ...
+
+
+@runtime_checkable
+class SyncStats(Protocol):
+    """Measures its own syncs to disk."""
+
+    async def sync_stats(self) -> dict[str, tuple[int, float]]:
+        """Syncs and their seconds in all since each server started; without those that are mute."""
         ...
 
 
@@ -278,6 +299,19 @@ class Nemesis(Protocol):
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """Leaks per node after teardown; empty lists mean clean."""
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A nemesis with something to lay under the system before it first starts."""
+
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """Before the system starts; may be called again where it has been done."""
+        ...
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """After the system has stopped for good."""
         ...
 
 

@@ -13,6 +13,7 @@ import msgspec
 from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets
 from dstest.core.op import Op, Outcome
+from dstest.judge._audit_again import KEYS_MIN, not_read_again
 from dstest.judge.facts import SECOND_NS, Pace, RunFacts, pace, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
@@ -186,6 +187,11 @@ def _oracle(facts: RunFacts) -> AuditRow:
     if missed:
         first = f"{missed[0].get('kind')}: {missed[0].get('mutant')}"
         return short(f"{len(missed)} of {total} broken copies were accepted, first {first}")
+    if unread := not_read_again(facts):
+        return short(
+            f"{', '.join(unread)}: fewer than {KEYS_MIN} keys written before it were read after"
+            " it, so that what it destroyed would not show"
+        )
     consumed = sum(r.ops.consumed for r in facts.results.values())
     return ok(f"{consumed:,} operations judged; {killed} of {total} broken copies were rejected")
 

@@ -19,7 +19,7 @@ from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import LogFiles, NemesisContext
+from dstest.core.protocols import LogFiles, NemesisContext, Prepares
 from dstest.runner import facts, recovery
 from dstest.runner.epochs import Journal, RunEpochs
 from dstest.runner.load import Load
@@ -109,6 +109,8 @@ class Run:
         ui.phase("deploy", plugins.system.name)
         self._deployment = plugins.system.deploy(list(self._nodes.values()), spec.options)
         await self._deployment.install()
+        if isinstance(plugins.nemesis, Prepares):
+            await plugins.nemesis.prepare(self._context(RunClock(0), None))
         await self._deployment.start()
         self._facts["system_version"] = await self._deployment.version()
         load = self._load = Load(plugins, self._lab, self._run)
@@ -246,8 +248,13 @@ class Run:
         if self._deployment is not None:
             await self._step("logs", self._collect_logs)
             await self._step("stop system", self._deployment.stop)
+            await self._step("withdraw", self._withdraw)
         for node in self._nodes.values():
             await self._step(f"close {node.name}", node.close, 5.0)
+
+    async def _withdraw(self) -> None:
+        if isinstance(self._plugins.nemesis, Prepares):
+            await self._plugins.nemesis.withdraw(self._context(RunClock(0), None))
 
     async def _collect_logs(self) -> None:
         if not isinstance(self._deployment, LogFiles):

@@ -18,6 +18,8 @@ EVERY_TIME = {
     "test_it_lands_and_heals[pause-majority]",
     "test_the_wrong_process_is_killed",
     "test_kill_9_of_ours_in_mid_fault[pause-T]",
+    "test_the_file_system_forgets_what_was_not_synced",
+    "test_unsynced_writes_are_lost_and_the_loss_is_found",
 }
 
 

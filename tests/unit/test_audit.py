@@ -80,7 +80,8 @@ def ops(rate: int = RATE, seconds: int = SECONDS) -> tuple[Op, ...]:
                 invoke_ts=start,
                 complete_ts=end,
                 op_type="write" if i % 2 else "read",
-                key=f"0-{i // 100}",
+                # Some reads go back to older keys, so that what a fault destroyed would show.
+                key=f"0-{i // 100 - (5 + i // 20 % 10 if i % 20 == 0 else 0)}",
                 input=i if i % 2 else None,
                 output=None if i % 2 else i,
                 node_seen=NODES[i % 5],

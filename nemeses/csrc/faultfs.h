@@ -1,0 +1,67 @@
+/* A file system that can forget, refuse and delay: what it must undo, and what it is told.
+ *
+ * All files lie in a backing directory. A write goes there at once, and what it replaced is kept
+ * until the file is synced; a power cut puts it back. Names (create, unlink, rename, mkdir, rmdir)
+ * are undone likewise until any file or directory is synced, as one journal would have it.
+ */
+#ifndef DSTEST_FAULTFS_H
+#define DSTEST_FAULTFS_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Told by `set NAME VALUE`. */
+enum setting {
+    SYNC_DELAY_US,
+    WRITE_DELAY_US,
+    SYNC_ERRNO,  /* every fsync and fdatasync fails with it */
+    WRITE_ERRNO, /* every write, truncation and creation */
+    READ_ERRNO,
+    STALL,       /* syncs wait; those that waited fail with EIO when it ends */
+    FAULTS, /* those above make a fault: `clear` sets them to zero, and they are zero at first */
+    WRITEBACK_MS = FAULTS, /* what nobody syncs is safe after this time, as on any system */
+    SETTINGS
+};
+
+/* Since the start; told by `get`. */
+enum counter {
+    READS, WRITES, SYNCS,
+    DELAYED,         /* calls that were delayed */
+    DELAYED_US,      /* for how long in all */
+    REFUSED_READS, REFUSED_WRITES, REFUSED_SYNCS,
+    STALLED, /* syncs that had to wait */
+    CUTS,
+    DISCARDED_BYTES, /* of writes that power cuts undid */
+    DISCARDED_NAMES, /* creations, removals and renames that they undid */
+    COUNTERS
+};
+
+struct faultfs {
+    const char *backing, *socket;
+    pthread_cond_t moved; /* a stall is over */
+    pthread_mutex_t lock; /* settings, counters, and all that undo.c holds */
+    int64_t settings[SETTINGS], counters[COUNTERS];
+};
+
+extern struct faultfs fs;
+
+/* The undo log; fs.lock is held by the caller. */
+int undo_write(int fd, off_t from, size_t length);
+int undo_size(int fd, off_t to);
+void undo_sync(int fd);
+int undo_created(const char *path, int is_directory);
+/* Moves what is at `path` away, to be put back; ENOENT is no error. */
+int undo_removed(const char *path);
+int undo_removed_directory(const char *path, mode_t mode);
+int undo_renamed(const char *from, const char *to);
+void undo_forget_old(void);
+int64_t undo_dirty_bytes(void);
+/* Back to what was synced; `seed` not 0: of each file some unsynced sectors stay, others go. */
+void undo_cut(uint64_t seed);
+
+int64_t now_ns(void);
+int control_start(void);
+int control_ask(const char *socket, const char *words);
+
+#endif

@@ -1,0 +1,102 @@
+"""`faultfs` on the nodes: a file system of ours under the system's data, told what to do.
+
+It is laid under the data directory before the system first starts, passes everything through until
+a fault is asked for, and is taken away when the system has stopped (csrc/faultfs.h).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from dstest.core.errors import FaultRefused, LabError
+from dstest.core.node import Node
+from dstest.core.protocols import DataDir, NemesisContext
+from nemeses.cluster import nodes_of
+from nemeses.compiled import compiled
+
+__all__ = ["SOCKET", "TOOL", "ask", "asking", "lay", "take_away"]
+
+HOME: Final = "/opt/dstest"
+TOOL: Final = f"{HOME}/faultfs"
+BACKING: Final = f"{HOME}/disk"
+SOCKET: Final = f"{HOME}/faultfs.sock"
+LOG: Final = f"{HOME}/faultfs.log"
+MOUNTED_LOOKS: Final = 100
+POLL_S: Final = 0.05
+
+_SOURCES: Final = ("faultfs.c", "faultfs_undo.c", "faultfs_control.c")
+_PACKAGES: Final = "gcc libc6-dev libfuse3-dev"
+
+
+def asking(*words: str | int) -> list[str]:
+    """The command that tells the file system something; its answer is `name=value` pairs."""
+    return [TOOL, "ask", SOCKET, *map(str, words)]
+
+
+async def ask(node: Node, *words: str | int) -> dict[str, int]:
+    """Settings and counters after `words`. Raises LabError where it does not answer."""
+    done = await node.run(asking(*words), timeout_s=10.0, check=False)
+    if done.status != 0:
+        why = (done.stderr or done.stdout).strip() or f"status {done.status}"
+        raise LabError(f"{node.name}: {why}")
+    pairs = (part.split("=", 1) for part in done.stdout.split())
+    return {name: int(value) for name, value in pairs}
+
+
+async def _mounted(node: Node, path: str) -> bool:
+    found = await node.run(["cat", "/proc/mounts"], timeout_s=5.0)
+    return any(line.startswith(f"faultfs {path} ") for line in found.stdout.splitlines())
+
+
+async def lay(ctx: NemesisContext, nemesis: str) -> None:
+    """Put the file system under the data of each node, unless it is there already."""
+    if not isinstance(ctx.deployment, DataDir):
+        raise FaultRefused(
+            f"{nemesis}: the system does not say where its data is",
+            remedy="another --nemesis, or a system with the capability",
+        )
+    path: str = ctx.deployment.data_dir()
+    program = await compiled(
+        nemesis,
+        _SOURCES,
+        flags=("-D_FILE_OFFSET_BITS=64",),
+        libraries=("-lfuse3", "-lpthread"),
+        packages=_PACKAGES,
+    )
+
+    async def one(node: Node) -> None:
+        if await _mounted(node, path):
+            return
+        if (await node.run(["test", "-c", "/dev/fuse"], check=False)).status != 0:
+            raise FaultRefused(
+                f"{nemesis}: {node.name} has no /dev/fuse",
+                remedy="a host whose kernel has FUSE; then `dstest lab down` and up again",
+            )
+        await node.run(["rm", "-rf", BACKING, SOCKET])
+        await node.run(["mkdir", "-p", BACKING, path])
+        await node.put(TOOL, program, mode=0o755)
+        await node.call("spawn", argv=[TOOL, path, BACKING, SOCKET], log=LOG, cwd="/")
+        for _ in range(MOUNTED_LOOKS):
+            if await _mounted(node, path):
+                return
+            await asyncio.sleep(POLL_S)
+        raise LabError(
+            f"{nemesis}: {node.name} has not mounted the file system",
+            remedy=f"see {LOG} on the node",
+        )
+
+    await asyncio.gather(*map(one, nodes_of(ctx)))
+
+
+async def take_away(ctx: NemesisContext, names: Sequence[str]) -> None:
+    """Unmount it; the system must have stopped. The data goes with it."""
+    path: str = ctx.deployment.data_dir()
+
+    async def one(node: Node) -> None:
+        if await _mounted(node, path):
+            await node.run(["umount", path], timeout_s=10.0)
+        await node.run(["rm", "-rf", BACKING, SOCKET])
+
+    await asyncio.gather(*(one(ctx.node(name)) for name in names))

@@ -1,0 +1,204 @@
+"""Faults of the disk under a real etcd: proven by the file system's counters, undone, and fatal to
+a server that does not sync."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+
+from dstest.core.errors import Exit
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import LabInfo
+from dstest.core.protocols import NemesisContext
+from dstest.core.verdict import State
+from dstest.runner.session import Finished
+from nemeses import disk
+from nemeses.slow_disk import NEMESIS as SLOW_DISK
+from nemeses.slow_disk import SlowDisk
+from nemeses.storage import DISK_FULL, FSYNC_ERROR, IO_ERROR, POWER, Power, Refusing, faulty
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+OPTIONS = ("fault_s=5", "quiet_s=8")
+
+
+def run(
+    lab: LabInfo, store: Path, nemesis: Any, *options: str, **spec: Any
+) -> tuple[Finished, dict[str, Any]]:
+    done = run_here(
+        lab, store, nemesis=nemesis, options=(*OPTIONS, *options), time_limit_s=22.0, **spec
+    )
+    assert done.verdict is not None, done
+    return done, faults_of(done.path)[0]
+
+
+def assert_not_proven(done: Finished, fault: dict[str, Any]) -> None:
+    assert done.verdict is not None
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    assert fault["landed"] != "yes"
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "scope"),
+    [
+        (POWER, "majority"), (DISK_FULL, "primaries"), (FSYNC_ERROR, "minority"),
+        (IO_ERROR, "one"), (SLOW_DISK, "minority"),
+    ],
+    ids=lambda v: getattr(v, "name", v),
+)  # fmt: skip
+def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: Any, scope: str) -> None:
+    done, fault = run(lab, tmp_path, nemesis, f"scope={scope}")
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert all(n > 0 for n in fault["injector"]["during"].values())
+    assert not any(mounted(lab).values())
+
+
+def test_unsynced_writes_are_lost_and_the_loss_is_found(lab: LabInfo, tmp_path: Path) -> None:
+    options = ("scope=all", "unsafe_no_fsync=true")
+    done, fault = run(lab, tmp_path, POWER, *options)
+    assert fault["landed"] == "yes", fault
+    assert done.exit_code == Exit.FAIL
+
+
+def test_synced_writes_survive(lab: LabInfo, tmp_path: Path) -> None:
+    done, fault = run(lab, tmp_path, POWER, "scope=all", "lose=majority", "torn=true")
+    assert fault["landed"] == "yes", fault
+    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+
+
+class OnlyKilled(Power):
+    """The power is said to fail; the process is killed, the disk keeps everything."""
+
+    async def cut(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.facts["losers"]:
+            await disk.ask(ctx.node(name), "clear")
+
+
+def test_a_kill_is_no_power_cut(lab: LabInfo, tmp_path: Path) -> None:
+    done, fault = run(lab, tmp_path, OnlyKilled(), "scope=one")
+    assert_not_proven(done, fault)
+    assert "unsynced bytes" in fault["injector"]["detail"]
+
+
+class Elsewhere(Refusing):
+    """Another node's disk refuses."""
+
+    async def strike(self, ctx: NemesisContext, names: Any) -> None:
+        other = next(n for n in ctx.nodes if n not in names)
+        await super().strike(ctx, [other])
+
+    async def undo(self, ctx: NemesisContext, names: Any) -> None:
+        await super().undo(ctx, list(ctx.nodes))
+
+
+def test_the_wrong_disk(lab: LabInfo, tmp_path: Path) -> None:
+    wrong = Elsewhere("io-error", "N21", "", "write_errno", 5, "refused_writes", "writes refused")
+    assert_not_proven(*run(lab, tmp_path, wrong, "scope=one"))
+
+
+class TooShort(SlowDisk):
+    """A delay far below the one asked for."""
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
+            await disk.ask(ctx.node(name), "set", "sync_delay_us", 1000)
+
+
+def test_a_delay_that_nobody_notices(lab: LabInfo, tmp_path: Path) -> None:
+    done, fault = run(lab, tmp_path, TooShort(), "scope=one")
+    assert_not_proven(done, fault)
+    assert "per sync" in fault["victim"]["detail"]
+
+
+def mounted(lab: LabInfo) -> dict[str, bool]:
+    async def ask(nodes: dict[str, Any]) -> dict[str, bool]:
+        found = {}
+        for name, node in nodes.items():
+            found[name] = "faultfs" in (await node.run(["cat", "/proc/mounts"])).stdout
+        return found
+
+    found: dict[str, bool] = on_nodes(lab, ask)
+    return found
+
+
+@pytest.mark.parametrize("nemesis", ["io-error", "slow-disk"])
+def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
+    log = tmp_path / "log"
+    process = start(
+        log,
+        *("run", "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
+        *("-o", "scope=one", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
+    )
+
+    def standing() -> bool:
+        async def ask(nodes: dict[str, Any]) -> bool:
+            found = [faulty(await disk.ask(node, "get")) for node in nodes.values()]
+            return any(found)
+
+        return bool(on_nodes(lab, ask))
+
+    wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
+    assert standing()
+    process.kill()
+    process.wait(timeout=10)
+    wait_for("healing without us", lambda: not standing(), 20)
+    found = latest(tmp_path / "store")
+    assert dstest("recover", found).returncode == Exit.NOT_PROVEN
+    assert not verdict_of(found)["verdict"].startswith("PASS")
+
+
+def test_the_file_system_forgets_what_was_not_synced(tmp_path: Path) -> None:
+    """On this host: names and data, whole and by the sector."""
+    import os
+
+    sources = [str(p) for p in (Path(disk.__file__).parent / "csrc").glob("faultfs*.c")]
+    tool, mount, backing = tmp_path / "faultfs", tmp_path / "m", tmp_path / "b"
+    flags = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_FILE_OFFSET_BITS=64")
+    sanitize = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    subprocess.run(
+        ["cc", *flags, *sanitize, "-o", str(tool), *sources, "-lfuse3", "-lpthread"], check=True
+    )
+    mount.mkdir()
+    backing.mkdir()
+    socket = tmp_path / "s"
+    server = subprocess.Popen([tool, mount, backing, socket])
+
+    def ask(*words: str) -> dict[str, int]:
+        done = subprocess.run([tool, "ask", socket, *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return {k: int(v) for k, v in (p.split("=") for p in done.stdout.split())}
+
+    def write(name: str, data: bytes, at: int = 0, *, sync: bool) -> None:
+        fd = os.open(mount / name, os.O_CREAT | os.O_RDWR, 0o644)
+        os.pwrite(fd, data, at)
+        if sync:
+            os.fsync(fd)
+        os.close(fd)
+
+    try:
+        wait_for("the mount", socket.exists, 10)
+        write("a", b"synced", sync=True)
+        write("a", b"UNSYNCED", sync=False)
+        write("b", b"never", sync=False)
+        assert ask("cut")["discarded_bytes"] == len("UNSYNCED" + "never")
+        assert {p.name: p.read_bytes() for p in mount.iterdir()} == {"a": b"synced"}
+        write("c", b"1", sync=True)
+        (mount / "c").rename(mount / "d")
+        (mount / "a").unlink()
+        ask("cut")
+        assert sorted(p.name for p in mount.iterdir()) == ["a", "c"]
+        write("e", bytes(65536), sync=True)
+        write("e", b"x" * 65536, sync=False)
+        assert 0 < ask("cut", "7")["discarded_bytes"] - 13 < 65536
+        sectors = {(mount / "e").read_bytes()[i : i + 512] for i in range(0, 65536, 512)}
+        assert sectors == {bytes(512), b"x" * 512}
+    finally:
+        subprocess.run(["umount", mount], check=False)
+        assert server.wait(timeout=10) == 0
