@@ -83,9 +83,20 @@ def test_the_same_seed_gives_the_same_operations(workload: object) -> None:
     assert {op.op_type for op in ops[0]} == workload.op_types  # type: ignore[attr-defined]
     per_key: dict[object, int] = {}
     for op in ops[0]:
-        per_key[op.key] = per_key.get(op.key, 0) + 1
+        per_key[op.key] = per_key.get(op.key, 0) + (op.op_type != "read")
     assert max(per_key.values()) <= options["ops_per_key"]
     assert len(per_key) > 10
+
+
+def test_retired_keys_are_read_again() -> None:
+    options = {key: option.default for key, option in REGISTER.options.items()}
+    generator = REGISTER.generator(5, 0, 10, options)
+    ops = [generator.next() for _ in range(5000)]
+    last_write = {op.key: i for i, op in enumerate(ops) if op.op_type == "write"}
+    late = {
+        op.key for i, op in enumerate(ops) if op.op_type == "read" and i > last_write[op.key] + 500
+    }
+    assert len(late) > 10
 
 
 def test_register_writes_are_unique_per_key() -> None:
