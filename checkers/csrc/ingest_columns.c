@@ -223,12 +223,11 @@ static int jepsen(struct ing_part *part, struct ing_columns *out, const struct i
 
 int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_error *error)
 {
-    static const char spent[] = "memory budget spent";
     out->memory = part->memory;
     int64_t bad = -1;
     struct ing_pair *pairs = array(&out->memory, part->event.n, sizeof *pairs);
     if (pairs == NULL) {
-        ing_locate(part, -1, spent, error);
+        ing_locate(part, -1, ing_spent, error);
         return -1;
     }
     int is_ours = part->format == ING_OURS;
@@ -239,7 +238,7 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
                    "several operations of this process are open, and not one alone fits", error);
     } else if (out->n < 0 ||
                (is_ours ? ours(part, out, pairs) : jepsen(part, out, pairs)) != 0) {
-        ing_locate(part, -1, spent, error);
+        ing_locate(part, -1, ing_spent, error);
     } else {
         out->mop_start[out->n] = out->m;
         out->elem_start[out->m] = out->e;

@@ -11,7 +11,7 @@ static int id_of(struct ing_part *part, struct ing_names *names, const struct in
         return 0;
     }
     part->p = at;
-    return ing_refuse(part, *id == -3 ? "text that is not UTF-8" : "memory budget spent");
+    return ing_refuse(part, *id == -3 ? "text that is not UTF-8" : ing_spent);
 }
 
 /* The elements of a list, its opening bracket already consumed. */
@@ -35,7 +35,7 @@ int ing_elements(struct ing_part *part, uint8_t close)
             return -1;
         }
         if (ing_room(&part->memory, part->elem, 1) != 0) {
-            return ing_refuse(part, "memory budget spent");
+            return ing_refuse(part, ing_spent);
         }
         part->elem.p[part->elem.n++] = id;
     }
@@ -155,7 +155,7 @@ static int micro_op(struct ing_part *part, int known)
         return -1;
     }
     if (ing_room(&part->memory, part->mop, 1) != 0) {
-        return ing_refuse(part, "memory budget spent");
+        return ing_refuse(part, ing_spent);
     }
     part->mop.p[part->mop.n++] = mop;
     return 0;
@@ -290,6 +290,9 @@ static int value_of(struct ing_part *part, struct draft *draft)
             draft->event.has_value = (uint8_t)has;
             return 0;
         }
+        if (part->message == ing_spent) {
+            return -1;
+        }
         forget(part, draft);
         part->message = NULL;
         part->p = at;
@@ -348,7 +351,7 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
     }
     event->mop_end = part->mop.n;
     if (ing_room(&part->memory, part->event, 1) != 0) {
-        return ing_refuse(part, "memory budget spent");
+        return ing_refuse(part, ing_spent);
     }
     part->event.p[part->event.n++] = *event;
     return 0;

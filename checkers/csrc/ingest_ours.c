@@ -144,7 +144,7 @@ static int process_of(struct ing_part *part, struct ing_event *event)
     int32_t id = ing_id(&part->memory, &part->processes, &scalar);
     if (id < 0) {
         part->p = at;
-        return ing_refuse(part, id == -3 ? "text that is not UTF-8" : "memory budget spent");
+        return ing_refuse(part, id == -3 ? "text that is not UTF-8" : ing_spent);
     }
     event->process = id;
     return 0;
@@ -272,7 +272,7 @@ static int finish(struct ing_part *part, struct draft *d, const uint8_t *open)
     d->event.mop_end = part->mop.n;
     if (ing_room(&part->memory, part->event, 1) != 0 ||
         ing_room(&part->memory, part->times, 1) != 0) {
-        return ing_refuse(part, "memory budget spent");
+        return ing_refuse(part, ing_spent);
     }
     part->event.p[part->event.n++] = d->event;
     part->times.p[part->times.n++] = d->times;

@@ -78,6 +78,9 @@ int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, si
 
 int ing_refuse(struct ing_part *part, const char *message);
 
+/* The message where memory is out: no other way to read the same text may be tried after it. */
+extern const char ing_spent[];
+
 /* ingest_names.c */
 /* The id of a scalar, made on first sight; -1 for null, -2 where memory is out, -3 for text that is
  * not UTF-8. */

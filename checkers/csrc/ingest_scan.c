@@ -7,6 +7,8 @@
 /* Discarded forms within discarded forms; with the depth of lists it bounds the stack. */
 #define DISCARDS_MAX 8
 
+const char ing_spent[] = "memory budget spent";
+
 int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, size_t size)
 {
     int64_t want = *cap > INT64_MAX / 4 ? INT64_MAX : *cap * 2;

@@ -36,7 +36,7 @@ int ing_utf8(const char *text, int64_t size)
 static int put(struct ing_part *part, uint32_t code)
 {
     if (ing_room(&part->memory, part->scratch, 4) != 0) {
-        return ing_refuse(part, "memory budget spent");
+        return ing_refuse(part, ing_spent);
     }
     char *at = part->scratch.p + part->scratch.n;
     if (code < 0x80) {
@@ -136,9 +136,6 @@ int ing_string(struct ing_part *part, struct ing_scalar *scalar)
         }
         if (p < part->end && *p < 0x20 && !part->json && *p != 0) {
             part->p = p + 1;
-            if (copied && put(part, *p) != 0) {
-                return -1;
-            }
             continue;
         }
         part->p = p;
@@ -152,7 +149,7 @@ int ing_string(struct ing_part *part, struct ing_scalar *scalar)
         int64_t plain = p - from;
         if (*p == '\\' || copied) {
             if (ing_room(&part->memory, part->scratch, plain) != 0) {
-                return ing_refuse(part, "memory budget spent");
+                return ing_refuse(part, ing_spent);
             }
             if (plain > 0) {
                 memcpy(part->scratch.p + part->scratch.n, from, (size_t)plain);
@@ -281,10 +278,10 @@ int ing_number(struct ing_part *part, struct ing_scalar *scalar)
     }
     part->p = p;
     scalar->tag = ING_INT;
-    scalar->bits = negative ? -(int64_t)value : (int64_t)value;
+    int fits = p - digits <= 18;
+    scalar->bits = !fits ? 0 : negative ? -(int64_t)value : (int64_t)value;
     scalar->text = NULL;
     scalar->size = 0;
-    int fits = p - digits <= 18;
     if (fits && (p == part->end || (*p != '.' && *p != 'e' && *p != 'E' && *p != 'N' && *p != 'M'))) {
         return 0;
     }

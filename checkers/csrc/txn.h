@@ -49,6 +49,23 @@ struct txn_input {
                                    reads (txn_tie.c); NULL = the first in the history */
 };
 
+/* The columns of txn_input one by one, as a caller has them: an address and how many elements are
+ * there. `order` and `value_hash` may have none. */
+struct txn_column {
+    const void *at;
+    int64_t length;
+};
+
+enum txn_column_name {
+    TXN_OUTCOME, TXN_PROCESSES, TXN_INVOKE, TXN_COMPLETE, TXN_MOP_START, TXN_KIND, TXN_KEY,
+    TXN_VALUE, TXN_KNOWN, TXN_ELEM_START, TXN_ELEM, TXN_ORDER, TXN_VALUE_HASH, TXN_COLUMNS
+};
+
+/* Fills in columns, n, m and e; the counts are there already. 0, or -1 where a column is not as
+ * long as the rest demands: then `which` and `wanted` say which one, and how long it should be. */
+int txn_input_of(const struct txn_column columns[TXN_COLUMNS], struct txn_input *in, int *which,
+                 int64_t *wanted);
+
 enum txn_workload { TXN_LIST_APPEND = 0, TXN_RW_REGISTER = 1 };
 
 /* Which order beyond the data's own is demanded. */
@@ -127,11 +144,12 @@ int txn_check(const struct txn_input *in, const struct txn_options *options,
 
 /* Classifies one strongly connected graph of `n` nodes given as CSR, for tests and other
  * analyses: the edges of node v are off[v] .. off[v + 1], `label` is an enum txn_label, nodes from
- * `n_txns` on are virtual. Cycles go to report->cycles as component 0. */
+ * `n_txns` on are virtual, `to` and `label` have `n_edges` elements. Cycles go to report->cycles as
+ * component 0. */
 struct txn_csr {
     const uint32_t *off, *to;
     const uint8_t *label;
-    uint32_t n, n_txns;
+    uint32_t n, n_txns, n_edges;
 };
 int txn_classify(const struct txn_csr *csr, const struct txn_options *options,
                  struct txn_report *report);

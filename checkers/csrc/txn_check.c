@@ -57,7 +57,10 @@ static int validate_csr(struct txn_ctx *c, const struct txn_csr *csr)
             return txn_refuse(c, "rows do not rise", v);
         }
     }
-    for (uint32_t p = 0; p < csr->off[csr->n]; p++) {
+    if (csr->off[csr->n] != csr->n_edges) {
+        return txn_refuse(c, "rows do not span the edges", csr->n);
+    }
+    for (uint32_t p = 0; p < csr->n_edges; p++) {
         if (csr->to[p] >= csr->n || csr->label[p] >= TXN_LABELS) {
             return txn_refuse(c, "an edge leads nowhere or has no known label", p);
         }

@@ -111,7 +111,7 @@ static int classify_one(struct txn_ctx *c, const struct txn_graph *g, struct txn
     }
     off[n] = used;
     txn_free(c, at);
-    struct txn_csr csr = {off, target, labels, n, txns};
+    struct txn_csr csr = {off, target, labels, n, txns, used};
     uint32_t own = TXN_NONE;
     for (uint32_t i = 0; g->own != NULL && i < txns && own == TXN_NONE; i++) {
         own = g->own[member[i]] ? i : TXN_NONE;

@@ -7,10 +7,7 @@
 
 #include <string.h>
 
-enum {
-    OUTCOME, PROCESS, INVOKE, COMPLETE, MOP_START, KIND, KEY, VALUE, KNOWN, ELEM_START, ELEM, ORDER,
-    VALUE_HASH, STOP, COLUMNS
-};
+enum { STOP = TXN_COLUMNS, COLUMNS };
 
 static const struct {
     const char *name;
@@ -48,28 +45,21 @@ static int take(struct column *column, PyObject *from, int i)
     return 0;
 }
 
-static int check_lengths(const struct column *columns, struct txn_input *in, int64_t n_values)
+static int check_lengths(const struct column *columns, struct txn_input *in)
 {
-    int64_t length[COLUMNS];
-    for (int i = 0; i < COLUMNS; i++) {
-        length[i] = columns[i].view.len / columns[i].view.itemsize;
+    struct txn_column plain[TXN_COLUMNS];
+    int which;
+    int64_t wanted;
+    for (int i = 0; i < TXN_COLUMNS; i++) {
+        const Py_buffer *view = &columns[i].view;
+        plain[i] = (struct txn_column){view->buf, view->len / view->itemsize};
     }
-    in->n = length[OUTCOME];
-    in->m = length[KIND];
-    in->e = length[ELEM];
-    int64_t wanted[COLUMNS] = {in->n, in->n, in->n,     in->n, in->n + 1, in->m,        in->m,
-                               in->m, in->m, in->m + 1, in->e, in->n,     0,
-                               length[STOP]};
-    wanted[ORDER] = length[ORDER] == 0 ? 0 : in->n;
-    wanted[VALUE_HASH] = length[VALUE_HASH] == 0 ? 0 : n_values;
-    for (int i = 0; i < COLUMNS; i++) {
-        if (length[i] != wanted[i]) {
-            PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", layout[i].name,
-                         (long long)length[i], (long long)wanted[i]);
-            return -1;
-        }
+    if (txn_input_of(plain, in, &which, &wanted) != 0) {
+        PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", layout[which].name,
+                     (long long)plain[which].length, (long long)wanted);
+        return -1;
     }
-    if (length[STOP] < 1) {
+    if (columns[STOP].view.len < columns[STOP].view.itemsize) {
         PyErr_SetString(PyExc_ValueError, "stop: need one element");
         return -1;
     }
@@ -104,13 +94,14 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     struct txn_options options = {0};
     struct txn_report report = {.where = -1};
     long long n_keys, n_values, n_processes, n_positions, time_ns, memory_bytes;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOLLLLiiiLL:check_transactions", &objects[OUTCOME],
-                          &objects[PROCESS], &objects[INVOKE], &objects[COMPLETE],
-                          &objects[MOP_START], &objects[KIND], &objects[KEY], &objects[VALUE],
-                          &objects[KNOWN], &objects[ELEM_START], &objects[ELEM], &objects[ORDER],
-                          &objects[VALUE_HASH], &objects[STOP], &n_keys, &n_values, &n_processes,
-                          &n_positions, &options.workload, &options.between, &options.sources,
-                          &time_ns, &memory_bytes)) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOLLLLiiiLL:check_transactions",
+                          &objects[TXN_OUTCOME], &objects[TXN_PROCESSES], &objects[TXN_INVOKE],
+                          &objects[TXN_COMPLETE], &objects[TXN_MOP_START], &objects[TXN_KIND],
+                          &objects[TXN_KEY], &objects[TXN_VALUE], &objects[TXN_KNOWN],
+                          &objects[TXN_ELEM_START], &objects[TXN_ELEM], &objects[TXN_ORDER],
+                          &objects[TXN_VALUE_HASH], &objects[STOP], &n_keys, &n_values,
+                          &n_processes, &n_positions, &options.workload, &options.between,
+                          &options.sources, &time_ns, &memory_bytes)) {
         return NULL;
     }
     for (int i = 0; i < COLUMNS; i++) {
@@ -118,33 +109,16 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
             goto cleanup;
         }
     }
-    if (check_lengths(columns, &in, n_values) != 0) {
-        goto cleanup;
-    }
-    in.outcome = columns[OUTCOME].view.buf;
-    in.process = columns[PROCESS].view.buf;
-    in.invoke_pos = columns[INVOKE].view.buf;
-    in.complete_pos = columns[COMPLETE].view.buf;
-    in.mop_start = columns[MOP_START].view.buf;
-    in.mop_kind = columns[KIND].view.buf;
-    in.mop_key = columns[KEY].view.buf;
-    in.mop_value = columns[VALUE].view.buf;
-    in.mop_known = columns[KNOWN].view.buf;
-    in.elem_start = columns[ELEM_START].view.buf;
-    in.elem = columns[ELEM].view.buf;
-    in.order = columns[ORDER].view.len == 0 ? NULL : columns[ORDER].view.buf;
-    in.value_hash = columns[VALUE_HASH].view.len == 0 ? NULL : columns[VALUE_HASH].view.buf;
     in.n_keys = n_keys;
     in.n_values = n_values;
     in.n_processes = n_processes;
     in.n_positions = n_positions;
+    if (check_lengths(columns, &in) != 0) {
+        goto cleanup;
+    }
     options.time_ns = time_ns;
     options.memory_bytes = memory_bytes;
     options.stop = columns[STOP].view.buf;
-    if (n_keys < 0 || n_values < 0 || n_processes < 0 || n_positions < 0) {
-        PyErr_SetString(PyExc_ValueError, "a count is negative");
-        goto cleanup;
-    }
     int status;
     Py_BEGIN_ALLOW_THREADS
     status = txn_check(&in, &options, &report);

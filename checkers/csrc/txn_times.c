@@ -34,6 +34,9 @@ static int make_times(struct txn_versions *v, struct times *times)
             times->txn[u] = (uint32_t)t;
         }
         if (in->outcome[t] == TXN_OK) {
+            if (completed[in->complete_pos[t]] != 0) {
+                return txn_refuse(c, "two transactions complete at one position", t);
+            }
             completed[in->complete_pos[t]] = (uint32_t)t + 1;
         }
     }

@@ -23,9 +23,14 @@ static uint32_t *completions(struct txn_ctx *c)
     const struct txn_input *in = c->in;
     uint32_t *at = txn_alloc(c, (size_t)in->n_positions, sizeof *at);
     for (int64_t t = 0; at != NULL && t < in->n; t++) {
-        if (in->outcome[t] == TXN_OK) {
-            at[in->complete_pos[t]] = (uint32_t)t + 1;
+        if (in->outcome[t] != TXN_OK) {
+            continue;
         }
+        if (at[in->complete_pos[t]] != 0) {
+            txn_refuse(c, "two transactions complete at one position", t);
+            return at;
+        }
+        at[in->complete_pos[t]] = (uint32_t)t + 1;
     }
     return at;
 }
@@ -185,7 +190,7 @@ static int cycles_with(struct txn_versions *v, int source)
         }
         r.fill = 1;
         all_rows(v, &r);
-        struct txn_csr csr = {r.off, r.to, label, n, n};
+        struct txn_csr csr = {r.off, r.to, label, n, n, r.off[n]};
         if (txn_split_make(c, &csr, (struct txn_rule){0, 0}, &split) == TXN_DONE) {
             cycles = report_cycles(v, &split, n, source);
         }

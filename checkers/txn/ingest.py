@@ -18,6 +18,7 @@ Of our records the time stamps give the event positions; at equal times invocati
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from mmap import ACCESS_READ, mmap
@@ -35,7 +36,9 @@ __all__ = ["FORMATS", "MEMORY_MB", "load"]
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
 MEMORY_MB: Final = 8192
-"""What reading may take beyond the text itself."""
+"""What reading may take beyond the text itself; a gzipped text must unpack to no more than that."""
+
+_CHUNK: Final = 1 << 20
 
 _CODES: Final = {"dstest": 0, "edn": 1, "json": 2}
 _SKIPS: Final = ("process-not-an-integer", "tagged")
@@ -72,13 +75,23 @@ def _bytes_of(source: Path) -> bytes | mmap:
         ) from None
 
 
-def _unpacked(raw: bytes | mmap) -> bytes | mmap:
+def _unpacked(raw: bytes | mmap, limit: int) -> bytes | mmap:
     if raw[:2] != b"\x1f\x8b":
         return raw
+    parts: list[bytes] = []
+    size = 0
     try:
-        return gzip.decompress(raw[:])
+        with gzip.GzipFile(fileobj=io.BytesIO(raw[:])) as file:
+            while part := file.read(_CHUNK):
+                size += len(part)
+                if size > limit:
+                    raise HistoryError(
+                        "memory budget spent on unpacking", remedy="give a history that was cut"
+                    )
+                parts.append(part)
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
+    return b"".join(parts)
 
 
 def _guess(raw: bytes | mmap) -> str:
@@ -131,7 +144,8 @@ def load(
     """
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
-    text = _unpacked(source if isinstance(source, bytes) else _bytes_of(Path(source)))
+    raw = source if isinstance(source, bytes) else _bytes_of(Path(source))
+    text = _unpacked(raw, memory_mb << 20)
     code = _CODES[_guess(text) if fmt == "auto" else fmt]
     try:
         parts: Any = _core.read_history(text, code, threads, memory_mb << 20)

@@ -143,6 +143,8 @@ class Builder:
         if txn.outcome != OK:
             return kind, key, NIL, []
         if isinstance(value, list | tuple):
+            if None in value:
+                raise ValueError(f"operation {txn.op_index}: an element of a list is null: {mop!r}")
             return kind, key, NIL, [self._values.id(v) for v in value]
         return kind, key, self._values.id(value), []
 

@@ -69,6 +69,13 @@ def test_scalars_of_any_kind_are_told_apart() -> None:
     assert [repr(v) for v in columns.value_names] == ["1", "1.0", "True", "'é\\n'", repr(2**70)]
 
 
+def test_control_characters_in_strings_stay_where_they_are() -> None:
+    text = b'{:type :ok :process 0 :value [[:w "a\\nb\tc" "x\ty\\tz\n"]]}'
+    columns = load(text, "edn")
+    assert columns.key_names == ["a\nb\tc"]
+    assert columns.value_names == ["x\ty\tz\n"]
+
+
 def test_null_is_told_from_an_empty_list_and_from_not_known() -> None:
     history = b"""{:type :ok :process 0 :value [[:r 1 nil] [:r 1 []]]}
     {:type :invoke :process 1 :value [[:r 1 nil]]}"""
@@ -198,6 +205,18 @@ def test_memory_is_bounded() -> None:
     text = b"".join(lines(events(spec), spec, "jsonl"))
     with pytest.raises(HistoryError, match="memory budget"):
         load(text, memory_mb=1)
+
+
+def test_a_gzipped_text_is_read_or_refused_and_bounded() -> None:
+    packed = gzip.compress(HEADER + record() * 3, mtime=0)
+    for at in range(len(packed)):
+        for broken in (packed[:at], packed[:at] + bytes([packed[at] ^ 64]) + packed[at + 1 :]):
+            try:
+                load(broken)
+            except HistoryError as error:
+                assert str(error)
+    with pytest.raises(HistoryError, match="memory budget"):
+        load(gzip.compress(HEADER + b"\n" * (2 << 20)), memory_mb=1)
 
 
 def test_a_header_of_ours_is_recognised() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checkers.txn._native import analyse
 from checkers.txn.api import check
 from checkers.txn.opmaps import from_op_maps
 from checkers.txn.plugin import LIST_APPEND
@@ -182,7 +183,8 @@ def test_values_written_twice_are_refused() -> None:
     [
         ("outcome", 7), ("process", 99), ("invoke_pos", 10**6), ("complete_pos", -7),
         ("mop_start", -1), ("mop_kind", 9), ("mop_key", 5), ("mop_key", -1), ("mop_value", 77),
-        ("mop_value", -2), ("elem_start", 99), ("elem", 1000), ("elem", -2),
+        ("mop_value", -2), ("mop_known", 3), ("elem_start", 99), ("elem", 1000), ("elem", -2),
+        ("elem", -1),
     ],
 )  # fmt: skip
 def test_bad_columns_are_refused(column: str, value: int) -> None:
@@ -197,6 +199,29 @@ def test_bad_columns_are_refused(column: str, value: int) -> None:
             continue
         with pytest.raises(ValueError, match=r"at -?\d+: "):
             check(bad, LIST)
+
+
+def test_options_out_of_range_and_null_elements_are_refused() -> None:
+    columns = from_op_maps(events("ax1", "rx1"))
+    for between, sources in ((3, 0), (-1, 0), (0, 16), (0, -1)):
+        with pytest.raises(ValueError, match="no such workload, order or source"):
+            analyse(
+                columns, LIST, between=between, sources=sources, order=np.zeros(0, np.int64),
+                budget=Budget(),
+            )  # fmt: skip
+    with pytest.raises(ValueError, match="an element of a list is null"):
+        from_op_maps([{"type": "ok", "process": 0, "value": [["r", 1, [None]]]}])
+
+
+def test_two_completions_at_one_position_are_refused() -> None:
+    columns = from_op_maps(events("ax1", "ax2", "rx1"))
+    columns.complete_pos[0] = columns.complete_pos[1] = columns.complete_pos.max()
+    for between, sources in ((1, 0), (2, 0), (0, 2), (0, 4)):
+        with pytest.raises(ValueError, match=r"at \d+: two transactions complete at one position"):
+            analyse(
+                columns, "rw-register", between=between, sources=sources,
+                order=np.zeros(0, np.int64), budget=Budget(),
+            )  # fmt: skip
 
 
 def test_lengths_and_types_are_refused() -> None:
