@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
+FUZZ_SECONDS ?= 1800
 C_SOURCES := $(wildcard checkers/csrc/*)
 
-.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize wheel clean
+.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
+	wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -58,9 +60,15 @@ nemesis-selftest: setup
 proofs: setup
 	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
 
-## make sanitize   the C core under AddressSanitizer and UBSan
+## make sanitize   the C core under AddressSanitizer and UBSan, alone and below its Python tests
 sanitize: setup
 	$(BIN)/python -m pytest -q tests/csrc $(TEST_ARGS)
+	$(BIN)/python tests/csrc/sanitized.py $(TEST_ARGS)
+
+## make fuzz       coverage-guided fuzzing of the C core, FUZZ_SECONDS (1800) for each target
+fuzz: setup
+	@.ci/setup fuzz
+	$(BIN)/python tests/csrc/fuzz.py --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
 
 ## make wheel      one abi3 wheel in dist/; fails where the extension does not compile
 wheel: setup
@@ -69,5 +77,5 @@ wheel: setup
 
 ## make clean      remove what was built here; run directories in store/ stay
 clean:
-	rm -rf $(VENV) build dist *.egg-info checkers/*.so .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .fuzz *.egg-info checkers/*.so .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

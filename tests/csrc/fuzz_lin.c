@@ -3,20 +3,13 @@
  * Compares random small histories with a brute-force search, throws malformed columns at the
  * validators, and runs long crash-heavy histories under small budgets. Exit 0 = all as expected.
  */
-#include "lin.h"
+#include "brute.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 10, VALUES = 5, BIG = 3000, KEYS = 64 };
-
-struct history {
-    uint8_t kind[BIG];
-    int32_t a[BIG], b[BIG];
-    int64_t invoke[BIG], complete[BIG];
-    int n;
-};
+enum { KEYS = 64 };
 
 static uint64_t state;
 
@@ -77,49 +70,6 @@ static void simulate(struct history *h, int n, int values, int crash_percent, in
         h->invoke[at] = op[i].invoke;
         h->complete[at] = op[i].complete;
     }
-}
-
-static char seen[1 << SMALL][VALUES];
-
-static int search(const struct history *h, int done, int value)
-{
-    int all = 1;
-    if (seen[done][value]) {
-        return 0;
-    }
-    seen[done][value] = 1;
-    for (int i = 0; i < h->n; i++) {
-        all &= done >> i & 1 || h->kind[i] >= LIN_WRITE_UNKNOWN;
-    }
-    if (all) {
-        return 1;
-    }
-    for (int i = 0; i < h->n; i++) {
-        int ready = !(done >> i & 1), to = value;
-        for (int j = 0; j < h->n; j++) {
-            ready &= done >> j & 1 || h->complete[j] >= h->invoke[i];
-        }
-        int equal = h->a[i] == value;
-        switch (h->kind[i]) {
-        case LIN_READ:
-            ready &= equal;
-            break;
-        case LIN_CAS_FALSE:
-            ready &= !equal;
-            break;
-        case LIN_CAS_TRUE:
-        case LIN_CAS_UNKNOWN:
-            ready &= equal;
-            to = h->b[i];
-            break;
-        default:
-            to = h->a[i];
-        }
-        if (ready && search(h, done | 1 << i, to)) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 struct answer {

@@ -66,6 +66,7 @@ struct columns {
     int64_t process[TXNS], invoke[TXNS], complete[TXNS], start[TXNS + 1], elem_start[MOPS + 1];
     int32_t key[MOPS], value[MOPS], elem[ELEMS];
     int64_t order[TXNS];
+    uint32_t hash[VALUES];
     struct txn_input in;
 };
 
@@ -101,10 +102,14 @@ static void make_columns(struct columns *c, int lists)
     }
     c->start[n] = m;
     c->elem_start[m] = e;
+    for (int i = 0; i < VALUES; i++) {
+        c->hash[i] = (uint32_t)state >> below(8);
+    }
     int64_t positions = n == 0 ? 0 : c->complete[n - 1] + 1;
     c->in = (struct txn_input){c->outcome, c->process, c->invoke, c->complete, c->start, c->kind,
                                c->key, c->value, c->known, c->elem_start, c->elem,
-                               below(2) ? c->order : NULL, n, m, e, KEYS, VALUES, 5, positions};
+                               below(2) ? c->order : NULL, n, m, e, KEYS, VALUES, 5, positions,
+                               below(2) ? c->hash : NULL};
 }
 
 static void spoil(struct columns *c)

@@ -12,6 +12,8 @@ from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
 ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+CORPUS = sorted(str(p) for n in ("jsonl", "edn", "json") for p in (HERE / "corpus" / n).iterdir())
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
 SOURCES = [p for p in sorted(CSRC.glob("ingest*.c")) if p.name != "ingest_module.c"]
@@ -45,9 +47,9 @@ def test_malformed_histories_under_sanitizers(
     driver = tmp_path / "fuzz_ingest"
     build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}", "-pthread"]
     build.append("-DING_SMALL=64")
-    here = Path(__file__).parent / "fuzz_ingest.c"
+    here = [str(HERE / "fuzz_ingest.c"), str(HERE / "target_ingest.c")]
     made = subprocess.run(
-        [*build, str(here), *map(str, SOURCES), "-o", str(driver)],
+        [*build, *here, *map(str, SOURCES), "-o", str(driver)],
         capture_output=True,
         text=True,
         timeout=100,
@@ -58,3 +60,8 @@ def test_malformed_histories_under_sanitizers(
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout == "5 files, 1500 rounds\n"
+    ran = subprocess.run(
+        [str(driver), "1", "0", *CORPUS], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == f"{len(CORPUS)} files, 0 rounds\n"

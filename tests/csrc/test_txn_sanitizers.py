@@ -8,25 +8,37 @@ from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
 SOURCES = sorted(p for p in CSRC.glob("txn_*.c") if p.name != "txn_module.c")
 
 
-def test_random_graphs_and_columns_under_sanitizers(tmp_path: Path) -> None:
+def build(driver: Path, *files: str) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    driver = tmp_path / "fuzz_txn"
-    here = Path(__file__).parent / "fuzz_txn.c"
-    build = [compiler, *FLAGS, "-fsanitize=address,undefined", f"-I{CSRC}", str(here)]
-    made = subprocess.run(
-        [*build, *map(str, SOURCES), "-o", str(driver)], capture_output=True, text=True, timeout=100
-    )
+    command = [compiler, *FLAGS, "-fsanitize=address,undefined", f"-I{CSRC}"]
+    command += [*(str(HERE / name) for name in files), *map(str, SOURCES), "-o", str(driver)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert made.returncode == 0, made.stderr
+
+
+def test_random_graphs_and_columns_under_sanitizers(tmp_path: Path) -> None:
+    driver = tmp_path / "fuzz_txn"
+    build(driver, "fuzz_txn.c")
     for seed in ("1", "2", "3"):
         ran = subprocess.run(
             [str(driver), seed, "8000"], capture_output=True, text=True, timeout=60
         )
         assert ran.returncode == 0, ran.stderr[-3000:]
         assert ran.stdout == "8000 rounds\n"
+
+
+def test_what_fuzzing_found_under_sanitizers(tmp_path: Path) -> None:
+    driver = tmp_path / "replay"
+    build(driver, "replay.c", "target_txn.c")
+    corpus = sorted(str(p) for p in (HERE / "corpus" / "txn").iterdir())
+    ran = subprocess.run([str(driver), *corpus], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == f"{len(corpus)} files\n"

@@ -1,0 +1,64 @@
+"""The Python tests of the C core, on an extension built with ASan and UBSan.
+
+`sanitized.py [PYTEST ARGUMENTS]` compiles the sources that pyproject.toml names into
+build/sanitized, then runs pytest with the sanitizers' libraries loaded before Python. Leaks are not
+looked for: Python itself leaks on purpose. Exit code: pytest's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CORE = ROOT / "build" / "sanitized" / "_core.abi3.so"
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+FLAGS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fPIC", "-shared", "-pthread", *SANITIZE]
+TESTS = [
+    *(f"tests/unit/test_{name}.py" for name in ("ingest", "checkers_linearizable", "canary")),
+    *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests/unit").glob("test_txn_*.py"))),
+    "tests/property",
+    "tests/detection",
+]
+
+
+def build() -> None:
+    """Compiles the extension as pyproject.toml says, but for the optimisation."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (extension,) = project["tool"]["setuptools"]["ext-modules"]
+    flags = [f for f in extension["extra-compile-args"] if not f.startswith("-O")]
+    flags += [f"-D{name}={value}" for name, value in extension["define-macros"]]
+    flags.append(f"-I{sysconfig.get_path('include')}")
+    CORE.parent.mkdir(parents=True, exist_ok=True)
+    command = ["gcc", *FLAGS, *flags, *extension["sources"], "-o", str(CORE)]
+    subprocess.run(command, check=True, cwd=ROOT)
+
+
+def library(name: str) -> str:
+    """Where gcc keeps a sanitizer's library."""
+    command = ["gcc", f"-print-file-name={name}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    build()
+    env = os.environ | {
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(HERE),
+        "DSTEST_CORE": str(CORE),
+    }
+    options = ["-p", "sanitized_core", "-m", "not slow and not long"]
+    command = [sys.executable, "-m", "pytest", *options, *TESTS]
+    return subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, env=env).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
