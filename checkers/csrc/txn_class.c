@@ -12,10 +12,14 @@
 #define BIT(label) (1u << (label))
 
 /* Arcs that one search may look at for a shorter witness, once it has one. */
-static const int64_t WORK_PER_SEARCH = 2000000;
+#ifndef WORK_PER_SEARCH
+#define WORK_PER_SEARCH INT64_C(2000000)
+#endif
 
 /* The same for all components together: about a second. */
-static const int64_t WORK_IN_ALL = 200000000;
+#ifndef WORK_IN_ALL
+#define WORK_IN_ALL INT64_C(200000000)
+#endif
 
 enum { HEAD = 5 };
 

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* Empty slots that are not worth hashing for. */
+#ifndef EMPTY_SLOTS
+#define EMPTY_SLOTS 1024
+#endif
+
 /* Decides between slots by distance and slots by hash, and makes room. */
 static int lay_out(struct txn_ctx *c, struct txn_index *x)
 {
@@ -36,7 +41,7 @@ static int lay_out(struct txn_ctx *c, struct txn_index *x)
         total += x->range[k];
     }
     x->slots = (size_t)total;
-    if (total > 3 * writes + 1024) {
+    if (total > 3 * writes + EMPTY_SLOTS) {
         x->slots = 64;
         while (x->slots < 2 * writes) {
             x->slots *= 2;

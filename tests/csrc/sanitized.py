@@ -2,7 +2,8 @@
 
 `sanitized.py [PYTEST ARGUMENTS]` compiles the sources that pyproject.toml names into
 build/sanitized, then runs pytest with the sanitizers' libraries loaded before Python. Leaks are not
-looked for: Python itself leaks on purpose. Exit code: pytest's.
+looked for: Python itself leaks on purpose. What the sanitizers say is printed at the end, since
+pytest holds back what a test writes. Exit code: pytest's, or 1.
 """
 
 from __future__ import annotations
@@ -47,17 +48,24 @@ def library(name: str) -> str:
 
 def main() -> int:
     build()
+    for old in CORE.parent.glob("report.*"):
+        old.unlink()
+    report = f"log_path={CORE.parent / 'report'}"
     env = os.environ | {
         "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "ASAN_OPTIONS": f"detect_leaks=0:{report}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:{report}",
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(HERE),
         "DSTEST_CORE": str(CORE),
     }
-    options = ["-p", "sanitized_core", "-m", "not slow and not long"]
+    options = ["-p", "sanitized_core", "-m", "not slow and not long", "--timeout=600"]
     command = [sys.executable, "-m", "pytest", *options, *TESTS]
-    return subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, env=env).returncode
+    code = subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, env=env).returncode
+    reports = sorted(CORE.parent.glob("report.*"))
+    for path in reports:
+        sys.stderr.write(path.read_text(errors="replace"))
+    return code or bool(reports)
 
 
 if __name__ == "__main__":
