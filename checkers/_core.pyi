@@ -1,5 +1,6 @@
 """C core of the checkers; checkers/csrc/lin.h says what the columns hold."""
 
+from collections.abc import Callable
 from mmap import mmap
 
 import numpy as np
@@ -9,6 +10,42 @@ from checkers._columns import I32, I64, U8
 
 U32 = NDArray[np.uint32]
 
+def check_automaton(
+    class_: I32,
+    invoke: I64,
+    complete: I64,
+    offsets: I64,
+    pure: U8,
+    lo: I64,
+    hi: I64,
+    delta: I64,
+    verdict: U8,
+    bad: I64,
+    prefix: I64,
+    steps: I64,
+    states: I64,
+    n_found: I64,
+    stop: I32,
+    initial: I64,
+    ask: Callable[[int, int], tuple[int, ...]] | None,
+    time_ns: int,
+    memory_bytes: int,
+    steps_max: int,
+    /,
+) -> None: ...
+def monitor(
+    kind: U8,
+    value: I32,
+    invoke: I64,
+    complete: I64,
+    offsets: I64,
+    verdict: U8,
+    stop: I32,
+    n_values: int,
+    model: int,
+    memory_bytes: int,
+    /,
+) -> None: ...
 def check_registers(
     kind: U8,
     a: I32,

@@ -13,12 +13,15 @@ from checkers._columns import I32, I64, U8
 
 __all__ = [
     "ILLEGAL",
+    "MEMORY",
     "OK",
     "STEPS",
+    "STOPPED",
     "UNDECIDED",
     "Decision",
     "Limits",
     "check_registers",
+    "interruptible",
 ]
 
 OK, ILLEGAL, TIME, MEMORY, STOPPED, STEPS = range(6)
@@ -59,8 +62,12 @@ class Decision:
     states: I32
 
 
-def _interruptible(call: Callable[[], None], stop: I32) -> None:
-    """Runs `call` in a thread; an exception here (Ctrl-C) raises the stop flag and waits for it."""
+def interruptible(call: Callable[[], None], stop: I32, *, small: bool = False) -> None:
+    """Runs `call` in a thread; an exception here (Ctrl-C) raises the stop flag and waits for it.
+    A `small` one is over before anybody could press Ctrl-C and runs here."""
+    if small:
+        call()
+        return
     failed: list[BaseException] = []
 
     def target() -> None:
@@ -111,8 +118,5 @@ def check_registers(
             limits.exact_states,
         )  # fmt: skip
 
-    if limits.steps_max > 0 and len(kind) < _OPS_WORTH_A_THREAD:
-        call()
-    else:
-        _interruptible(call, stop)
+    interruptible(call, stop, small=limits.steps_max > 0 and len(kind) < _OPS_WORTH_A_THREAD)
     return decision

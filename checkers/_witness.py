@@ -42,7 +42,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["Witness", "cut", "explain", "reduce"]
+__all__ = ["REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -63,6 +63,18 @@ class Witness:
 
     rows: Index
     minimal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How an object that is a register in other words is spoken of."""
+
+    noun: str
+    verb: str
+    nothing: str = "null"
+
+
+REGISTER = Words("the register", "hold")
 
 
 def cut(columns: Columns, key: int, bad: int) -> Columns:
@@ -220,9 +232,13 @@ def _text(value: Any) -> str:
     return json.dumps(value, default=repr)
 
 
-def _phrase(op: Op) -> str:
+def phrase(op: Op) -> str:
     """`write 2 (op 7, process 3)`."""
-    if op.op_type == "read":
+    if op.op_type not in ("read", "write", "cas"):
+        asked = "" if op.input is None else f" {_text(op.input)}"
+        told = "" if op.output is None else f" -> {_text(op.output)}"
+        what = f"{op.op_type}{asked}{told}"
+    elif op.op_type == "read":
         what = f"read {_text(op.output)}"
     elif op.op_type == "cas":
         swap = f"cas {_text(op.input[0])} to {_text(op.input[1])}"
@@ -238,10 +254,12 @@ def _listed(parts: list[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _why_not(columns: Columns, stuck: int) -> str:
+def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     """What the operation that cannot be placed asks for."""
     kind, wanted = int(columns.kind[stuck]), int(columns.a[stuck])
-    value = _text(columns.values[wanted])
+    value = _text(columns.values[wanted]) if wanted else words.nothing
+    if words != REGISTER and kind in (READ, CAS_TRUE):
+        return f"it needs {words.noun} to {words.verb} {value}"
     if kind == CAS_FALSE:
         return f"it needs any value other than {value}"
     if kind not in (READ, CAS_TRUE):
@@ -251,7 +269,14 @@ def _why_not(columns: Columns, stuck: int) -> str:
     return f"it needs the value {value}"
 
 
-def explain(columns: Columns, witness: Witness, history: History, *, memory_bytes: int) -> str:
+def explain(
+    columns: Columns,
+    witness: Witness,
+    history: History,
+    *,
+    memory_bytes: int,
+    words: Words = REGISTER,
+) -> str:
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
@@ -271,13 +296,14 @@ def explain(columns: Columns, witness: Witness, history: History, *, memory_byte
         if columns.complete[r] != NEVER and r != stuck
     ][: int(decision.prefix[0])]
     prefix = (
-        f"Longest linearizable prefix: up to the completion of {_phrase(op_at(earlier[-1]))}."
+        f"Longest linearizable prefix: up to the completion of {phrase(op_at(earlier[-1]))}."
         if earlier
         else "Not even the first completion can be placed."
     )
-    states = _listed([_text(columns.values[s]) for s in decision.states if s >= 0])
+    held = [columns.values[s] for s in decision.states if s >= 0]
+    states = _listed([words.nothing if v is None else _text(v) for v in held])
     beside = [
-        _phrase(op_at(int(r)))
+        phrase(op_at(int(r)))
         for r in rows
         if r != stuck and int(r) not in earlier and int(columns.invoke[r]) <= end
     ]
@@ -287,6 +313,6 @@ def explain(columns: Columns, witness: Witness, history: History, *, memory_byte
         else "No other operation is running then."
     )
     return (
-        f"{lead} {prefix} There the register can hold: {states}. Next completes "
-        f"{_phrase(op_at(stuck))}: {_why_not(columns, stuck)}. {running}"
+        f"{lead} {prefix} There {words.noun} can {words.verb}: {states}. Next completes "
+        f"{phrase(op_at(stuck))}: {_why_not(columns, stuck, words)}. {running}"
     )

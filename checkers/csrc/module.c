@@ -2,8 +2,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "aut_module.h"
 #include "ingest_module.h"
 #include "lin.h"
+#include "mon_module.h"
 #include "txn_module.h"
 
 #include <string.h>
@@ -155,8 +157,10 @@ cleanup:
 }
 
 static PyMethodDef methods[] = {
+    {"check_automaton", aut_check_py, METH_VARARGS, AUT_CHECK_DOC},
     {"check_registers", check_registers, METH_VARARGS, check_doc},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
+    {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {NULL, NULL, 0, NULL},
 };

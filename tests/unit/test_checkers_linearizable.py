@@ -55,7 +55,8 @@ def check(text: str, model: str = "cas-register", budget: Budget | None = None) 
 
 def test_it_is_a_checker() -> None:
     assert (CHECKER.name, CHECKER.kind) == ("linearizable", "history")
-    assert CHECKER.models == ("register", "cas-register")
+    assert CHECKER.models[:2] == ("register", "cas-register")
+    assert len(CHECKER.models) == 14
 
 
 @pytest.mark.parametrize(
@@ -280,5 +281,5 @@ def test_the_stop_flag_ends_the_search() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "join", join)
         with pytest.raises(KeyboardInterrupt):
-            _native._interruptible(work, stop)
+            _native.interruptible(work, stop)
     assert stop[0] == 1

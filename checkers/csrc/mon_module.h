@@ -1,0 +1,13 @@
+/* Functions of checkers._core that monitor containers. */
+#ifndef DSTEST_MON_MODULE_H
+#define DSTEST_MON_MODULE_H
+
+#define MON_CHECK_DOC                                                                              \
+    "monitor(kind, value, invoke, complete, offsets, verdict, stop, n_values, model,\n"            \
+    "        memory_bytes)\n--\n\n"                                                                \
+    "Linearizability of containers whose values are unique; see checkers/csrc/mon.h for the\n"     \
+    "columns. Fills verdict. Raises ValueError for bad input."
+
+PyObject *mon_check_py(PyObject *module, PyObject *args);
+
+#endif

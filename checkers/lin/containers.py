@@ -1,0 +1,196 @@
+"""Containers: FIFO queue, priority queue, stack, set, log.
+
+    fifo-queue       enqueue v; dequeue -> the oldest value, null = it was empty
+    priority-queue   insert v (a number); delete-min -> the least value, null = it was empty
+    stack            push v; pop -> the newest value, null = it was empty
+    set              add v, remove v -> null, or true where that changed the set and false where
+                     not; contains v -> true or false; read -> all values
+    log              append v -> its offset, null = not told; the n-th append gets offset n, from 0.
+                     read from an offset (input; null = anywhere) -> [[offset, value], ...], one
+                     after the other, as many as it likes; none = there was nothing from there on
+
+Null is no value. All start empty.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from checkers.lin.model import Call, Model, flag, freeze, plain
+from dstest.core.op import Op
+
+__all__ = ["Container", "FifoQueue", "Log", "PriorityQueue", "Set", "Stack"]
+
+_SHOWN_MAX = 6
+
+
+def _list(values: Iterable[Any]) -> str:
+    items = [json.dumps(plain(v), default=repr) for v in values]
+    if len(items) > _SHOWN_MAX:
+        left = f"{len(items) - _SHOWN_MAX} more"
+        items = [*items[:_SHOWN_MAX], left]
+    return f"[{', '.join(items)}]"
+
+
+class Container(Model):
+    """What can be put in and taken out; states are tuples."""
+
+    initial: Any = ()
+    put: str
+    take: str
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        if op.op_type == self.take:
+            return Call(self.take, None, freeze(op.output) if known else None, known)
+        if op.input is None:
+            return "null is no value"
+        return Call(self.put, freeze(op.input), None, known)
+
+    def pure(self, call: Call) -> bool:
+        return call.op_type == self.take and call.known and call.output is None
+
+    def show(self, state: Any) -> str:
+        return _list(state) if state else "empty"
+
+
+class FifoQueue(Container):
+    """State = values, the oldest first."""
+
+    name = "fifo-queue"
+    op_types = ("enqueue", "dequeue")
+    put, take = op_types
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == "enqueue":
+            return ((*state, call.input),)
+        if not state:
+            return ((),) if not call.known or call.output is None else ()
+        return (state[1:],) if not call.known or call.output == state[0] else ()
+
+
+class Stack(Container):
+    """State = values, the newest last."""
+
+    name = "stack"
+    op_types = ("push", "pop")
+    put, take = op_types
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == "push":
+            return ((*state, call.input),)
+        if not state:
+            return ((),) if not call.known or call.output is None else ()
+        return (state[:-1],) if not call.known or call.output == state[-1] else ()
+
+
+class PriorityQueue(Container):
+    """State = values, the least first."""
+
+    name = "priority-queue"
+    op_types = ("insert", "delete-min")
+    put, take = op_types
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        value = op.input if op.op_type == "insert" else op.output if known else None
+        number = type(value) is int or (type(value) is float and math.isfinite(value))
+        if not number and (op.op_type == "insert" or value is not None):
+            return "its value is no number"
+        return super().read(op, known)
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == "insert":
+            at = bisect.bisect(state, call.input)
+            return ((*state[:at], call.input, *state[at:]),)
+        if not state:
+            return ((),) if not call.known or call.output is None else ()
+        return (state[1:],) if not call.known or call.output == state[0] else ()
+
+
+class Set(Model):
+    """State = the values, as a frozenset."""
+
+    name = "set"
+    op_types = ("add", "remove", "contains", "read")
+    initial = frozenset()
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        if op.op_type == "read":
+            if known and not isinstance(op.output, list | tuple):
+                return "its output is no list"
+            return Call("read", None, frozenset(map(freeze, op.output)) if known else None, known)
+        wrong = flag(op, known)
+        if wrong is not None or (op.op_type == "contains" and known and op.output is None):
+            return wrong or "its output is neither true nor false"
+        if op.input is None:
+            return "null is no value"
+        return Call(op.op_type, freeze(op.input), op.output if known else None, known)
+
+    def pure(self, call: Call) -> bool:
+        return call.op_type in ("contains", "read") or (call.known and call.output is False)
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == "read":
+            return (state,) if not call.known or call.output == state else ()
+        there = call.input in state
+        told = call.output if call.known else None
+        if call.op_type == "contains":
+            return (state,) if told is None or told == there else ()
+        adds = call.op_type == "add"
+        if told is not None and told != (there != adds):
+            return ()
+        return (state | {call.input} if adds else state - {call.input},)
+
+    def show(self, state: Any) -> str:
+        return _list(sorted(state, key=repr)) if state else "empty"
+
+
+class Log(Model):
+    """State = the values in the order of their offsets."""
+
+    name = "log"
+    op_types = ("append", "read")
+    initial = ()
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        if op.op_type == "append":
+            if known and op.output is not None and (type(op.output) is not int or op.output < 0):
+                return "its output is neither null nor an offset"
+            return Call("append", freeze(op.input), op.output if known else None, known)
+        if op.input is not None and (type(op.input) is not int or op.input < 0):
+            return "its input is neither null nor an offset"
+        if not known:
+            return Call("read", op.input, None, known)
+        rows = op.output
+        if not isinstance(rows, list | tuple) or not all(
+            isinstance(r, list | tuple) and len(r) == 2 and type(r[0]) is int and r[0] >= 0
+            for r in rows
+        ):
+            return "its output is no list of [offset, value]"
+        return Call("read", op.input, tuple((o, freeze(v)) for o, v in rows), known)
+
+    def pure(self, call: Call) -> bool:
+        return call.op_type == "read"
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == "append":
+            fits = not call.known or call.output is None or call.output == len(state)
+            return ((*state, call.input),) if fits else ()
+        if not call.known:
+            return (state,)
+        rows, begin = call.output, call.input
+        if not rows:
+            return (state,) if begin is None or len(state) <= begin else ()
+        first = rows[0][0] if begin is None else begin
+        told = all(o == first + i for i, (o, _) in enumerate(rows))
+        there = told and first + len(rows) <= len(state)
+        return (state,) if there and all(state[o] == v for o, v in rows) else ()
+
+    def show(self, state: Any) -> str:
+        if not state:
+            return "empty"
+        end = len(state) - 1
+        return f"{len(state)} values, {json.dumps(plain(state[-1]), default=repr)} at offset {end}"

@@ -1,0 +1,150 @@
+"""Locks: mutex, reentrant mutex, fencing-token lock, semaphore.
+
+    acquire    took the lock; output null or true, for a fencing lock the token; false = refused,
+               which says that the lock was not to be had at that instant
+    release    gave it back; output null or true; false = refused: the caller did not hold it
+
+The owner of a lock is the process that calls. A semaphore has no owner: `input` is the number of
+permits (null = 1), anybody may give permits back, and there are never more than its total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from checkers.lin.model import Affine, Call, Model, flag
+from dstest.core.op import Op
+
+__all__ = ["FencingLock", "Mutex", "ReentrantMutex", "Semaphore"]
+
+_NO_TOKEN: Final = -(2**62)
+
+
+class _Lock(Model):
+    op_types = ("acquire", "release")
+    owned = True
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        wrong = flag(op, known)
+        if wrong is not None:
+            return wrong
+        return Call(op.op_type, None, op.output is not False, known, op.process_id)
+
+    def pure(self, call: Call) -> bool:
+        return call.known and call.output is False
+
+
+class Mutex(_Lock):
+    """One holder at a time; state = the holder, as `(process,)`."""
+
+    name = "mutex"
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        mine = state == (call.process,)
+        if call.op_type == "acquire":
+            if call.known and not call.output:
+                return () if state is None else (state,)
+            return ((call.process,),) if state is None else ()
+        if call.known and not call.output:
+            return () if mine else (state,)
+        return (None,) if mine else ()
+
+    def show(self, state: Any) -> str:
+        return "free" if state is None else f"held by process {state[0]}"
+
+
+class ReentrantMutex(_Lock):
+    """Its holder may acquire it again and must release it as often; state = (holder, depth)."""
+
+    name = "reentrant-mutex"
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        mine = state is not None and state[0] == call.process
+        if call.op_type == "acquire":
+            can = state is None or mine
+            if call.known and not call.output:
+                return () if can else (state,)
+            return ((call.process, (state[1] if mine else 0) + 1),) if can else ()
+        if call.known and not call.output:
+            return () if mine else (state,)
+        if not mine:
+            return ()
+        return (None,) if state[1] == 1 else ((state[0], state[1] - 1),)
+
+    def show(self, state: Any) -> str:
+        return "free" if state is None else f"held {state[1]} times by process {state[0]}"
+
+
+class FencingLock(_Lock):
+    """A mutex whose holders get integer tokens, each greater than all before; state = (holder or
+    None, last token). An acquire of unknown outcome got the least token it can have got: that
+    allows all that any other would."""
+
+    name = "fencing-lock"
+    initial = (None, _NO_TOKEN)
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        if op.op_type == "acquire" and known and op.output is not False:
+            if type(op.output) is not int or op.output <= _NO_TOKEN:
+                return "its output is neither false nor an integer token"
+            return Call("acquire", None, op.output, known, op.process_id)
+        return super().read(op, known)
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        holder, last = state
+        mine = holder == (call.process,)
+        if call.op_type == "release":
+            if call.known and not call.output:
+                return () if mine else (state,)
+            return ((None, last),) if mine else ()
+        if call.known and call.output is False:
+            return () if holder is None else (state,)
+        token = call.output if call.known else last + 1
+        return (((call.process,), token),) if holder is None and token > last else ()
+
+    def show(self, state: Any) -> str:
+        holder = "free" if state[0] is None else f"held by process {state[0][0]}"
+        return holder if state[1] == _NO_TOKEN else f"{holder}, last token {state[1]}"
+
+
+class Semaphore(Model):
+    """`total` permits; state = those that are free. Raises ValueError where `total` is no positive
+    integer."""
+
+    name = "semaphore"
+    op_types = ("acquire", "release")
+
+    def __init__(self, total: int) -> None:
+        if type(total) is not int or not 0 < total < 2**40:
+            raise ValueError(f"permits={total!r}: a semaphore needs a positive number of permits")
+        self.initial = self.total = total
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        permits = 1 if op.input is None else op.input
+        if type(permits) is not int or not 0 < permits < 2**40:
+            return "its input is no positive number of permits"
+        wrong = flag(op, known)
+        if wrong is not None:
+            return wrong
+        return Call(op.op_type, permits, op.output is not False, known)
+
+    def pure(self, call: Call) -> bool:
+        return call.known and call.output is False
+
+    def affine(self, call: Call) -> Affine:
+        refused = call.known and call.output is False
+        if call.op_type == "acquire":
+            if refused:
+                return Affine(0, call.input - 1, 0)
+            return Affine(call.input, self.total, -call.input)
+        if refused:
+            return Affine(self.total - call.input + 1, self.total, 0)
+        return Affine(0, self.total - call.input, call.input)
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        low, high, delta = self.affine(call)
+        return (state + delta,) if low <= state <= high else ()
+
+    def show(self, state: Any) -> str:
+        return f"{state} of {self.total} permits free"

@@ -1,0 +1,119 @@
+"""Models: what an object does when its operations come one at a time.
+
+A model of one's own is a small class. A bounded counter that saturates:
+
+    class Saturating(Model):
+        name = "saturating"
+        op_types = ("inc", "read")
+        initial = 0
+
+        def step(self, state, call):
+            if call.op_type == "inc":
+                return (min(state + 1, 9),)
+            return (state,) if call.output == state else ()
+
+        def pure(self, call):
+            return call.op_type == "read"
+
+    LinearizableModel(Saturating()).check(history, "saturating", Budget())
+
+States are hashable and compared by equality; the search numbers them and remembers each step, so
+`step` is called once per state and kind of call. It must be a function of its arguments alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+from dstest.core.op import Op
+
+__all__ = ["Affine", "Call", "Model", "Value", "flag", "freeze", "plain"]
+
+Value = Hashable
+"""A JSON value as `freeze` leaves it."""
+
+
+class Call(NamedTuple):
+    """One operation as a model sees it. `output` counts only where `known` is set: the outcome of
+    others is unknown. `process` is None unless the model is `owned`."""
+
+    op_type: str
+    input: Any
+    output: Any
+    known: bool
+    process: int | str | None = None
+
+
+class Affine(NamedTuple):
+    """A step on integer states: from `low` to `high`, both included, `delta` is added."""
+
+    low: int
+    high: int
+    delta: int
+
+
+def freeze(value: Any) -> Value:
+    """A hashable that is equal for equal JSON values only: `true` is not 1, 1.0 is."""
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        found: Value = value
+        return found
+    if kind is bool:
+        return ("bool", value)
+    if kind is float:
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return ("list", *map(freeze, value))
+    return (kind.__name__, json.dumps(value, sort_keys=True, default=repr))
+
+
+def plain(value: Value) -> Any:
+    """What `freeze` was given, or its equal."""
+    if isinstance(value, tuple) and value:
+        if value[0] == "bool":
+            return value[1]
+        if value[0] == "list":
+            return [plain(v) for v in value[1:]]
+    return value
+
+
+def flag(op: Op, known: bool) -> str | None:
+    """Why the output is none of null, true and false; None where it is one."""
+    if known and op.output is not None and not isinstance(op.output, bool):
+        return "its output is neither null, true nor false"
+    return None
+
+
+class Model:
+    """Base of all models. `initial` is the first state."""
+
+    name: str
+    op_types: tuple[str, ...]
+    initial: Any = None
+    owned: bool = False
+    """Does it matter which process calls?"""
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        """The call that an operation stands for, or why it is malformed."""
+        return Call(op.op_type, freeze(op.input), freeze(op.output) if known else None, known)
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        """States after `call` in `state`; none where the call cannot have this output then. For a
+        call of unknown outcome, those after each outcome it can have."""
+        raise NotImplementedError
+
+    def pure(self, call: Call) -> bool:
+        """Does it leave every state as it is? Saying no is always right, and slower."""
+        del call
+        return False
+
+    def affine(self, call: Call) -> Affine | None:
+        """For models whose states are 64-bit integers, `step` in closed form; all or none."""
+        del call
+        return None
+
+    def show(self, state: Any) -> str:
+        """A state in a sentence."""
+        return json.dumps(plain(state), default=repr)

@@ -1,0 +1,122 @@
+"""Near-linear decisions where every value is put at most once (csrc/mon_*.c).
+
+A monitor's answer counts only where its rules hold. Takes of unknown outcome are outside of them:
+each may have taken any value or none. Left out, they can only make "illegal" wrong; with the
+values that nobody took left out as well, they can only make "ok" wrong, since every linearization
+stays one when all operations on some values go. What neither settles is left to the search.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from checkers import _core
+from checkers._columns import I32, I64, U8
+from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, interruptible
+from checkers.lin.containers import Container
+from checkers.lin.encode import Coded
+from checkers.lin.model import Call
+
+__all__ = ["REGISTER", "UNFIT", "Parts", "monitor", "parts_of", "verdicts"]
+
+UNFIT = 8
+QUEUE, STACK, PRIORITY, REGISTER = range(4)
+PUT, TAKE, NOTHING, MAYBE = range(4)
+_MODELS: Final = {"fifo-queue": QUEUE, "stack": STACK, "priority-queue": PRIORITY}
+
+
+class Parts:
+    """What each operation of a container does to which value; MAYBE = a take of unknown outcome.
+    `unit` is equal for operations on one value of one key."""
+
+    def __init__(self, coded: Coded) -> None:
+        model = coded.model
+        assert isinstance(model, Container)
+        self.model = _MODELS[model.name]
+        values = sorted({v for c in coded.calls if (v := _value(model, c)) is not None}, key=_rank)
+        number = {v: i for i, v in enumerate(values)}
+        kinds = [_kind(model, call) for call in coded.calls]
+        ids = [number.get(_value(model, call), 0) for call in coded.calls]
+        self.n_values = max(1, len(values))
+        self.kind: U8 = np.array(kinds, np.uint8)[coded.classes]
+        self.value: I32 = np.array(ids, np.int32)[coded.classes]
+
+
+def _rank(value: Any) -> Any:
+    """Numbers in their order; the order of others does not matter, and need not exist."""
+    return (0, value, "") if isinstance(value, int | float) else (1, 0, repr(value))
+
+
+def _value(model: Container, call: Call) -> Any:
+    return call.input if call.op_type == model.put else call.output
+
+
+def _kind(model: Container, call: Call) -> int:
+    if call.op_type == model.put:
+        return PUT
+    if not call.known:
+        return MAYBE
+    return NOTHING if call.output is None else TAKE
+
+
+def parts_of(coded: Coded) -> Parts | None:
+    """The parts of a container's operations, None for models without a monitor."""
+    return Parts(coded) if coded.model.name in _MODELS and coded.calls else None
+
+
+def monitor(
+    kind: U8, value: I32, invoke: I64, complete: I64, offsets: I64, n_values: int, model: int,
+    memory_bytes: int,
+) -> U8:  # fmt: skip
+    """One verdict per key; `UNFIT` where the rules of csrc/mon.h do not hold."""
+    verdict = np.full(len(offsets) - 1, STOPPED, np.uint8)
+    stop = np.zeros(1, np.int32)
+
+    def call() -> None:
+        _core.monitor(
+            kind, value, invoke, complete, offsets, verdict, stop, n_values, model, memory_bytes
+        )
+
+    interruptible(call, stop, small=len(kind) < 5_000)
+    return verdict
+
+
+def some(coded: Coded, parts: Parts, keep: Any, memory_bytes: int) -> U8:
+    """The monitor's verdicts on the operations that `keep` marks."""
+    counts = np.concatenate([[0], np.cumsum(keep)])
+    return monitor(
+        parts.kind[keep],
+        parts.value[keep],
+        coded.invoke[keep],
+        coded.complete[keep],
+        counts[coded.offsets].astype(np.int64),
+        parts.n_values,
+        parts.model,
+        memory_bytes,
+    )
+
+
+def _taken(coded: Coded, parts: Parts) -> Any:
+    """Which operations touch a value that was certainly taken from their key?"""
+    sizes = np.diff(coded.offsets)
+    unit = np.repeat(np.arange(len(sizes)), sizes) * parts.n_values + parts.value
+    return np.isin(unit, unit[parts.kind == TAKE])
+
+
+def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
+    """`OK` and `ILLEGAL` are certain; `UNFIT` leaves a key to the search."""
+    certain = parts.kind != MAYBE
+    found = some(coded, parts, certain, memory_bytes)
+    found[found == MEMORY] = UNFIT
+    if certain.all():
+        return found
+    tells = certain & ((parts.kind == NOTHING) | _taken(coded, parts))
+    at_least = some(coded, parts, tells, memory_bytes)
+    some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
+    some_maybe &= np.diff(coded.offsets) > 0
+    open_ = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
+    found[open_] = UNFIT
+    found[(found != OK) & (found != ILLEGAL)] = UNFIT
+    return found

@@ -1,0 +1,169 @@
+"""Any model: the monitor where values are unique, else the search of csrc/aut_*.c."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from checkers._native import ILLEGAL, OK, STEPS, UNDECIDED, Limits
+from checkers.lin import monitor, witness
+from checkers.lin.encode import Coded, encode, only
+from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.model import Model
+from checkers.lin.search import Found, search
+from checkers.lin.values import MultiRegister, micro_ops
+from dstest.core.check import Anomaly, Budget
+from dstest.core.clock import monotonic_ns
+from dstest.core.history import History
+from dstest.core.op import Op
+
+__all__ = ["judge"]
+
+FIRST_STEPS: Final = 4_000_000
+"""Steps that each key gets before any key gets more."""
+
+ANOMALIES_MAX: Final = 16
+WITNESS_TIME_NS: Final = 5_000_000_000
+WITNESSES_TIME_NS: Final = 20_000_000_000
+
+
+def _search(coded: Coded, open_: Any, deadline: int, memory_bytes: int) -> Found:
+    """Decides the keys that `open_` marks: all with few steps each, then the hard ones one by one
+    with what time is left. The others get the verdict OK."""
+    sizes = np.diff(coded.offsets)
+    rows = np.flatnonzero(np.repeat(open_, sizes))
+    counts = np.concatenate([[0], np.cumsum(np.where(open_, sizes, 0))]).astype(np.int64)
+    part = only(coded, rows) if not open_.all() else coded
+    part = Coded(
+        **{f: getattr(part, f) for f in Coded.__slots__} | {"offsets": counts, "keys": coded.keys}
+    )
+    left = max(0, deadline - monotonic_ns())
+    found = search(part, Limits(left, memory_bytes, FIRST_STEPS))
+    hard = np.flatnonzero(found.verdict == STEPS)
+    for done, key in enumerate(hard):
+        left = max(0, deadline - monotonic_ns()) // (len(hard) - done)
+        own = np.arange(counts[key], counts[key + 1])
+        again = search(only(part, own), Limits(left, memory_bytes))
+        found.verdict[key] = again.verdict[0]
+        found.steps[key] += again.steps[0]
+        if again.bad[0] >= 0:
+            found.bad[key] = counts[key] + again.bad[0]
+    placed = found.bad >= 0
+    found.bad[placed] = rows[found.bad[placed]]
+    return found
+
+
+def _components(ops: Sequence[Op]) -> list[Any] | None:
+    """For transactions on several registers: the registers that one of them ties together, as one
+    object. None where nothing is tied, or some operation cannot be read."""
+    root: dict[Any, Any] = {}
+
+    def find(key: Any) -> Any:
+        while root.setdefault(key, key) != key:
+            root[key] = root[root[key]]
+            key = root[key]
+        return key
+
+    touched: list[list[Any]] = []
+    for op in ops:
+        rows = micro_ops(op.input) if op.op_type == "txn" else None
+        if op.op_type == "txn" and not rows:
+            return None
+        keys = [op.key] if rows is None else [key for _, key, _ in rows]
+        for key in keys:
+            root[find(key)] = find(keys[0])
+        touched.append(keys)
+    members: dict[Any, list[Any]] = {}
+    for key in root:
+        members.setdefault(find(key), []).append(key)
+    name = {k: v[0] if len(v) == 1 else sorted(v, key=repr) for k, v in members.items()}
+    return [name[find(keys[0])] for keys in touched]
+
+
+def _tells(coded: Coded) -> bool:
+    """Does some completed operation have a result that could have been another one?"""
+    return any(c.known and (c.output is not None or coded.model.pure(c)) for c in coded.calls) or (
+        isinstance(coded.model, MultiRegister)
+        and any(c.known and c.op_type == "txn" and any(m[0] == "r" for m in c.input)
+                for c in coded.calls)
+    )  # fmt: skip
+
+
+class _Engine:
+    """One history under one model."""
+
+    def __init__(self, model: Model, history: History, budget: Budget) -> None:
+        keys = _components(history.ops) if isinstance(model, MultiRegister) else None
+        self.history = history
+        self.memory_bytes = budget.memory_mb * 2**20
+        self.deadline = monotonic_ns() + int(budget.time_s * 1e9)
+        self.witness_s = budget.time_s
+        self.coded = encode(model, history.ops, keys)
+        self.parts = monitor.parts_of(self.coded)
+
+    def decide(self) -> tuple[Any, Any]:
+        """Verdict and stuck row per key; -1 = the monitor's verdict."""
+        n_keys = len(self.coded.keys)
+        verdict = np.full(n_keys, monitor.UNFIT, np.uint8)
+        bad = np.full(n_keys, -1, np.int64)
+        if self.parts is not None:
+            verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
+        open_ = (verdict != OK) & (verdict != ILLEGAL)
+        if open_.any():
+            found = _search(self.coded, open_, self.deadline, self.memory_bytes)
+            verdict = np.where(open_, found.verdict, verdict)
+            bad = np.where(open_, found.bad, bad)
+        return verdict, bad
+
+    def anomaly(self, key: int, bad: int, deadline: int) -> Anomaly | None:
+        """The anomaly of an illegal key; None where monitor and search disagree about it."""
+        if bad < 0:
+            assert self.parts is not None
+            made = witness.of_values(self.coded, self.parts, key, deadline, self.memory_bytes)
+            if made is None:
+                return None
+        else:
+            made, _ = witness.of_failure(self.coded, key, bad, deadline, self.memory_bytes)
+        ops = [self.history.ops[int(p)] for p in witness.ops_of(made)]
+        text = witness.explain(made, self.history, self.memory_bytes)
+        name = self.coded.keys[key]
+        return anomaly_of(name, ops, self.history, made.minimal, text)
+
+    def anomalies(self, illegal: list[int], bad: Any, undecided: dict[int, str]) -> list[Anomaly]:
+        """One anomaly for each of the first illegal keys."""
+        limit = min(WITNESSES_TIME_NS, int(self.witness_s * 1e9))
+        last = monotonic_ns() + limit
+        found = []
+        for key in illegal[:ANOMALIES_MAX]:
+            deadline = min(last, monotonic_ns() + WITNESS_TIME_NS)
+            one = self.anomaly(key, int(bad[key]), deadline)
+            if one is None:
+                undecided[key] = "monitor and search disagree: please report this"
+            else:
+                found.append(one)
+        return found
+
+
+def judge(model: Model, history: History, budget: Budget) -> Judged:
+    """Judges a history of objects of one model."""
+    engine = _Engine(model, history, budget)
+    coded = engine.coded
+    verdict, bad = engine.decide()
+    undecided = dict(coded.blocked)
+    for key, v in enumerate(verdict.tolist()):
+        if key not in undecided and v not in (OK, ILLEGAL):
+            undecided[key] = UNDECIDED[v]
+    illegal = [k for k, v in enumerate(verdict.tolist()) if v == ILLEGAL and k not in undecided]
+    anomalies = engine.anomalies(illegal, bad, undecided)
+    sizes = np.diff(coded.offsets)
+    return Judged(
+        keys=coded.keys,
+        undecided=undecided,
+        illegal=sum(1 for k in illegal if k not in undecided),
+        anomalies=anomalies,
+        consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
+        excluded=coded.excluded,
+        tested=_tells(coded),
+    )

@@ -1,0 +1,233 @@
+"""Small witnesses for any model, and their explanation in words.
+
+A witness must be sound: what is left out must not be able to resolve the contradiction. Two ways
+of leaving out are:
+
+* All operations on some values of a container may go, and so may operations that change nothing: a
+  linearization of the rest stays one without them. The witness contradicts itself from the start.
+* Any completed operation may be *loosened*: it may take effect later than it did, or not at all,
+  with the result that it had. That allows more than what happened. Loosened operations are not
+  named. From an instant at which no completed operation was running, and the states then possible,
+  only what comes later counts.
+
+Which operations go is found by delta debugging with halving chunks (Zeller and Hildebrandt, TSE
+28(2), 2002), with a limit on checks and on time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers._columns import I64, NEVER
+from checkers._native import ILLEGAL, OK, Limits
+from checkers._witness import phrase
+from checkers.lin.encode import Coded, only
+from checkers.lin.monitor import MAYBE, NOTHING, Parts, some
+from checkers.lin.search import search
+from dstest.core.clock import monotonic_ns
+from dstest.core.history import History
+
+__all__ = ["Witness", "explain", "of_failure", "of_values"]
+
+TAIL_MAX: Final = 256
+"""Operations after the last quiet instant that are looked at one by one."""
+
+CHECKS_MAX: Final = 2_000
+STEPS_MAX: Final = 2_000_000
+STATES_SHOWN_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """`coded` holds the operations that count, loosened ones included; `named` marks the others,
+    which are the witness. `begin` = the states it starts from where that is not the first one,
+    after `before` operations."""
+
+    coded: Coded
+    named: npt.NDArray[np.bool_]
+    begin: list[Any] | None
+    before: int
+    minimal: bool
+
+
+def _halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[I64, bool]:
+    """The units that must stay, and whether each of them must."""
+    checks, chunk = 0, max(1, len(units) // 2)
+    while True:
+        before, at = len(units), 0
+        while at < len(units):
+            if checks >= CHECKS_MAX or monotonic_ns() >= deadline:
+                return units, False
+            checks += 1
+            candidate = np.concatenate([units[:at], units[at + chunk :]])
+            if illegal(candidate):
+                units = candidate
+            else:
+                at += chunk
+        if chunk == 1 and len(units) == before:
+            return units, True
+        chunk = max(1, chunk // 2)
+
+
+def of_values(
+    coded: Coded, parts: Parts, key: int, deadline: int, memory_bytes: int
+) -> Witness | None:
+    """A witness in the words of values, for what the monitor rejected; None where it does not
+    stand up to the search."""
+    where = coded.of_key(key)
+    rows = np.arange(where.start, where.stop)[parts.kind[where] != MAYBE]
+    part = only(coded, rows, key)
+    own = Parts.__new__(Parts)
+    own.model, own.n_values = parts.model, parts.n_values
+    own.kind, own.value = parts.kind[rows], parts.value[rows]
+    alone = own.kind == NOTHING
+    unit = np.where(alone, parts.n_values + np.arange(len(rows)), own.value).astype(np.int64)
+    if len(rows) < where.stop - where.start:
+        # takes of unknown outcome may have taken what nobody else took
+        taken = np.isin(own.value, own.value[own.kind == 1])
+        unit = np.where(alone | taken, unit, -1)
+
+    def illegal(units: I64) -> bool:
+        keep = np.isin(unit, units)
+        return bool(some(part, own, keep, memory_bytes)[0] == ILLEGAL)
+
+    units, minimal = _halving(np.unique(unit[unit >= 0]), illegal, deadline)
+    small = only(part, np.flatnonzero(np.isin(unit, units)))
+    named = np.ones(len(small.classes), np.bool_)
+    if len(small.classes) <= TAIL_MAX:
+        left = max(1, deadline - monotonic_ns())
+        if search(small, Limits(left, memory_bytes, STEPS_MAX)).verdict[0] == OK:
+            return None
+    return Witness(small, named, None, 0, minimal)
+
+
+def _quiet(coded: Coded, bad: int) -> list[int]:
+    """Rows at whose invocation no completed operation before them is running, the last first."""
+    known = np.where(coded.complete == NEVER, -NEVER, coded.complete)
+    ends = np.maximum.accumulate(known)
+    rows = np.flatnonzero(ends[:-1] < coded.invoke[1:]) + 1
+    return [int(r) for r in rows[rows <= bad][::-1]]
+
+
+def _cut(coded: Coded, key: int, bad: int) -> tuple[Coded, int]:
+    """The key until `bad` completes: what completes later is loosened. Also where `bad` is then."""
+    where = coded.of_key(key)
+    rows = np.arange(where.start, where.stop)
+    end = coded.complete[bad]
+    late = coded.complete[rows] > end
+    keep = (coded.invoke[rows] <= end) & ~(late & (coded.pure[coded.classes[rows]] == 1))
+    part = only(coded, rows[keep], key)
+    complete = np.where(part.complete > end, NEVER, part.complete)
+    return replace(part, complete=complete), int(np.flatnonzero(rows[keep] == bad)[0])
+
+
+def _tail(
+    part: Coded, bad: int, deadline: int, memory_bytes: int
+) -> tuple[Coded, list[Any] | None, int] | None:
+    """The operations since the latest quiet instant whose states are known, those states, and how
+    many operations come before. Operations of unknown outcome stay."""
+    if len(part.classes) <= TAIL_MAX // 4:
+        return part, None, 0
+    for start in [s for s in _quiet(part, bad) if bad - s < TAIL_MAX][:3]:
+        head = only(part, np.arange(start))
+        left = max(1, deadline - monotonic_ns())
+        found = search(head, Limits(left, memory_bytes))
+        states = found.states[0]
+        if found.verdict[0] != OK or states is None:
+            continue
+        stay = np.flatnonzero((np.arange(len(part.classes)) >= start) | (part.complete == NEVER))
+        return only(part, stay), states, int((head.complete != NEVER).sum())
+    return (part, None, 0) if len(part.classes) <= TAIL_MAX else None
+
+
+def of_failure(
+    coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int
+) -> tuple[Witness, list[Any] | None]:
+    """A witness for what the search rejected at row `bad`. Where no quiet instant helps it is the
+    operation that could not be placed and those that were running then."""
+    part, at = _cut(coded, key, bad)
+    found = _tail(part, at, deadline, memory_bytes)
+    if found is None:
+        running = part.complete == NEVER
+        named = np.zeros(len(part.classes), np.bool_)
+        named[at] = True
+        beside = np.flatnonzero(running & (part.invoke > part.invoke[at] - 1))[:7]
+        named[beside] = True
+        return Witness(part, named, None, 0, minimal=False), None
+    tail, begin, before = found
+    certain = np.flatnonzero(tail.complete != NEVER)
+
+    def loosened(units: I64) -> Coded:
+        complete = np.full(len(tail.complete), NEVER, np.int64)
+        complete[units] = tail.complete[units]
+        stays = (complete != NEVER) | (tail.pure[tail.classes] == 0)
+        return replace(only(tail, np.flatnonzero(stays)), complete=complete[stays])
+
+    def illegal(units: I64) -> bool:
+        left = max(1, deadline - monotonic_ns())
+        limits = Limits(left, memory_bytes, STEPS_MAX)
+        return bool(search(loosened(units), limits, begin).verdict[0] == ILLEGAL)
+
+    units, minimal = _halving(certain, illegal, deadline)
+    small = loosened(units)
+    return Witness(small, small.complete != NEVER, begin, before, minimal), begin
+
+
+def _states(coded: Coded, states: list[Any]) -> str:
+    shown = [coded.model.show(s) for s in states[:STATES_SHOWN_MAX]]
+    more = len(states) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def explain(witness: Witness, history: History, memory_bytes: int) -> str:
+    """The longest linearizable prefix, the states possible there, and why no next step exists."""
+    coded, named = witness.coded, witness.named
+    ops = [history.ops[int(p)] for p in coded.position]
+    count = int(named.sum())
+    lead = f"No order explains the {count} operation{'s' if count != 1 else ''} of the witness"
+    if witness.begin is not None:
+        states = _states(coded, witness.begin)
+        lead += (
+            f", after the {witness.before} completed operations before them, which leave the "
+            f"{coded.model.name} in: {states}"
+        )
+    limits = Limits(10**9, memory_bytes, STEPS_MAX)
+    found = search(coded, limits, witness.begin)
+    if found.verdict[0] != ILLEGAL:
+        return f"{lead}."
+    stuck = int(found.bad[0])
+    order = [int(r) for r in np.argsort(coded.complete, kind="stable") if named[r] and r != stuck]
+    earlier = order[: int(found.prefix[0])]
+    prefix = (
+        f"Longest linearizable prefix: up to the completion of {phrase(ops[earlier[-1]])}."
+        if earlier
+        else "Not even the first completion can be placed."
+    )
+    end = coded.complete[stuck]
+    beside = [
+        phrase(op)
+        for row, op in enumerate(ops)
+        if row != stuck and row not in earlier and coded.invoke[row] <= end
+    ]
+    running = "No other operation is running then."
+    if beside:
+        more = f" and {len(beside) - 4} more" if len(beside) > 4 else ""
+        running = (
+            f"Running then, or of unknown outcome: {', '.join(beside[:4])}{more}; "
+            "none of them can make it fit."
+        )
+    states = _states(coded, found.states[0] or [])
+    return (
+        f"{lead}. {prefix} There the {coded.model.name} can be: {states}. Next completes "
+        f"{phrase(ops[stuck])}, which is possible in none of these. {running}"
+    )
+
+
+def ops_of(witness: Witness) -> I64:
+    """Positions of the witness's operations in the history, in order of invocation."""
+    return witness.coded.position[witness.named]
