@@ -28,7 +28,7 @@ def check(
         str | None, typer.Option(help="What the clients did; default: as the history says.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Consistency model to hold it to; default: the workload's.")
+        str | None, typer.Option(help="Consistency model, or object: fifo-queue, mutex, ..")
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="auto, dstest, edn, json or log.")
@@ -45,7 +45,7 @@ def check(
     ] = limits.CHECK_MEMORY_MB,
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--option", help="key=value: wfr-keys, linearizable-keys, anomalies .."),
+        typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits .."),
     ] = None,
     report: Annotated[
         Path | None,
@@ -93,21 +93,22 @@ def _answer(
     from msgspec.structs import replace
 
     from checkers.txn.api import WORKLOADS
+    from dstest.cli.check_models import judge_objects, with_options
     from dstest.cli.check_options import transaction_options
     from dstest.cli.check_txn import judge_transactions, transactions_in
     from dstest.core.clock import monotonic_ns
-    from dstest.core.registry import parse_options
     from dstest.store.importers import load_history
 
     workload = workload or transactions_in(path)
     if workload in WORKLOADS:
         options = transaction_options(option)
         return judge_transactions(path, format_, workload, model, budget, options)
-    parse_options(option, {})
     started = monotonic_ns()
-    loaded = load_history(path, format_, independent=independent)
+    loaded = with_options(load_history(path, format_, independent=independent), option)
     load_s = (monotonic_ns() - started) / 1e9
-    result = _judge(loaded, workload, model, budget)
+    result = judge_objects(loaded, model, budget) if workload is None else None
+    if result is None:
+        result = _judge(loaded, workload, model, budget)
     return replace(result, seconds=replace(result.seconds, load=load_s))
 
 
