@@ -6,14 +6,18 @@
 
 #include <string.h>
 
-/* Work of the first, exact attempt. */
+/* Work of the first, exact attempt: so much, and so much more for each operation. */
 #ifndef AUT_FIRST_WORK
-#define AUT_FIRST_WORK 20000000
+#define AUT_FIRST_WORK 2000000
 #endif
+#define WORK_PER_OP 40
+
+/* How many more are looked at than kept. */
+#define OPEN_WIDTH 64
 
 /* Configurations kept by attempts that may only say yes. */
 #ifndef AUT_WIDTHS
-#define AUT_WIDTHS 64, 4096
+#define AUT_WIDTHS 16, 256, 4096
 #endif
 static const uint32_t widths[] = {AUT_WIDTHS};
 
@@ -163,7 +167,8 @@ static int attempt(struct aut_search *s, const struct aut_output *out, int64_t k
 
 static void set_width(struct aut_search *s, uint32_t width)
 {
-    s->now.width = s->next.width = s->open.width = width;
+    s->now.width = s->next.width = width;
+    s->open.width = width * OPEN_WIDTH;
 }
 
 /* Decides the planned key. An exact attempt that proves too dear is followed by some that keep
@@ -172,7 +177,7 @@ static void set_width(struct aut_search *s, uint32_t width)
 int aut_decide(struct aut_search *s, const struct aut_output *out, int64_t key, int64_t first)
 {
     set_width(s, 0);
-    s->try_max = AUT_FIRST_WORK;
+    s->try_max = s->work + AUT_FIRST_WORK + WORK_PER_OP * (int64_t)s->n_ops;
     int verdict = attempt(s, out, key, first);
     s->try_max = 0;
     if (verdict != AUT_GAVE_UP && verdict != LIN_MEMORY) {

@@ -70,14 +70,17 @@ class _Reader:
         self.calls: list[Call] = []
         self._ids: dict[Call, int] = {}
 
-    def class_of(self, op: Op, known: bool) -> int | str:
-        """The number of an operation's call, or why it is none of the model's."""
+    def class_of(self, op: Op, known: bool, gone: bool) -> int | str:
+        """The number of an operation's call, or why it is none of the model's. `gone`: its process
+        does nothing afterwards, and nothing else of it is unknown."""
         name = f"op {op.op_id} ({op.op_type})"
         if op.op_type not in self.model.op_types:
             return f"{name} is not an operation of model {self.model.name}"
         call = self.model.read(op, known)
         if isinstance(call, str):
             return f"{name}: {call}"
+        if gone and not known and self.model.anonymous(call):
+            call = call._replace(process=None)
         found = self._ids.get(call)
         if found is None:
             found = self._ids[call] = len(self.calls)
@@ -94,6 +97,7 @@ def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None
     blocked: dict[int, str] = {}
     rows: list[tuple[int, int, int, int, int]] = []
     foreign: str | None = None
+    gone = _gone(ops) if model.owned else set()
     for position, op in enumerate(ops):
         key = op.key if keys_of is None else keys_of[position]
         frozen = freeze(key)
@@ -104,7 +108,7 @@ def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None
         if known and op.error is not None and op.op_type in model.op_types:
             excluded["fail"] += 1
             continue
-        found = reader.class_of(op, known)
+        found = reader.class_of(op, known, op.process_id in gone)
         end = op.complete_ts if known and op.complete_ts is not None else NEVER
         if isinstance(found, str):
             blocked.setdefault(number, found)
@@ -119,6 +123,21 @@ def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None
     if foreign is not None and len(keys) > 1:
         blocked = dict.fromkeys(range(len(keys)), foreign)  # it names no key: it may touch any
     return _arrange(model, rows, keys, reader.calls, dict(excluded), blocked)
+
+
+def _gone(ops: Sequence[Op]) -> set[int | str]:
+    """Processes whose last operation, and no other, is of unknown outcome."""
+    unknown: Counter[int | str] = Counter()
+    last: dict[int | str, Op] = {}
+    for op in ops:
+        unknown[op.process_id] += op.timeout_marker or op.complete_ts is None
+        if op.process_id not in last or last[op.process_id].invoke_ts <= op.invoke_ts:
+            last[op.process_id] = op
+    return {
+        p
+        for p, op in last.items()
+        if unknown[p] == 1 and (op.timeout_marker or op.complete_ts is None)
+    }
 
 
 def _arrange(

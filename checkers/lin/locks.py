@@ -34,6 +34,9 @@ class _Lock(Model):
     def pure(self, call: Call) -> bool:
         return call.known and call.output is False
 
+    def anonymous(self, call: Call) -> bool:
+        return call.op_type == "acquire"  # whoever got it so keeps it for ever
+
 
 class Mutex(_Lock):
     """One holder at a time; state = the holder, as `(process,)`."""

@@ -109,6 +109,12 @@ class Model:
         del call
         return False
 
+    def anonymous(self, call: Call) -> bool:
+        """For a call of unknown outcome by a process that does nothing afterwards: may any other
+        such process stand for it? They then are one class for the search."""
+        del call
+        return False
+
     def affine(self, call: Call) -> Affine | None:
         """For models whose states are 64-bit integers, `step` in closed form; all or none."""
         del call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from checkers._native import ILLEGAL, OK, STEPS, UNDECIDED, Limits
 from checkers.lin import monitor, witness
 from checkers.lin.encode import Coded, encode, only
+from checkers.lin.holds import LOCKS
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.logs import LogFinding, decide_log
 from checkers.lin.model import Model
 from checkers.lin.search import Found, search
 from checkers.lin.values import MultiRegister, micro_ops
@@ -19,10 +22,13 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["judge"]
+__all__ = ["hold_anomaly", "judge"]
 
 FIRST_STEPS: Final = 4_000_000
-"""Steps that each key gets before any key gets more."""
+"""Steps that each key gets before any key gets more, and as many again for each operation of the
+longest."""
+
+STEPS_PER_OP: Final = 64
 
 ANOMALIES_MAX: Final = 16
 WITNESS_TIME_NS: Final = 5_000_000_000
@@ -35,12 +41,10 @@ def _search(coded: Coded, open_: Any, deadline: int, memory_bytes: int) -> Found
     sizes = np.diff(coded.offsets)
     rows = np.flatnonzero(np.repeat(open_, sizes))
     counts = np.concatenate([[0], np.cumsum(np.where(open_, sizes, 0))]).astype(np.int64)
-    part = only(coded, rows) if not open_.all() else coded
-    part = Coded(
-        **{f: getattr(part, f) for f in Coded.__slots__} | {"offsets": counts, "keys": coded.keys}
-    )
+    part = replace(only(coded, rows), offsets=counts, keys=coded.keys)
     left = max(0, deadline - monotonic_ns())
-    found = search(part, Limits(left, memory_bytes, FIRST_STEPS))
+    steps = FIRST_STEPS + STEPS_PER_OP * int(sizes.max(initial=0))
+    found = search(part, Limits(left, memory_bytes, steps))
     hard = np.flatnonzero(found.verdict == STEPS)
     for done, key in enumerate(hard):
         left = max(0, deadline - monotonic_ns()) // (len(hard) - done)
@@ -102,6 +106,7 @@ class _Engine:
         self.witness_s = budget.time_s
         self.coded = encode(model, history.ops, keys)
         self.parts = monitor.parts_of(self.coded)
+        self.logs: dict[int, LogFinding] = {}
 
     def decide(self) -> tuple[Any, Any]:
         """Verdict and stuck row per key; -1 = the monitor's verdict."""
@@ -110,6 +115,10 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
+        elif self.coded.model.name == "log":
+            words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
+            self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
+            verdict[:] = [words[finding.legal] for finding in self.logs.values()]
         open_ = (verdict != OK) & (verdict != ILLEGAL)
         if open_.any():
             found = _search(self.coded, open_, self.deadline, self.memory_bytes)
@@ -119,17 +128,24 @@ class _Engine:
 
     def anomaly(self, key: int, bad: int, deadline: int) -> Anomaly | None:
         """The anomaly of an illegal key; None where monitor and search disagree about it."""
+        coded, name, history = self.coded, self.coded.keys[key], self.history
+        if key in self.logs and bad < 0:
+            rows = self.logs[key].rows
+            ops = [history.ops[int(p)] for p in coded.position[rows]]
+            return anomaly_of(name, ops, history, True, self.logs[key].explain(ops))
+        made: witness.Witness | None = None
         if bad < 0:
             assert self.parts is not None
-            made = witness.of_values(self.coded, self.parts, key, deadline, self.memory_bytes)
+            made = witness.of_values(coded, self.parts, key, deadline, self.memory_bytes)
             if made is None:
                 return None
-        else:
-            made, _ = witness.of_failure(self.coded, key, bad, deadline, self.memory_bytes)
-        ops = [self.history.ops[int(p)] for p in witness.ops_of(made)]
-        text = witness.explain(made, self.history, self.memory_bytes)
-        name = self.coded.keys[key]
-        return anomaly_of(name, ops, self.history, made.minimal, text)
+        elif coded.model.name in LOCKS:
+            made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
+        if made is None:
+            made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes)
+        ops = [history.ops[int(p)] for p in witness.ops_of(made)]
+        text = witness.explain(made, history, self.memory_bytes)
+        return anomaly_of(name, ops, history, made.minimal, text)
 
     def anomalies(self, illegal: list[int], bad: Any, undecided: dict[int, str]) -> list[Anomaly]:
         """One anomaly for each of the first illegal keys."""
@@ -144,6 +160,26 @@ class _Engine:
             else:
                 found.append(one)
         return found
+
+
+def hold_anomaly(
+    model: Model, history: History, memory_bytes: int, key: Any, bad: int
+) -> Anomaly | None:
+    """The anomaly of a lock in the words of its holds; `bad` is the position of the operation that
+    cannot be placed. None where that cannot be said so."""
+    same = [i for i, op in enumerate(history.ops) if op.key == key]
+    coded = encode(model, [history.ops[i] for i in same])
+    row = np.flatnonzero(coded.position == same.index(bad))
+    if len(coded.keys) != 1 or coded.blocked or len(row) != 1:
+        return None
+    coded = replace(coded, position=np.array(same, np.int64)[coded.position])
+    deadline = monotonic_ns() + WITNESS_TIME_NS
+    made = witness.of_holds(coded, 0, int(row[0]), history.ops, deadline, memory_bytes)
+    if made is None:
+        return None
+    ops = [history.ops[int(p)] for p in witness.ops_of(made)]
+    text = witness.explain(made, history, memory_bytes)
+    return anomaly_of(key, ops, history, made.minimal, text)
 
 
 def judge(model: Model, history: History, budget: Budget) -> Judged:

@@ -3,8 +3,9 @@
 A witness must be sound: what is left out must not be able to resolve the contradiction. Two ways
 of leaving out are:
 
-* All operations on some values of a container may go, and so may operations that change nothing: a
-  linearization of the rest stays one without them. The witness contradicts itself from the start.
+* All operations on some values of a container may go, whole holds of a lock (`holds.py`), and
+  operations that change nothing: a linearization stays one without them. The witness contradicts
+  itself from the start.
 * Any completed operation may be *loosened*: it may take effect later than it did, or not at all,
   with the result that it had. That allows more than what happened. Loosened operations are not
   named. From an instant at which no completed operation was running, and the states then possible,
@@ -27,12 +28,14 @@ from checkers._columns import I64, NEVER
 from checkers._native import ILLEGAL, OK, Limits
 from checkers._witness import phrase
 from checkers.lin.encode import Coded, only
+from checkers.lin.holds import REFUSED, holds
 from checkers.lin.monitor import MAYBE, NOTHING, Parts, some
 from checkers.lin.search import search
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
+from dstest.core.op import Op
 
-__all__ = ["Witness", "explain", "of_failure", "of_values"]
+__all__ = ["Witness", "explain", "of_failure", "of_holds", "of_values", "ops_of"]
 
 TAIL_MAX: Final = 256
 """Operations after the last quiet instant that are looked at one by one."""
@@ -126,6 +129,32 @@ def _cut(coded: Coded, key: int, bad: int) -> tuple[Coded, int]:
     return replace(part, complete=complete), int(np.flatnonzero(rows[keep] == bad)[0])
 
 
+def of_holds(
+    coded: Coded, key: int, bad: int, ops: list[Op], deadline: int, memory_bytes: int
+) -> Witness | None:
+    """A witness in the words of holds of a lock, for what the search rejected at row `bad`; None
+    where its rules do not hold."""
+    part, _ = _cut(coded, key, bad)
+    unit = holds(part, ops)
+    if unit is None:
+        return None
+
+    def rows_of(units: I64) -> I64:
+        return np.flatnonzero(np.isin(unit, units))
+
+    def illegal(units: I64) -> bool:
+        left = max(1, deadline - monotonic_ns())
+        limits = Limits(left, memory_bytes)
+        return bool(search(only(part, rows_of(units)), limits).verdict[0] == ILLEGAL)
+
+    units = np.unique(unit[unit != REFUSED])
+    if not illegal(units):
+        return None
+    units, minimal = _halving(units, illegal, deadline)
+    small = only(part, rows_of(units))
+    return Witness(small, np.ones(len(small.classes), np.bool_), None, 0, minimal)
+
+
 def _tail(
     part: Coded, bad: int, deadline: int, memory_bytes: int
 ) -> tuple[Coded, list[Any] | None, int] | None:
@@ -145,9 +174,7 @@ def _tail(
     return (part, None, 0) if len(part.classes) <= TAIL_MAX else None
 
 
-def of_failure(
-    coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int
-) -> tuple[Witness, list[Any] | None]:
+def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int) -> Witness:
     """A witness for what the search rejected at row `bad`. Where no quiet instant helps it is the
     operation that could not be placed and those that were running then."""
     part, at = _cut(coded, key, bad)
@@ -158,7 +185,7 @@ def of_failure(
         named[at] = True
         beside = np.flatnonzero(running & (part.invoke > part.invoke[at] - 1))[:7]
         named[beside] = True
-        return Witness(part, named, None, 0, minimal=False), None
+        return Witness(part, named, None, 0, minimal=False)
     tail, begin, before = found
     certain = np.flatnonzero(tail.complete != NEVER)
 
@@ -175,7 +202,7 @@ def of_failure(
 
     units, minimal = _halving(certain, illegal, deadline)
     small = loosened(units)
-    return Witness(small, small.complete != NEVER, begin, before, minimal), begin
+    return Witness(small, small.complete != NEVER, begin, before, minimal)
 
 
 def _states(coded: Coded, states: list[Any]) -> str:

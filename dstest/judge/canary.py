@@ -30,7 +30,7 @@ from dstest.core.check import CheckResult
 from dstest.core.history import History
 from dstest.core.op import Key, Op, Outcome
 
-__all__ = ["KINDS", "Mutant", "canary", "mutants"]
+__all__ = ["KINDS", "Mutant", "canary", "mutants", "token"]
 
 _TRIES: Final = 200
 """Keys looked at per kind before the kind counts as not applicable."""
@@ -52,7 +52,7 @@ class _Write(NamedTuple):
     end: int | None
 
 
-def _token(value: Any) -> str:
+def token(value: Any) -> str:
     """Values compare as JSON: 1 and True differ, and lists can be looked up."""
     return json.dumps(value, sort_keys=True, default=repr)
 
@@ -66,7 +66,7 @@ def _writes(ops: list[Op]) -> dict[str, list[_Write]]:
         if wrote and op.outcome is not Outcome.FAIL:
             end = op.complete_ts if op.outcome is Outcome.OK else None
             value = op.input[1] if op.op_type == "cas" else op.input
-            found.setdefault(_token(value), []).append(_Write(op, value, end))
+            found.setdefault(token(value), []).append(_Write(op, value, end))
     return found
 
 
@@ -103,7 +103,7 @@ def _lost(ops: list[Op], dice: random.Random) -> _Made:
     seen = [
         (found[0], read)
         for read in _reads(ops)
-        if len(found := writes.get(_token(read.output), [])) == 1
+        if len(found := writes.get(token(read.output), [])) == 1
         and found[0].op.op_type == "write"
         and found[0].end is not None
         and read.output is not None
@@ -147,7 +147,7 @@ def _swapped(ops: list[Op], dice: random.Random) -> _Made:
     writes = _writes(ops)
     reads = _reads(ops)
     for later in dice.sample(reads, len(reads)):
-        found = writes.get(_token(later.output), [])
+        found = writes.get(token(later.output), [])
         if len(found) != 1 or later.output is None:
             continue
         begins = found[0].op.invoke_ts
@@ -156,7 +156,7 @@ def _swapped(ops: list[Op], dice: random.Random) -> _Made:
             for r in reads
             if r.complete_ts is not None
             and r.complete_ts < begins
-            and _token(r.output) != _token(later.output)
+            and token(r.output) != token(later.output)
         ]
         if earlier:
             first = dice.choice(earlier)
@@ -177,7 +177,7 @@ KINDS: Final = tuple(_MAKERS)
 def _by_key(history: History) -> list[tuple[Key, list[Op]]]:
     groups: dict[str, tuple[Key, list[Op]]] = {}
     for op in history.ops:
-        groups.setdefault(_token(op.key), (op.key, []))[1].append(op)
+        groups.setdefault(token(op.key), (op.key, []))[1].append(op)
     return [(key, ops) for key, ops in groups.values() if _reads(ops)]
 
 

@@ -14,7 +14,7 @@ import pytest
 from lin_oracle import MODELS, PERMITS, explains, loosened, random_history
 
 from checkers._native import ILLEGAL, OK, Limits
-from checkers.lin import catalogue, monitor, objects, reduction, registers
+from checkers.lin import catalogue, logs, monitor, objects, reduction, registers
 from checkers.lin.encode import encode
 from checkers.lin.judged import UNTESTED
 from checkers.lin.search import search
@@ -63,6 +63,12 @@ def test_search_and_monitor_agree_with_brute_force(model: str) -> None:
     found = search(coded, LIMITS)
     wrong = disagreements(made, wanted, by_key(coded.keys, found.verdict))
     assert not wrong, f"search: {len(wrong)} differ, first {wrong[0]}"
+    if model == "log":
+        findings = [logs.decide_log(coded, key) for key in range(len(coded.keys))]
+        for key, finding in enumerate(findings):
+            if finding.legal is not None:
+                assert finding.legal == (found.verdict[key] == OK), coded.keys[key]
+        assert sum(f.legal is not None for f in findings) > 0.5 * len(findings)
     parts = monitor.parts_of(coded)
     if parts is not None:
         verdict = monitor.verdicts(coded, parts, 2**30)

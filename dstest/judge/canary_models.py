@@ -1,0 +1,319 @@
+"""Canaries by model: broken copies of a history that the linearizability checker must reject.
+
+Registers are in `canary`, containers in `canary_containers`; a map's keys are registers. Here:
+
+| mutant | what is changed | why no order explains it |
+|---|---|---|
+| stolen-lock | a refused acquire succeeds while another one certainly holds it | one holder |
+| lost-release | a release is taken out that the next holder waited for | the lock was never free |
+| swapped-tokens | two acquires in strict turn swap their tokens | tokens grow |
+| too-many-permits | an acquire gets more permits than there are | there are fewer |
+| crowded | a refused acquire succeeds while the permits are certainly held | as above |
+| wrong-total | a read returns a value beyond all that was ever added | it never held it |
+| wrong-count | a value read while nothing else ran is off by one | it was certain |
+| phantom-value, lost-write | a transaction reads what nobody wrote | it came from nowhere |
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from dstest.core import rng
+from dstest.core.history import History
+from dstest.core.op import Op, Outcome
+from dstest.judge.canary import Mutant, mutants, token
+from dstest.judge.canary_containers import (
+    CONTAINERS,
+    Made,
+    Maker,
+    changed,
+    log_makers,
+    set_makers,
+    taken_makers,
+    without,
+)
+
+__all__ = ["MODELS", "model_mutants"]
+
+_WINDOW: Final = 300
+_TRIES: Final = 200
+_KV: Final = {"get": "read", "put": "write", "cas": "cas"}
+
+
+def _ok(op: Op) -> bool:
+    return op.outcome is Outcome.OK
+
+
+class _Hold(NamedTuple):
+    """From a process's first acquire to its last release; nothing of it is unknown."""
+
+    first: Op
+    last: Op
+    permits: int
+
+
+def _permits(op: Op) -> int:
+    return op.input if type(op.input) is int else 1
+
+
+def _holds(ops: list[Op]) -> list[_Hold] | None:
+    """In order of their last release. None where a process gives back what it does not hold."""
+    depth: dict[Any, int] = {}
+    first: dict[Any, Op] = {}
+    most: dict[Any, int] = {}
+    found = []
+    for op in ops:
+        process = op.process_id
+        if op.outcome is Outcome.FAIL or (_ok(op) and op.output is False):
+            continue
+        if op.op_type == "acquire":
+            if not depth.get(process):
+                first[process], most[process] = op, 0
+            depth[process] = depth.get(process, 0) + _permits(op)
+            most[process] = max(most[process], depth[process])
+        else:
+            depth[process] = depth.get(process, 0) - _permits(op)
+            if depth[process] < 0:
+                return None
+            if depth[process] == 0 and _ok(op) and _ok(first[process]):
+                found.append(_Hold(first[process], op, most[process]))
+    return found
+
+
+def _refused(ops: list[Op], dice: random.Random) -> list[int]:
+    places = [
+        i for i, op in enumerate(ops)
+        if op.op_type == "acquire" and _ok(op) and op.output is False
+    ]  # fmt: skip
+    return dice.sample(places, min(len(places), _TRIES))
+
+
+def _around(op: Op, holds: list[_Hold]) -> list[_Hold]:
+    """Other processes' holds that certainly last throughout the operation."""
+    return [
+        h for h in holds
+        if h.first.process_id != op.process_id
+        and (h.first.complete_ts or 0) < op.invoke_ts and h.last.invoke_ts > (op.complete_ts or 0)
+    ]  # fmt: skip
+
+
+def _stolen(ops: list[Op], dice: random.Random) -> Made:
+    holds = _holds(ops) or []
+    tokens = [op.output for op in ops if op.op_type == "acquire" and type(op.output) is int]
+    got: Any = max(tokens) + 1 if tokens else True
+    for place in _refused(ops, dice):
+        op = ops[place]
+        for hold in _around(op, holds):
+            said = f"acquire {op.op_id} succeeds while process {hold.first.process_id} holds it"
+            return said, changed(ops, {op.op_id: got})
+    return None
+
+
+def _lost_release(ops: list[Op], dice: random.Random) -> Made:
+    holds = _holds(ops) or []
+    by: dict[Any, list[Op]] = {}
+    for op in ops:
+        by.setdefault(op.process_id, []).append(op)
+    for _ in range(_TRIES if len(holds) > 1 else 0):
+        at = dice.randrange(len(holds) - 1)
+        hold, after = holds[at], holds[at + 1]
+        mine = by[hold.first.process_id]
+        later = [
+            op for op in mine if op.op_type == "release" and op.invoke_ts > hold.last.invoke_ts
+        ]
+        if (
+            after.first.process_id == hold.first.process_id
+            or after.first.invoke_ts < (hold.last.complete_ts or 0)
+            or any(op.outcome is Outcome.UNKNOWN for op in mine)
+            or (later and later[0].invoke_ts <= (after.first.complete_ts or 0))
+        ):
+            continue
+        said = f"release {hold.last.op_id} was taken out, {after.first.op_id} acquired after it"
+        return said, without(ops, hold.last)
+    return None
+
+
+def _tokens(ops: list[Op], dice: random.Random) -> Made:
+    found = [op for op in ops if op.op_type == "acquire" and _ok(op) and type(op.output) is int]
+    for _ in range(_TRIES if len(found) > 1 else 0):
+        a, b = sorted(dice.sample(found, 2), key=lambda op: op.invoke_ts)
+        if (a.complete_ts or 0) < b.invoke_ts:
+            said = f"acquires {a.op_id} and {b.op_id} swapped tokens"
+            return said, changed(ops, {a.op_id: b.output, b.op_id: a.output})
+    return None
+
+
+def _too_many(total: int) -> Maker:
+    def maker(ops: list[Op], dice: random.Random) -> Made:
+        found = [op for op in ops if op.op_type == "acquire" and _ok(op) and op.output is not False]
+        if not found:
+            return None
+        op = dice.choice(found)
+        more = [replace(o, input=total + 1) if o.op_id == op.op_id else o for o in ops]
+        return f"acquire {op.op_id} got {total + 1} of {total} permits", more
+
+    return maker
+
+
+def _crowded(total: int) -> Maker:
+    def maker(ops: list[Op], dice: random.Random) -> Made:
+        holds = _holds(ops) or []
+        for place in _refused(ops, dice):
+            op = ops[place]
+            held = sum(h.first.input or 1 for h in _around(op, holds))
+            if held + _permits(op) > total:
+                said = f"acquire {op.op_id} succeeds while {held} of {total} permits are held"
+                return said, changed(ops, {op.op_id: True})
+        return None
+
+    return maker
+
+
+def _wrong_total(ops: list[Op], dice: random.Random) -> Made:
+    reads = [op for op in ops if op.op_type == "read" and _ok(op)]
+    if not reads:
+        return None
+    changes = (op.input if type(op.input) is int else 1 for op in ops if op.op_type != "read")
+    value = sum(map(abs, changes)) + 1
+    op = dice.choice(reads)
+    return f"read {op.op_id} returns {value}, beyond all additions", changed(ops, {op.op_id: value})
+
+
+def _wrong_count(ops: list[Op], dice: random.Random) -> Made:
+    """Until the first unknown change: a read that nothing overlaps must return the sum."""
+    quiet, last = [], -1
+    for at, op in enumerate(ops):
+        if op.outcome is Outcome.FAIL:
+            continue
+        if op.op_type != "read" and not _ok(op):
+            break
+        following = ops[at + 1].invoke_ts if at + 1 < len(ops) else 2**63
+        end = op.complete_ts or 2**63
+        if op.op_type == "read" and _ok(op) and last < op.invoke_ts and end < following:
+            quiet.append(op)
+        last = max(last, end if _ok(op) else last)
+    if not quiet:
+        return None
+    op = dice.choice(quiet)
+    return f"read {op.op_id} is off by one", changed(ops, {op.op_id: op.output + 1})
+
+
+def _txn_writes(ops: list[Op]) -> dict[str, list[Op]]:
+    found: dict[str, list[Op]] = {}
+    for op in ops:
+        for f, key, value in op.input if op.outcome is not Outcome.FAIL else ():
+            if f[0] == "w":
+                found.setdefault(token([key, value]), []).append(op)
+    return found
+
+
+def _txn_reads(ops: list[Op]) -> list[tuple[Op, int]]:
+    """Micro-reads of ok transactions that do not write the register themselves."""
+    return [
+        (op, i)
+        for op in ops
+        if op.op_type == "txn" and _ok(op)
+        for i, (f, key, _) in enumerate(op.output)
+        if f[0] == "r" and not any(g[0] == "w" and k == key for g, k, _ in op.input)
+    ]
+
+
+def _txn_phantom(ops: list[Op], dice: random.Random) -> Made:
+    reads = _txn_reads(ops)
+    if not reads:
+        return None
+    op, i = dice.choice(reads)
+    rows = [list(row) for row in op.output]
+    rows[i][2] = "nobody wrote this"
+    return f"txn {op.op_id} reads what nobody wrote", changed(ops, {op.op_id: rows})
+
+
+def _txn_lost(ops: list[Op], dice: random.Random) -> Made:
+    writes = _txn_writes(ops)
+    for op, i in dice.sample(reads := _txn_reads(ops), min(len(reads), _TRIES)):
+        _, key, value = op.output[i]
+        found = writes.get(token([key, value]), [])
+        if value is not None and len(found) == 1:
+            said = f"txn {found[0].op_id}, seen by {op.op_id}, was taken out"
+            return said, without(ops, found[0])
+    return None
+
+
+_LOCK: Final[dict[str, Maker]] = {"stolen-lock": _stolen, "lost-release": _lost_release}
+MODELS: Final = (
+    *CONTAINERS,
+    *("set", "log", "mutex", "reentrant-mutex", "fencing-lock", "semaphore", "counter"),
+    *("kv-map", "multi-register"),
+)
+"""Models whose mutants are made here; those of registers are made by `canary.mutants`."""
+
+
+def _makers(model: str, options: dict[str, Any]) -> dict[str, Maker]:
+    if model in CONTAINERS:
+        return taken_makers(model)
+    total = options.get("permits")
+    if model == "semaphore":
+        if type(total) is not int:
+            return {}
+        return {"too-many-permits": _too_many(total), "crowded": _crowded(total)}
+    makers: dict[str, dict[str, Maker]] = {
+        "set": set_makers(),
+        "log": log_makers(),
+        "mutex": _LOCK,
+        "reentrant-mutex": _LOCK,
+        "fencing-lock": {**_LOCK, "swapped-tokens": _tokens},
+        "counter": {"wrong-total": _wrong_total, "wrong-count": _wrong_count},
+        "multi-register": {"phantom-value": _txn_phantom, "lost-write": _txn_lost},
+    }
+    return makers[model]
+
+
+def _renamed(history: History, names: dict[str, str]) -> History:
+    ops = [replace(op, op_type=names.get(op.op_type, op.op_type)) for op in history.ops]
+    return replace(history, ops=ops)
+
+
+def model_mutants(
+    history: History, seed: int, count: int = 8, *, model: str = ""
+) -> Iterator[Mutant]:
+    """Up to `count` mutants for `model` (default: the header's), the kinds in turn, each on another
+    key where there are several."""
+    model = model or history.header.model or ""
+    types = {op.op_type for op in history.ops}
+    if model == "kv-map" and types <= _KV.keys():
+        back = {v: k for k, v in _KV.items()}
+        for kind, said, broken in mutants(_renamed(history, _KV), seed, count):
+            yield Mutant(kind, said, _renamed(broken, back))
+        return
+    if (
+        model not in MODELS
+        or model == "kv-map"
+        or (model == "multi-register" and "txn" not in types)
+    ):
+        yield from mutants(history, seed, count)
+        return
+    dice = rng.stream(seed, "canary-models")
+    groups: dict[str, list[Op]] = {}
+    for op in history.ops:
+        groups.setdefault("" if model == "multi-register" else token(op.key), []).append(op)
+    names = sorted(groups)
+    dice.shuffle(names)
+    makers = _makers(model, history.header.options)
+    turns = {kind: iter(names * count) for kind in makers}
+    made, looked = 0, 0
+    while turns and made < count and looked < _TRIES:
+        for kind in list(turns):
+            name = next(turns[kind], None)
+            looked += 1
+            if name is None or made == count:
+                del turns[kind]
+                continue
+            found = makers[kind](groups[name], dice)
+            if found is not None:
+                made += 1
+                said = f"key {groups[name][0].key}: {found[0]}"
+                yield Mutant(kind, said, replace(history, ops=found[1]))

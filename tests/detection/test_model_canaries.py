@@ -1,0 +1,58 @@
+"""Broken copies of clean histories, model by model: violations for certain, and rejected."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from lin_generator import MODELS, generate
+from lin_oracle import explains, random_history
+
+from checkers.linearizable import CHECKER
+from dstest.core.check import Budget, CheckResult
+from dstest.core.history import Header, History
+from dstest.judge.canary import canary
+from dstest.judge.canary_models import model_mutants
+
+KINDS = {
+    "fifo-queue": 5, "stack": 5, "priority-queue": 5, "set": 2, "log": 5, "mutex": 2,
+    "reentrant-mutex": 2, "fencing-lock": 3, "semaphore": 2, "counter": 2, "kv-map": 3,
+    "multi-register": 2, "register": 4, "cas-register": 4,
+}  # fmt: skip
+"""How many kinds of mutants a long history must offer."""
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
+    def check(history: History) -> CheckResult:
+        return CHECKER.check(history, model, Budget(time_s=20))
+
+    made: Counter[str] = Counter()
+    missed = []
+    for seed in range(6):
+        history = generate(
+            model, seed, 2_000, keys=1 if model == "multi-register" else 4, crash=0.002
+        )
+        assert check(history).valid is True
+        found = canary(history, check, seed, make=lambda *a: model_mutants(*a, model=model))
+        made.update(row["kind"] for row in found[2])
+        missed += [row for row in found[2] if row["valid"] is not False]
+    assert not missed
+    assert len(made) >= KINDS[model], made
+    assert made.total() >= 40
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_mutants_of_small_histories_are_violations(model: str) -> None:
+    """Judged by brute force."""
+    dice, made = random.Random(model), 0
+    for seed in range(1_500):
+        ops = random_history(model, dice, 7)
+        if not explains(model, ops):
+            continue
+        history = History(header=Header(options={"permits": 2}), ops=ops)
+        for mutant in model_mutants(history, seed, 3, model=model):
+            made += 1
+            assert not explains(model, mutant.history.ops), (mutant.kind, mutant.said, ops)
+    assert made >= 15
