@@ -40,7 +40,7 @@ from checkers._columns import (
 )
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
-from dstest.core.op import Op
+from dstest.core.op import TELLING, Op
 
 __all__ = ["REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
 
@@ -236,7 +236,8 @@ def phrase(op: Op) -> str:
     """`write 2 (op 7, process 3)`."""
     if op.op_type not in ("read", "write", "cas"):
         asked = "" if op.input is None else f" {_text(op.input)}"
-        told = "" if op.output is None else f" -> {_text(op.output)}"
+        quiet = op.output is None and (op.op_type not in TELLING or op.complete_ts is None)
+        told = "" if quiet else f" -> {_text(op.output)}"
         what = f"{op.op_type}{asked}{told}"
     elif op.op_type == "read":
         what = f"read {_text(op.output)}"

@@ -20,11 +20,9 @@ the budget or holds an operation that is not the model's, and when nothing could
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from checkers.lin import catalogue, objects, reduction, registers
-from checkers.lin.holds import LOCKS
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
 from dstest.core.check import Budget, CheckResult
@@ -40,13 +38,7 @@ def _judge(history: History, model: str, budget: Budget) -> Judged:
     same = reduction.to_register(model, history)
     if same is not None:
         words = reduction.WORDS[model]
-        special = None
-        if model in LOCKS:
-            lock = catalogue.make(model, {})
-            special = partial(objects.hold_anomaly, lock, history, budget.memory_mb * 2**20)
-        return registers.judge(
-            same, "cas-register", budget, shown=history, words=words, special=special
-        )
+        return registers.judge(same, "cas-register", budget, shown=history, words=words)
     return objects.judge(catalogue.make(model, history.header.options), history, budget)
 
 
@@ -56,6 +48,7 @@ class Linearizable:
     name = "linearizable"
     kind = "history"
     models: tuple[str, ...] = catalogue.MODELS
+    op_types = catalogue.OP_TYPES
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
         """The verdict, with one minimal witness per illegal key. Raises ValueError for a model

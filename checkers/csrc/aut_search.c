@@ -10,7 +10,9 @@
 #ifndef AUT_FIRST_WORK
 #define AUT_FIRST_WORK 2000000
 #endif
+#ifndef WORK_PER_OP
 #define WORK_PER_OP 40
+#endif
 
 /* How many more are looked at than kept. */
 #define OPEN_WIDTH 64

@@ -10,7 +10,7 @@ from checkers.lin.locks import FencingLock, Mutex, ReentrantMutex, Semaphore
 from checkers.lin.model import Model
 from checkers.lin.values import Counter, KvMap, MultiRegister, Register
 
-__all__ = ["MODELS", "REGISTERS", "make"]
+__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "make"]
 
 REGISTERS: Final = ("register", "cas-register")
 
@@ -32,6 +32,17 @@ _MAKERS: Final[dict[str, Callable[[Mapping[str, Any]], Model]]] = {
 }
 
 MODELS: Final = (*REGISTERS, *(name for name in _MAKERS if name not in REGISTERS))
+
+
+_CLASSES: Final[tuple[type[Model], ...]] = (
+    *(MultiRegister, KvMap, Mutex, ReentrantMutex, FencingLock, Semaphore, FifoQueue),
+    *(PriorityQueue, Stack, Set, Counter, Log, Register),
+)
+OP_TYPES: Final = {
+    "register": frozenset({"read", "write"}),
+    **{model.name: frozenset(model.op_types) for model in _CLASSES},
+}
+"""The operations that each model knows."""
 
 
 def make(name: str, options: Mapping[str, Any]) -> Model:

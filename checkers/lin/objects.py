@@ -22,7 +22,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["hold_anomaly", "judge"]
+__all__ = ["judge"]
 
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, and as many again for each operation of the
@@ -160,26 +160,6 @@ class _Engine:
             else:
                 found.append(one)
         return found
-
-
-def hold_anomaly(
-    model: Model, history: History, memory_bytes: int, key: Any, bad: int
-) -> Anomaly | None:
-    """The anomaly of a lock in the words of its holds; `bad` is the position of the operation that
-    cannot be placed. None where that cannot be said so."""
-    same = [i for i, op in enumerate(history.ops) if op.key == key]
-    coded = encode(model, [history.ops[i] for i in same])
-    row = np.flatnonzero(coded.position == same.index(bad))
-    if len(coded.keys) != 1 or coded.blocked or len(row) != 1:
-        return None
-    coded = replace(coded, position=np.array(same, np.int64)[coded.position])
-    deadline = monotonic_ns() + WITNESS_TIME_NS
-    made = witness.of_holds(coded, 0, int(row[0]), history.ops, deadline, memory_bytes)
-    if made is None:
-        return None
-    ops = [history.ops[int(p)] for p in witness.ops_of(made)]
-    text = witness.explain(made, history, memory_bytes)
-    return anomaly_of(key, ops, history, made.minimal, text)
 
 
 def judge(model: Model, history: History, budget: Budget) -> Judged:

@@ -1,12 +1,11 @@
 """Objects that are registers in other words, operation by operation.
 
-    mutex           a register of the holder: acquire by p = cas [null, p], release = cas [p, null]
     set             a register per element: add v = write true, or cas [null, true] where it told
                     that it changed the set; contains = read. Not with reads of the whole set
     kv-map          a register per key: get = read, put = write, delete = write null. Not append
     multi-register  a register per key. Not with txn
 
-A refused acquire is a cas that found another value, and so on: nothing is lost either way. A
+An add that changed nothing found the element there, and so on: nothing is lost either way. A
 history with an operation that is no register's is left to the search of csrc/aut_*.c.
 """
 
@@ -23,7 +22,6 @@ from dstest.core.op import Op
 __all__ = ["WORDS", "to_register"]
 
 WORDS = {
-    "mutex": Words("the lock", "be held by", "nobody"),
     "set": Words("the set", "hold the element (true) or not (null):"),
     "kv-map": Words("the key", "hold"),
     "multi-register": REGISTER,
@@ -35,13 +33,6 @@ def _swap(op: Op, old: Any, new: Any) -> Op:
     known = not op.timeout_marker and op.complete_ts is not None and op.error is None
     output = True if known and op.output is None else op.output
     return replace(op, op_type="cas", input=[old, new], output=output)
-
-
-def _mutex(op: Op) -> Op | None:
-    holder = op.process_id
-    if op.op_type not in ("acquire", "release"):
-        return None
-    return _swap(op, None, holder) if op.op_type == "acquire" else _swap(op, holder, None)
 
 
 def _element(op: Op) -> Op | None:
@@ -77,7 +68,7 @@ def _same(op: Op) -> Op | None:
     return op if op.op_type in ("read", "write", "cas") else None
 
 
-_READERS = {"mutex": _mutex, "set": _element, "kv-map": _kv, "multi-register": _same}
+_READERS = {"set": _element, "kv-map": _kv, "multi-register": _same}
 
 
 def to_register(model: str, history: History) -> History | None:

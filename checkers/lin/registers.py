@@ -6,8 +6,7 @@ what it accepts is linearizable, the rest goes to the search, which can say wher
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -33,9 +32,6 @@ WITNESS_TIME_NS: Final = 5_000_000_000
 
 WITNESSES_TIME_NS: Final = 20_000_000_000
 """For reducing all of them, and never more than the budget's time."""
-
-
-Special = Callable[[Any, int], Anomaly | None]
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
@@ -121,17 +117,12 @@ def _anomalies(
     bad: list[int],
     budget: Budget,
     words: _witness.Words,
-    special: Special | None,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
     deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
     memory_bytes = budget.memory_mb * 2**20
     found = []
     for key in illegal[:ANOMALIES_MAX]:
-        told = special and special(columns.keys[key], int(columns.position[bad[key]]))
-        if told:
-            found.append(told)
-            continue
         part = _witness.cut(columns, key, bad[key])
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
@@ -148,11 +139,9 @@ def judge(
     *,
     shown: History | None = None,
     words: _witness.Words = _witness.REGISTER,
-    special: Special | None = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
-    `history`, where those stand for others; `special` may make the anomaly of a key, given the
-    position of the operation that cannot be placed."""
+    `history`, where those stand for others."""
     columns = encode(history, model)
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
@@ -171,7 +160,7 @@ def judge(
         keys=columns.keys,
         undecided=undecided,
         illegal=len(illegal),
-        anomalies=_anomalies(columns, shown or history, illegal, bad, budget, words, special)
+        anomalies=_anomalies(columns, shown or history, illegal, bad, budget, words)
         if illegal
         else [],
         consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),

@@ -168,6 +168,8 @@ def _write(folder: Path, result: CheckResult, text: str) -> None:
         (folder / "witness.txt").write_text(text + "\n", encoding="utf-8")
         for at, drawing in enumerate(_drawings(result)):
             (folder / f"cycle-{at}.svg").write_text(drawing, encoding="utf-8")
+        for at, drawing in enumerate(_timelines(result)):
+            (folder / f"witness-{at}.svg").write_text(drawing, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror}", remedy="choose another --report"
@@ -180,6 +182,15 @@ def _drawings(result: CheckResult) -> list[str]:
 
     found = [a for group in result.anomalies.values() for a in group if is_cycle(a)]
     return [cycle_svg(anomaly) for anomaly in found[:CYCLES_DRAWN_MAX]]
+
+
+def _timelines(result: CheckResult) -> list[str]:
+    """The witnesses that are no cycles as SVG, one lane per process."""
+    from dstest.core.op import Op
+    from dstest.report.timeline import timeline_svg
+
+    found = result.anomalies.get("nonlinearizable", [])
+    return [timeline_svg([Op(**row) for row in anomaly.witness]) for anomaly in found]
 
 
 def _cell(value: Any) -> str:
@@ -208,7 +219,9 @@ def _row(op: dict[str, Any]) -> list[str]:
 
 def _output(op: dict[str, Any]) -> str:
     """A read's null is a result and shown; the absent output of a write is not."""
-    return "null" if op["op_type"] == "read" and op["output"] is None else _cell(op["output"])
+    from dstest.core.op import TELLING
+
+    return "null" if op["op_type"] in TELLING and op["output"] is None else _cell(op["output"])
 
 
 def _table(ops: list[dict[str, Any]]) -> list[str]:

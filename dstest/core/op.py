@@ -19,9 +19,13 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FIELDS", "Key", "Op", "Outcome"]
+__all__ = ["FIELDS", "TELLING", "Key", "Op", "Outcome"]
 
 Key = str | int | float | bool | None
+
+
+TELLING = frozenset({"read", "get", "dequeue", "pop", "delete-min"})
+"""Types of operation whose null output is a result: nothing was there."""
 
 
 class Outcome(StrEnum):

@@ -23,6 +23,7 @@ from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge.blame import blame
 from dstest.judge.canary import canary, mutants
+from dstest.judge.canary_models import model_mutants
 from dstest.judge.canary_txn import txn_mutants
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
@@ -101,7 +102,9 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     model: str = facts["model"]
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        make = txn_mutants if name in _TRANSACTIONAL else mutants
+        make: Any = txn_mutants if name in _TRANSACTIONAL else mutants
+        if name == "linearizable":
+            make = partial(model_mutants, model=model)
         found = canary(history, partial(_again, checker, model), seed, make=make)
         killed, total = killed + found[0], total + found[1]
         details += [{"checker": name, **row} for row in found[2]]

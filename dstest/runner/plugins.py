@@ -97,7 +97,8 @@ def resolve(
     checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
     model = spec.model or work.model
     for checker in checkers:
-        if model not in checker.models:
+        op_types = getattr(checker, "op_types", {}).get(model)
+        if model not in checker.models or not work.op_types <= (op_types or work.op_types):
             raise ConfigError(
                 f"--model {model}: {checker.name} knows {', '.join(checker.models)}",
                 remedy=f"leave --model out for {work.model}",

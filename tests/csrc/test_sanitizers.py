@@ -18,6 +18,51 @@ FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-
 SOURCES = sorted(p for p in CSRC.glob("lin_*.c"))
 
 
+AUTOMATA = sorted(
+    p
+    for p in [*CSRC.glob("aut_*.c"), *CSRC.glob("mon_*.c"), CSRC / "lin_mem.c"]
+    if not p.name.endswith("_module.c")
+)
+
+
+def run_driver(
+    folder: Path, source: str, sources: list[Path], defines: list[str], seed: int, rounds: int
+) -> None:
+    """Builds and runs a driver; it prints how many rounds went well."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    driver = folder / "driver"
+    build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}"]
+    here = Path(__file__).parent / source
+    made = subprocess.run(
+        [*build, str(here), *map(str, sources), "-o", str(driver)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run(
+        [str(driver), str(seed), str(rounds)], capture_output=True, text=True, timeout=100
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == f"{rounds} rounds\n"
+
+
+@pytest.mark.parametrize(
+    ("seed", "defines"),
+    [
+        (1, []),
+        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1"]),
+        (3, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1", "-DAUT_WIDTHS=1,2"]),
+    ],
+)
+def test_automata_agree_with_brute_force_under_sanitizers(
+    tmp_path: Path, seed: int, defines: list[str]
+) -> None:
+    run_driver(tmp_path, "fuzz_aut.c", AUTOMATA, defines, seed, 400)
+
+
 @pytest.mark.parametrize(
     ("seed", "defines"),
     [
@@ -29,21 +74,4 @@ SOURCES = sorted(p for p in CSRC.glob("lin_*.c"))
 def test_search_agrees_with_brute_force_under_sanitizers(
     tmp_path: Path, seed: int, defines: list[str]
 ) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    driver = tmp_path / "fuzz_lin"
-    build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}"]
-    here = Path(__file__).parent / "fuzz_lin.c"
-    made = subprocess.run(
-        [*build, str(here), *map(str, SOURCES), "-o", str(driver)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert made.returncode == 0, made.stderr
-    ran = subprocess.run(
-        [str(driver), str(seed), "6000"], capture_output=True, text=True, timeout=100
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout == "6000 rounds\n"
+    run_driver(tmp_path, "fuzz_lin.c", SOURCES, defines, seed, 6000)
