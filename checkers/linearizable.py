@@ -38,7 +38,7 @@ def _judge(history: History, model: str, budget: Budget) -> Judged:
     same = reduction.to_register(model, history)
     if same is not None:
         words = reduction.WORDS[model]
-        return registers.judge(same, "cas-register", budget, shown=history, words=words)
+        return registers.judge(same, "cas-register", budget, shown=history, words=words, of=model)
     return objects.judge(catalogue.make(model, history.header.options), history, budget)
 
 

@@ -6,6 +6,7 @@ what it accepts is linearizable, the rest goes to the search, which can say wher
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,11 @@ import numpy as np
 from checkers import _native, _witness
 from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, encode
 from checkers.lin import monitor
+from checkers.lin.catalogue import make
+from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.search import search
+from checkers.lin.witness import SMALL, explain, of_failure, ops_of
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -117,6 +122,7 @@ def _anomalies(
     bad: list[int],
     budget: Budget,
     words: _witness.Words,
+    model: str,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
     deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
@@ -126,10 +132,35 @@ def _anomalies(
         part = _witness.cut(columns, key, bad[key])
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
+        if len(witness.rows) > SMALL:
+            smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
+            if smaller is not None:
+                found.append(smaller)
+                continue
         ops = [history.ops[int(p)] for p in part.position[witness.rows]]
         text = _witness.explain(part, witness, history, memory_bytes=memory_bytes, words=words)
         found.append(anomaly_of(part.keys[0], ops, history, witness.minimal, text))
     return found
+
+
+def _smaller(
+    part: Columns, history: History, model: str, most: int, time_ns: int, memory_bytes: int
+) -> Anomaly | None:
+    """An anomaly of fewer operations, from what is known at a quiet instant; None where there is
+    none."""
+    deadline = monotonic_ns() + time_ns
+    ops = [history.ops[int(p)] for p in part.position]
+    coded = encode_calls(make(model, {}), ops, [None] * len(ops))
+    coded = replace(coded, position=part.position[coded.position])
+    decided = search(coded, _native.Limits(time_ns, memory_bytes, FIRST_STEPS))
+    if len(coded.keys) != 1 or coded.blocked or decided.verdict[0] != _native.ILLEGAL:
+        return None
+    made = of_failure(coded, 0, int(decided.bad[0]), deadline, memory_bytes)
+    found = [history.ops[int(p)] for p in ops_of(made)]
+    if len(found) >= most or not made.minimal:
+        return None
+    text = explain(made, history, memory_bytes)
+    return anomaly_of(part.keys[0], found, history, made.minimal, text)
 
 
 def judge(
@@ -139,9 +170,10 @@ def judge(
     *,
     shown: History | None = None,
     words: _witness.Words = _witness.REGISTER,
+    of: str | None = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
-    `history`, where those stand for others."""
+    `history`, where those stand for others of the model `of`."""
     columns = encode(history, model)
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
@@ -160,7 +192,7 @@ def judge(
         keys=columns.keys,
         undecided=undecided,
         illegal=len(illegal),
-        anomalies=_anomalies(columns, shown or history, illegal, bad, budget, words)
+        anomalies=_anomalies(columns, shown or history, illegal, bad, budget, words, of or model)
         if illegal
         else [],
         consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),

@@ -17,7 +17,7 @@ Which operations go is found by delta debugging with halving chunks (Zeller and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,6 +39,9 @@ __all__ = ["Witness", "explain", "of_failure", "of_holds", "of_values", "ops_of"
 
 TAIL_MAX: Final = 256
 """Operations after the last quiet instant that are looked at one by one."""
+
+SMALL: Final = 8
+"""A witness of more operations than this explains little."""
 
 CHECKS_MAX: Final = 2_000
 STEPS_MAX: Final = 2_000_000
@@ -155,14 +158,15 @@ def of_holds(
     return Witness(small, np.ones(len(small.classes), np.bool_), None, 0, minimal)
 
 
-def _tail(
+def _tails(
     part: Coded, bad: int, deadline: int, memory_bytes: int
-) -> tuple[Coded, list[Any] | None, int] | None:
-    """The operations since the latest quiet instant whose states are known, those states, and how
-    many operations come before. Operations of unknown outcome stay."""
+) -> Iterator[tuple[Coded, list[Any] | None, int]]:
+    """The operations that may hold a small witness, the states they start from (None = the first)
+    and how many come before: all, where they are few, then those since a quiet instant whose
+    states are known. Operations of unknown outcome stay."""
     if len(part.classes) <= TAIL_MAX // 4:
-        return part, None, 0
-    for start in [s for s in _quiet(part, bad) if bad - s < TAIL_MAX][:3]:
+        yield part, None, 0
+    for start in [s for s in _quiet(part, bad) if bad - s < TAIL_MAX][:2]:
         head = only(part, np.arange(start))
         left = max(1, deadline - monotonic_ns())
         found = search(head, Limits(left, memory_bytes))
@@ -170,26 +174,16 @@ def _tail(
         if found.verdict[0] != OK or states is None:
             continue
         stay = np.flatnonzero((np.arange(len(part.classes)) >= start) | (part.complete == NEVER))
-        return only(part, stay), states, int((head.complete != NEVER).sum())
-    return (part, None, 0) if len(part.classes) <= TAIL_MAX else None
+        yield only(part, stay), states, int((head.complete != NEVER).sum())
 
 
-def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int) -> Witness:
-    """A witness for what the search rejected at row `bad`. Where no quiet instant helps it is the
-    operation that could not be placed and those that were running then."""
-    part, at = _cut(coded, key, bad)
-    found = _tail(part, at, deadline, memory_bytes)
-    if found is None:
-        running = part.complete == NEVER
-        named = np.zeros(len(part.classes), np.bool_)
-        named[at] = True
-        beside = np.flatnonzero(running & (part.invoke > part.invoke[at] - 1))[:7]
-        named[beside] = True
-        return Witness(part, named, None, 0, minimal=False)
-    tail, begin, before = found
+def _loosened(
+    tail: Coded, begin: list[Any] | None, before: int, deadline: int, memory_bytes: int
+) -> Witness:
+    """The operations that contradict each other whenever the others took effect."""
     certain = np.flatnonzero(tail.complete != NEVER)
 
-    def loosened(units: I64) -> Coded:
+    def loose(units: I64) -> Coded:
         complete = np.full(len(tail.complete), NEVER, np.int64)
         complete[units] = tail.complete[units]
         stays = (complete != NEVER) | (tail.pure[tail.classes] == 0)
@@ -198,11 +192,26 @@ def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: in
     def illegal(units: I64) -> bool:
         left = max(1, deadline - monotonic_ns())
         limits = Limits(left, memory_bytes, STEPS_MAX)
-        return bool(search(loosened(units), limits, begin).verdict[0] == ILLEGAL)
+        return bool(search(loose(units), limits, begin).verdict[0] == ILLEGAL)
 
     units, minimal = _halving(certain, illegal, deadline)
-    small = loosened(units)
+    small = loose(units)
     return Witness(small, small.complete != NEVER, begin, before, minimal)
+
+
+def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int) -> Witness:
+    """A witness for what the search rejected at row `bad`. Where none is small it is the operation
+    that could not be placed and those that were running then."""
+    part, at = _cut(coded, key, bad)
+    for tail, begin, before in _tails(part, at, deadline, memory_bytes):
+        made = _loosened(tail, begin, before, deadline, memory_bytes)
+        if made.named.sum() <= SMALL:
+            return made
+    named = np.zeros(len(part.classes), np.bool_)
+    ends = np.flatnonzero(part.complete == NEVER)
+    named[ends[::-1][: SMALL - 1]] = True
+    named[at] = True
+    return Witness(part, named, None, 0, minimal=False)
 
 
 def _states(coded: Coded, states: list[Any]) -> str:
@@ -223,13 +232,17 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
             f", after the {witness.before} completed operations before them, which leave the "
             f"{coded.model.name} in: {states}"
         )
-    limits = Limits(10**9, memory_bytes, STEPS_MAX)
+    elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
+        lead += f" after the {others} other operations that completed by then"
+    limits = Limits(10 * 10**9, memory_bytes)
     found = search(coded, limits, witness.begin)
     if found.verdict[0] != ILLEGAL:
         return f"{lead}."
     stuck = int(found.bad[0])
-    order = [int(r) for r in np.argsort(coded.complete, kind="stable") if named[r] and r != stuck]
+    by_end = np.argsort(coded.complete, kind="stable")
+    order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()
     earlier = order[: int(found.prefix[0])]
+    placed = set(earlier)
     prefix = (
         f"Longest linearizable prefix: up to the completion of {phrase(ops[earlier[-1]])}."
         if earlier
@@ -239,7 +252,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
     beside = [
         phrase(op)
         for row, op in enumerate(ops)
-        if row != stuck and row not in earlier and coded.invoke[row] <= end
+        if row != stuck and row not in placed and coded.invoke[row] <= end
     ]
     running = "No other operation is running then."
     if beside:
