@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,10 @@ class Interner:
             found = self._ids[identity] = len(self.values)
             self.values.append(value)
         return found
+
+    def ids_of_plain(self, values: Iterable[Any]) -> list[int | None]:
+        """Ids of values that are all `int` or `str`; None for one not seen before."""
+        return list(map(self._ids.get, values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,9 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """A checker's answer. `valid` is `"unknown"` where the budget ran out or nothing was checked.
 
-    An empty history is `"unknown"`, never valid: a vacuous pass proves nothing.
+    An empty history is `"unknown"`, never valid: a vacuous pass proves nothing. `stats` are numbers
+    that a checker gives besides: acknowledged, lost, recovered, latencies in ms, counts per type
+    and fault epoch.
     """
 
     checker: str
@@ -82,3 +84,4 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Seconds = msgspec.field(default_factory=Seconds)
     peak_rss_mb: float = 0.0
     reason: str | None = None
+    stats: dict[str, Any] = msgspec.field(default_factory=dict)

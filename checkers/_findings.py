@@ -1,0 +1,311 @@
+"""What the checkers of whole histories share: outcomes, keys, budgets, anomalies, the result.
+
+A checker is one function `decide(part, found) -> int` over the operations of one key. It reports
+anomalies to `found` and returns how many observations it tested; `PerKey` makes a `Checker` of it.
+
+What happens to an operation before `decide` sees it (discipline 1.7):
+
+    ok                    in `part.ok`
+    fail                  in `part.failed`, excluded as `fail`: it had no effect
+    unknown observer      excluded as `unknown-read`: it told nobody anything
+    unknown, otherwise    in `part.unknown`: it may have taken effect at any later time, or never
+    another op_type       excluded by name
+
+The answer is `"unknown"` where a key could not be decided (time, memory, an operation that cannot
+be read) and where no observation was tested: a check with nothing to refute proves nothing.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from checkers._columns import NEVER, Interner
+from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
+from dstest.core.clock import monotonic_ns
+from dstest.core.history import History, epochs_of
+from dstest.core.limits import WITNESS_OPS_MAX
+from dstest.core.op import Op, Outcome
+
+__all__ = [
+    "ANOMALIES_MAX",
+    "Findings",
+    "OutOfTime",
+    "Part",
+    "PerKey",
+    "Unreadable",
+    "end_of",
+    "ids_of",
+    "listed",
+]
+
+ANOMALIES_MAX: Final = 16
+"""Anomalies of one type with a witness of their own; the others are counted in `stats`."""
+
+
+class OutOfTime(Exception):
+    """The time budget is used up."""
+
+
+class Unreadable(Exception):
+    """An operation does not have the shape that the checker needs; its key stays undecided."""
+
+    def __init__(self, op: Op, why: str) -> None:
+        super().__init__(f"op {op.op_id} ({op.op_type}): {why}")
+
+
+@dataclass(slots=True)
+class Part:
+    """The operations of one key, each list in order of invocation."""
+
+    key: Any
+    ok: list[Op] = field(default_factory=list)
+    unknown: list[Op] = field(default_factory=list)
+    failed: list[Op] = field(default_factory=list)
+
+    def of(self, *types: str) -> list[Op]:
+        """The ok operations of these types."""
+        return [op for op in self.ok if op.op_type in types]
+
+    def maybe(self, *types: str) -> list[Op]:
+        """The ok and unknown operations of these types, by invocation."""
+        found = [op for op in (*self.ok, *self.unknown) if op.op_type in types]
+        return sorted(found, key=lambda op: op.invoke_ts)
+
+    def refused(self, *types: str) -> list[Op]:
+        """The definitely failed operations of these types."""
+        return [op for op in self.failed if op.op_type in types]
+
+
+def end_of(op: Op) -> int:
+    """When the operation had surely ended, ns; `NEVER` where its outcome is unknown."""
+    return NEVER if op.timeout_marker or op.complete_ts is None else op.complete_ts
+
+
+def listed(op: Op) -> list[Any]:
+    """The list that an observer returned; null counts as empty. Raises Unreadable."""
+    if op.output is None:
+        return []
+    if not isinstance(op.output, list | tuple):
+        raise Unreadable(op, "its output is not a list")
+    return list(op.output)
+
+
+_PLAIN: Final = frozenset({int, str})
+
+
+def ids_of(values: Interner, items: Sequence[Any]) -> list[int]:
+    """Small integers for `items`, fast where they are plain integers and strings."""
+    if _PLAIN.issuperset(map(type, items)):
+        found = values.ids_of_plain(items)
+        if None not in found:
+            return found  # type: ignore[return-value]
+    return [values.id_of(item) for item in items]
+
+
+class Findings:
+    """What a checker has found so far. `options` are those of the run."""
+
+    def __init__(self, history: History, model: str, budget: Budget) -> None:
+        self.model = model
+        self.history = history
+        self.options = history.header.options
+        self.anomalies: dict[str, list[Anomaly]] = {}
+        self.counts: Counter[str] = Counter()
+        self.by_epoch: dict[str, Counter[str]] = {}
+        self.stats: dict[str, Any] = {}
+        self.undecided: dict[Any, str] = {}
+        self.keys: list[Any] = []
+        self.notes: list[str] = []
+        self._time_s = budget.time_s
+        self._memory_mb = budget.memory_mb
+        self._deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
+        self._end_ns: int | None = None
+
+    def tick(self) -> None:
+        """Raise OutOfTime where the budget is used up; call it in long loops."""
+        if monotonic_ns() > self._deadline_ns:
+            raise OutOfTime
+
+    def count(self, **numbers: int) -> None:
+        """Add to the statistics of the result."""
+        for name, n in numbers.items():
+            self.stats[name] = self.stats.get(name, 0) + n
+
+    def undecide(self, key: Any, why: str) -> None:
+        """The key has no verdict, for this reason."""
+        self.undecided.setdefault(key, why)
+
+    def anomaly(
+        self, kind: str, key: Any, ops: Iterable[Op], said: str, *, minimal: bool = True
+    ) -> None:
+        """A violation with its witness; the last of `ops` is the one that gave it away."""
+        self.counts[kind] += 1
+        shown = self.anomalies.setdefault(kind, [])
+        witness = list({id(op): op for op in ops}.values())
+        epoch = (witness[-1].fault_epoch if witness else None) or "none"
+        self.by_epoch.setdefault(kind, Counter())[epoch] += 1
+        if len(shown) >= ANOMALIES_MAX:
+            return
+        witness.sort(key=lambda op: op.invoke_ts)
+        epochs: list[str] = []
+        for op in witness:
+            stamped = [] if op.fault_epoch is None else [op.fault_epoch]
+            for name in epochs_of(op, self.history.header.windows, self._end()) or stamped:
+                if name not in epochs:
+                    epochs.append(name)
+        shown.append(
+            Anomaly(
+                type=kind,
+                key=key,
+                ops=[op.op_id for op in witness],
+                witness=[msgspec.to_builtins(op) for op in witness[:WITNESS_OPS_MAX]],
+                minimal=minimal,
+                epochs=epochs,
+                explanation=said,
+            )
+        )
+
+    def _end(self) -> int:
+        if self._end_ns is None:
+            ops = self.history.ops
+            self._end_ns = max((max(op.invoke_ts, op.complete_ts or 0) for op in ops), default=0)
+        return self._end_ns
+
+    def over_time(self) -> str:
+        return f"time budget of {self._time_s:g} s used up"
+
+    def over_memory(self) -> str:
+        return f"memory budget of {self._memory_mb} MB used up"
+
+    def verdict(self, tested: int, vacuous: str) -> tuple[Valid, str | None]:
+        """The verdict, and why it is not simply true."""
+        why = [f"key {key!r}: {text}" for key, text in list(self.undecided.items())[:3]]
+        if len(self.undecided) > 3:
+            why.append(f"{len(self.undecided) - 3} more keys undecided")
+        if self.counts:
+            said = ", ".join(f"{n} {kind}" for kind, n in sorted(self.counts.items()))
+            return False, "; ".join([said, *why, *self.notes])
+        if self.undecided:
+            return "unknown", "; ".join([*why, *self.notes])
+        if tested == 0:
+            return "unknown", "; ".join([f"nothing was tested: {vacuous}", *self.notes])
+        return True, "; ".join(self.notes) or None
+
+
+def _by_key(op: Op) -> Any:
+    return op.key
+
+
+def in_one(op: Op) -> None:
+    """All operations belong together, whatever their keys."""
+
+
+Decide = Callable[[Part, Findings], int]
+
+
+class PerKey:
+    """A checker that decides each key alone.
+
+    `types` are the operations it knows, `observers` those of them that change nothing, `vacuous`
+    says what a history must hold to be judged.
+    """
+
+    kind = "history"
+
+    def __init__(
+        self,
+        name: str,
+        decide: Decide,
+        *,
+        models: tuple[str, ...],
+        types: frozenset[str],
+        vacuous: str,
+        observers: frozenset[str] = frozenset({"read"}),
+        key_of: Callable[[Op], Any] = _by_key,
+        kind: str = "history",
+    ) -> None:
+        self.name = name
+        self.models = models
+        self.kind = kind
+        self._decide = decide
+        self._types = types
+        self._observers = observers
+        self._vacuous = vacuous
+        self._key_of = key_of
+
+    def _parts(self, history: History, excluded: Counter[str]) -> list[Part]:
+        keys = Interner()
+        parts: dict[int, Part] = {}
+        known, observers, key_of = self._types, self._observers, self._key_of
+        for op in history.ops:
+            if op.op_type not in known:
+                excluded[f"{op.op_type}: not an operation of {self.name}"] += 1
+                continue
+            key = key_of(op)
+            number = keys.id_of(key)
+            part = parts.get(number)
+            if part is None:
+                part = parts[number] = Part(key)
+            outcome = op.outcome
+            if outcome is Outcome.OK:
+                part.ok.append(op)
+            elif outcome is Outcome.FAIL:
+                part.failed.append(op)
+                excluded["fail"] += 1
+            elif op.op_type in observers:
+                excluded["unknown-read"] += 1
+            else:
+                part.unknown.append(op)
+        return list(parts.values())
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """The verdict with witnesses. Raises ValueError for a model that is not in `models`."""
+        if model not in self.models:
+            raise ValueError(f"model {model!r}: {self.name} knows {', '.join(self.models)}")
+        started = monotonic_ns()
+        found = Findings(history, model, budget)
+        excluded: Counter[str] = Counter()
+        parts = self._parts(history, excluded)
+        consumed = tested = 0
+        for part in parts:
+            found.keys.append(part.key)
+            try:
+                found.tick()
+                tested += self._decide(part, found)
+            except OutOfTime:
+                found.undecide(part.key, found.over_time())
+            except MemoryError:
+                found.undecide(part.key, found.over_memory())
+            except Unreadable as error:
+                found.undecide(part.key, str(error))
+            if part.key not in found.undecided:
+                consumed += len(part.ok) + len(part.unknown)
+        valid, reason = found.verdict(tested, self._vacuous)
+        if found.counts:
+            found.stats["anomalies"] = dict(found.counts)
+            found.stats["anomalies_by_epoch"] = {k: dict(v) for k, v in found.by_epoch.items()}
+        return CheckResult(
+            checker=self.name,
+            valid=valid,
+            workload=history.header.workload,
+            model=model,
+            anomaly_types=sorted(found.counts),
+            not_=[model] if found.counts else [],
+            anomalies={kind: found.anomalies[kind] for kind in sorted(found.anomalies)},
+            ops=OpCount(total=len(history.ops), consumed=consumed, excluded=dict(excluded)),
+            keys=KeyCount(
+                total=len(parts),
+                decided=len(parts) - len(found.undecided),
+                undecided=list(found.undecided),
+            ),
+            seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
+            peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            reason=reason,
+            stats={"tested": tested, **found.stats},
+        )

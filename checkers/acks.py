@@ -1,0 +1,115 @@
+"""`no-lost-ack` and `set`: what was acknowledged is in the final state.
+
+    {"op_type": "add", "input": 7, ...}        or append, enqueue, send, insert
+    {"op_type": "read", "output": [7, 9]}      final: begun after the last write had ended
+
+Final are the reads that began after every completed write of their key had ended, and each of them
+must hold every acknowledged value. Writes of unknown outcome are ignored in both directions; that
+one of them was found is counted as `recovered`. Without a final read nothing was tested.
+
+| anomaly | meaning |
+|---|---|
+| lost | acknowledged, missing from a final read |
+| phantom | in a final read, though nobody ever wrote it |
+| failed-but-applied | in a final read, though its only writes failed definitely |
+| duplicated | more than once in one final read (`set` only) |
+
+Source: discipline 5.2 section 10; Jepsen's `checker/set`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any, Final
+
+from checkers._columns import Interner
+from checkers._findings import Findings, Part, PerKey, end_of, ids_of, listed
+from dstest.core.op import Op
+
+__all__ = ["CHECKER", "SET", "final_reads"]
+
+WRITES: Final = ("add", "append", "enqueue", "send", "insert")
+
+
+def final_reads(part: Part, reads: tuple[str, ...], writes: tuple[str, ...]) -> list[Op]:
+    """Ok reads that began after the last completed write had ended."""
+    ended = [end_of(op) for op in part.ok if op.op_type in writes]
+    ended += [end_of(op) for op in part.failed if op.op_type in writes]
+    last = max(ended, default=-1)
+    return [op for op in part.of(*reads) if op.invoke_ts > last]
+
+
+def _by_value(values: Interner, ops: list[Op]) -> dict[int, Op]:
+    """The first operation that wrote each value."""
+    found: dict[int, Op] = {}
+    for op in ops:
+        found.setdefault(values.id_of(op.input), op)
+    return found
+
+
+def _strangers(
+    part: Part, read: Op, seen: Counter[int], names: dict[str, Any], found: Findings
+) -> None:
+    """Values of the read that nobody wrote, or only in vain."""
+    for at in seen.keys() - names["acked"].keys() - names["maybe"].keys():
+        value = names["values"].values[at]
+        if at in names["refused"]:
+            said = f"{value!r} was refused definitely, yet final read {read.op_id} holds it"
+            found.anomaly("failed-but-applied", part.key, [names["refused"][at], read], said)
+        else:
+            said = f"final read {read.op_id} holds {value!r}, which nobody ever wrote"
+            found.anomaly("phantom", part.key, [read], said)
+
+
+def decide(part: Part, found: Findings, *, unique: bool) -> int:
+    """Anomalies of one key's final reads; the number of (value, final read) pairs tested."""
+    values = Interner()
+    names: dict[str, Any] = {
+        "values": values,
+        "acked": _by_value(values, part.of(*WRITES)),
+        "maybe": _by_value(values, [op for op in part.unknown if op.op_type in WRITES]),
+        "refused": _by_value(values, part.refused(*WRITES)),
+    }
+    acked, maybe = names["acked"], names["maybe"]
+    finals = final_reads(part, ("read",), WRITES)
+    recovered: set[int] = set()
+    lost: set[int] = set()
+    for read in finals:
+        found.tick()
+        seen = Counter(ids_of(values, listed(read)))
+        for at in acked.keys() - seen.keys() - lost:
+            lost.add(at)
+            said = (
+                f"{acked[at].op_type} {acked[at].op_id} of {values.values[at]!r} was acknowledged, "
+                f"and final read {read.op_id} does not hold it"
+            )
+            found.anomaly("lost", part.key, [acked[at], read], said)
+        _strangers(part, read, seen, names, found)
+        recovered |= (maybe.keys() - acked.keys()) & seen.keys()
+        if unique:
+            for at in [at for at, n in seen.items() if n > 1]:
+                said = f"final read {read.op_id} holds {values.values[at]!r} {seen[at]} times"
+                found.anomaly("duplicated", part.key, [read], said)
+    found.count(
+        attempted=len(acked.keys() | maybe.keys()),
+        acknowledged=len(acked),
+        lost=len(lost),
+        recovered=len(recovered),
+        final_reads=len(finals),
+    )
+    return len(acked) * len(finals)
+
+
+def _make(name: str, unique: bool, model: str) -> PerKey:
+    return PerKey(
+        name,
+        partial(decide, unique=unique),
+        models=(model,),
+        types=frozenset({*WRITES, "read"}),
+        vacuous="no read began after the last write, or nothing was acknowledged",
+    )
+
+
+CHECKER: Final = _make("no-lost-ack", False, "durable")
+SET: Final = _make("set", True, "eventual")

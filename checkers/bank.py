@@ -1,0 +1,135 @@
+"""`bank`: money moves between accounts and is neither made nor lost.
+
+    {"op_type": "transfer", "input": {"from": 0, "to": 1, "amount": 3}, "output": true}
+    {"op_type": "read", "output": {"0": 7, "1": 13}}
+
+A transfer that is ok with output `false` found too little money and changed nothing. The options
+of the run give `bank_accounts`, `bank_balance` (of each account at the start) and, where allowed,
+`bank_negative`; without them the first read's total is what the others are held to.
+
+| anomaly | meaning |
+|---|---|
+| wrong-total | the balances do not add up to the total |
+| negative-value | an account is below zero |
+| missing-account, unexpected-account | the read has too few or other accounts |
+| nil-balance | a balance is not a number |
+| lost-transfer, phantom-transfer | an account holds less, or more, than the transfers allow |
+
+The last two use the bounds of `counter-bounds` for each account: they see a transfer that was
+undone on both sides, which leaves the total as it was. They need real time, so they are applied
+under `strict-serializable` only. Source: Jepsen's `tests.bank`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers.counter_bounds import Bounds, near
+from dstest.core.op import Op
+
+__all__ = ["CHECKER"]
+
+_Read = tuple[Op, dict[str, int]]
+
+
+def _deltas(part: Part) -> dict[str, list[tuple[Op, int]]]:
+    """Per account: what each transfer that may have happened changes."""
+    accounts: dict[str, list[tuple[Op, int]]] = {}
+    for op in part.maybe("transfer"):
+        asked = op.input
+        if not isinstance(asked, dict) or not {"from", "to", "amount"} <= asked.keys():
+            raise Unreadable(op, "its input lacks from, to or amount")
+        if op.output is False:
+            continue
+        amount = asked["amount"]
+        if isinstance(amount, bool) or not isinstance(amount, int):
+            raise Unreadable(op, "its amount is not an integer")
+        accounts.setdefault(str(asked["from"]), []).append((op, -amount))
+        accounts.setdefault(str(asked["to"]), []).append((op, amount))
+    return accounts
+
+
+def _plain_reads(part: Part, expected: set[str], found: Findings) -> list[_Read]:
+    """Reads whose balances are numbers; the others are anomalies."""
+    reads: list[_Read] = []
+    for op in part.of("read"):
+        if not isinstance(op.output, dict):
+            raise Unreadable(op, "its output is not an object of balances")
+        balances = {str(name): value for name, value in op.output.items()}
+        for kind, names in (
+            ("missing-account", expected - balances.keys()),
+            ("unexpected-account", balances.keys() - expected if expected else set()),
+            ("nil-balance", {n for n, v in balances.items() if type(v) is not int}),
+        ):
+            if names:
+                said = f"read {op.op_id}: {', '.join(sorted(names))}"
+                found.anomaly(kind, part.key, [op], said)
+        if all(type(v) is int for v in balances.values()):
+            reads.append((op, balances))
+    return reads
+
+
+def _totals(
+    part: Part, reads: list[_Read], total: int | None, negative: bool, found: Findings
+) -> None:
+    reference: Op | None = None
+    for op, balances in reads:
+        got = sum(balances.values())
+        if total is None:
+            total, reference = got, op
+        if got != total:
+            said = f"the balances of read {op.op_id} add up to {got}, not to {total}"
+            found.anomaly(
+                "wrong-total", part.key, [op] if reference is None else [reference, op], said
+            )
+        below = sorted(name for name, value in balances.items() if value < 0)
+        if below and not negative:
+            said = f"read {op.op_id}: account {below[0]} holds {balances[below[0]]}"
+            found.anomaly("negative-value", part.key, [op], said)
+
+
+def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas: Any) -> None:
+    """Each account against what the transfers allow."""
+    invoke = np.array([op.invoke_ts for op, _ in reads], dtype=np.int64)
+    complete = np.array([end_of(op) for op, _ in reads], dtype=np.int64)
+    for name in sorted({name for _, balances in reads for name in balances}):
+        found.tick()
+        moves = deltas.get(name, [])
+        low, high = Bounds(moves).at(invoke, complete)
+        for i, (op, balances) in enumerate(reads):
+            value = balances.get(name)
+            if value is None or low[i] + start <= value <= high[i] + start:
+                continue
+            lost = value < low[i] + start
+            limit = f"{low[i] + start} at least" if lost else f"{high[i] + start} at most"
+            said = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
+            kind = "lost-transfer" if lost else "phantom-transfer"
+            found.anomaly(kind, part.key, near(moves, op), said, minimal=False)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Anomalies of all reads; the number of reads tested."""
+    options = found.options
+    known = "bank_accounts" in options and "bank_balance" in options
+    names = {str(i) for i in range(int(options["bank_accounts"]))} if known else set()
+    deltas = _deltas(part)
+    reads = _plain_reads(part, names, found)
+    total = int(options["bank_balance"]) * len(names) if known else None
+    _totals(part, reads, total, bool(options.get("bank_negative", False)), found)
+    if known and found.model == "strict-serializable":
+        _bounds(part, reads, int(options["bank_balance"]), found, deltas)
+    moved = sum(1 for op in part.of("transfer") if op.output is not False)
+    found.count(transfers=moved, reads=len(reads))
+    return len(reads) if moved else 0
+
+
+CHECKER: Final = PerKey(
+    "bank",
+    decide,
+    models=("snapshot-isolation", "serializable", "strict-serializable"),
+    types=frozenset({"transfer", "read"}),
+    vacuous="no transfer was acknowledged, or nobody read the accounts",
+)

@@ -1,0 +1,179 @@
+"""`causal`: is a history of unique writes and reads causally consistent?
+
+    {"op_type": "write", "process_id": 3, "key": "x", "input": 7}
+    {"op_type": "read",  "process_id": 4, "key": "x", "output": 7}
+
+Causal order is the smallest that holds the order of each process and puts a write before every read
+of its value. A history of unique values is causally consistent if and only if it has none of the
+bad patterns (Bouajjani, Enea, Guerraoui and Hamza, POPL 2017):
+
+| anomaly | bad pattern |
+|---|---|
+| thin-air-read | ThinAirRead: the value was never written |
+| failed-but-applied | the value's only write failed definitely |
+| future-read | CyclicCO: read before its write began |
+| write-co-init-read | null was read, though a write of the key came causally before |
+| write-co-read | an overwritten value was read: w1 before w2 before the read |
+
+On one clock no cycle is possible but by a read that ends before its write begins, so that pattern
+takes CyclicCO's place. Vector clocks: memory is writes times processes, and a history too big for
+the budget is undecided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers._columns import Interner
+from checkers._findings import Findings, Part, PerKey, end_of, in_one
+from dstest.core.op import Op
+
+__all__ = ["CHECKER"]
+
+I32 = npt.NDArray[np.int32]
+
+BYTES_MAX: Final = 1 << 30
+"""Of vector clocks; above it the history is undecided instead of eating the memory."""
+
+
+@dataclass(slots=True)
+class _Write:
+    op: Op
+    session: int
+    index: int
+    clock: I32
+
+
+@dataclass(slots=True)
+class _State:
+    """What the sweep over time has seen. `log` holds, per key and session, the writes in order."""
+
+    clocks: dict[int, I32] = field(default_factory=dict)
+    written: dict[tuple[int, int], _Write] = field(default_factory=dict)
+    log: dict[int, dict[int, list[_Write]]] = field(default_factory=dict)
+
+
+def _newest_before(writes: list[_Write], limit: int) -> _Write | None:
+    """The last of one session's writes whose index is at most `limit`."""
+    low, high = 0, len(writes)
+    while low < high:
+        middle = (low + high) // 2
+        if writes[middle].index <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return writes[low - 1] if low else None
+
+
+def _read(op: Op, key: int, seen: _Write | None, clock: I32, state: _State, f: Findings) -> None:
+    """A read whose causal past, `clock`, holds a write that it should have seen instead."""
+    for session, writes in state.log.get(key, {}).items():
+        over = _newest_before(writes, int(clock[session]))
+        if over is None or over is seen:
+            continue
+        if seen is None:
+            said = f"read {op.op_id} found nothing, though write {over.op.op_id} came before it"
+            f.anomaly("write-co-init-read", op.key, [over.op, op], said)
+            return
+        if over.clock[seen.session] >= seen.index:
+            said = (
+                f"read {op.op_id} returned the value of write {seen.op.op_id}, which write "
+                f"{over.op.op_id} had overwritten in its causal past"
+            )
+            f.anomaly("write-co-read", op.key, [seen.op, over.op, op], said)
+            return
+
+
+def _sources(part: Part, keys: Interner, values: Interner) -> dict[str, Any]:
+    attempts: dict[tuple[int, int], Op] = {}
+    for op in part.maybe("write"):
+        attempts.setdefault((keys.id_of(op.key), values.id_of(op.input)), op)
+    refused = {(keys.id_of(op.key), values.id_of(op.input)): op for op in part.refused("write")}
+    return {"attempts": attempts, "refused": refused}
+
+
+def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], found: Findings) -> bool:
+    """Is the read's value one that cannot be? Reported here."""
+    attempt = names["attempts"].get(where)
+    if attempt is not None and attempt.invoke_ts <= end_of(op):
+        return False
+    if attempt is not None:
+        said = f"read {op.op_id} returned {op.output!r} before write {attempt.op_id} began"
+        found.anomaly("future-read", op.key, [attempt, op], said)
+    elif where in names["refused"]:
+        said = f"{op.output!r} was refused definitely, yet read {op.op_id} returned it"
+        found.anomaly("failed-but-applied", op.key, [names["refused"][where], op], said)
+    else:
+        said = f"read {op.op_id} returned {op.output!r}, which nobody wrote"
+        found.anomaly("thin-air-read", op.key, [op], said)
+    return True
+
+
+def _own_writes(part: Part) -> dict[int, int]:
+    """By read: how many writes its process had begun before it, also where time stamps tie."""
+    before: dict[int, int] = {}
+    count: dict[Any, int] = {}
+    for op in sorted((*part.ok, *part.unknown), key=lambda op: (op.invoke_ts, end_of(op))):
+        if op.op_type == "write":
+            count[op.process_id] = count.get(op.process_id, 0) + 1
+        else:
+            before[id(op)] = count.get(op.process_id, 0)
+    return before
+
+
+def decide(part: Part, found: Findings) -> int:
+    """All bad patterns; the number of reads tested."""
+    keys, values, sessions = Interner(), Interner(), Interner()
+    writes = part.maybe("write")
+    names = _sources(part, keys, values)
+    if len(names["attempts"]) < len(writes):
+        found.undecide(part.key, "a value was written twice to a key")
+        return 0
+    count = len({op.process_id for op in (*part.ok, *part.unknown)}) + 1
+    if (len(writes) + count) * count * 4 > BYTES_MAX:
+        found.undecide(part.key, f"{len(writes)} writes by {count} processes: too many clocks")
+        return 0
+    state = _State()
+    own_before = _own_writes(part)
+    events = [(op.invoke_ts, 0, n, op) for n, op in enumerate(writes)]
+    events += [(end_of(op), 1, n, op) for n, op in enumerate(part.of("read"))]
+    tested = 0
+    for _, is_read, _, op in sorted(events, key=lambda e: e[:3]):
+        found.tick()
+        session, key = sessions.id_of(op.process_id), keys.id_of(op.key)
+        clock = state.clocks.get(session)
+        clock = np.zeros(count, np.int32) if clock is None else clock
+        if not is_read:
+            clock = clock.copy()
+            clock[session] += 1
+            write = _Write(op, session, int(clock[session]), clock)
+            state.clocks[session] = clock
+            state.written[key, values.id_of(op.input)] = write
+            state.log.setdefault(key, {}).setdefault(session, []).append(write)
+            continue
+        tested += 1
+        where = (key, values.id_of(op.output))
+        if op.output is not None and _strange(op, where, names, found):
+            continue
+        seen = None if op.output is None else state.written[where]
+        clock = clock if seen is None else np.maximum(clock, seen.clock)
+        state.clocks[session] = clock
+        past = clock.copy()
+        past[session] = min(int(past[session]), own_before[id(op)])
+        _read(op, key, seen, past, state, found)
+    found.count(reads=tested, writes=len(writes), sessions=count - 1)
+    return tested if writes else 0
+
+
+CHECKER: Final = PerKey(
+    "causal",
+    decide,
+    models=("causal",),
+    types=frozenset({"read", "write"}),
+    vacuous="no completed read, or no write",
+    key_of=in_one,
+)

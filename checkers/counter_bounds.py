@@ -1,0 +1,142 @@
+"""`counter-bounds`: every value of a counter lies between what must and what can be in it.
+
+    {"op_type": "inc", "key": "c", "input": 2, "output": 9}      output: the value after, or null
+    {"op_type": "read", "key": "c", "input": null, "output": 9}
+
+A value that was seen in `[invoke, complete]` is at least the sum of the increments acknowledged
+before `invoke`, plus every decrement that can have happened until `complete`; it is at most every
+increment that can have happened until `complete`, plus the decrements acknowledged before `invoke`.
+Unknown increments may have happened, failed ones have not. A counter starts at 0 or at the option
+`counter_start`.
+
+| anomaly | meaning |
+|---|---|
+| lost-increment | below the lower bound |
+| phantom-increment | above the upper bound |
+| nonmonotonic | smaller than a value seen before, though nothing is ever subtracted |
+
+Bounds are necessary, not sufficient: a history within them need not be linearizable. Jepsen's
+`checker/counter`, with decrements.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from dstest.core.op import Op, Outcome
+
+__all__ = ["CHECKER", "Bounds"]
+
+I64 = npt.NDArray[np.int64]
+
+
+class Bounds:
+    """Lower and upper bounds of a sum of `(operation, delta)` at any stretch of time."""
+
+    def __init__(self, deltas: list[tuple[Op, int]]) -> None:
+        self._sides = {}
+        for name, mine in (
+            ("up", [(op, d) for op, d in deltas if d > 0]),
+            ("down", [(op, d) for op, d in deltas if d < 0]),
+        ):
+            sure = [(end_of(op), d) for op, d in mine if op.outcome is Outcome.OK]
+            maybe = [(op.invoke_ts, d) for op, d in mine]
+            self._sides[name] = (_running(sure), _running(maybe))
+
+    def at(self, invoke: I64, complete: I64) -> tuple[I64, I64]:
+        """(lower, upper) for values seen in `[invoke, complete]`."""
+        (up_sure, up_maybe), (down_sure, down_maybe) = self._sides["up"], self._sides["down"]
+        low = _sum_until(up_sure, invoke, "left") + _sum_until(down_maybe, complete, "right")
+        high = _sum_until(up_maybe, complete, "right") + _sum_until(down_sure, invoke, "left")
+        return low, high
+
+
+_Steps = tuple[I64, I64]
+
+
+def _running(steps: list[tuple[int, int]]) -> _Steps:
+    """Times in order, and the sum before each of them and after the last."""
+    steps.sort()
+    times = np.array([t for t, _ in steps], dtype=np.int64)
+    sums = np.concatenate(([0], np.cumsum(np.array([d for _, d in steps], dtype=np.int64))))
+    return times, sums.astype(np.int64)
+
+
+def _sum_until(steps: _Steps, when: I64, side: Any) -> I64:
+    times, sums = steps
+    out: I64 = sums[np.searchsorted(times, when, side=side)]
+    return out
+
+
+def _number(op: Op, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**40:
+        raise Unreadable(op, f"{value!r} is not an integer")
+    return value
+
+
+def near(ops: list[tuple[Op, int]], seen: Op, at_most: int = 7) -> list[Op]:
+    """The last operations that began before `seen` ended: the likeliest culprits."""
+    before = [op for op, _ in ops if op.invoke_ts <= end_of(seen)]
+    return [*before[-at_most:], seen]
+
+
+def _say(part: Part, found: Findings, seen: Op, value: int, low: int, high: int, ops: Any) -> None:
+    if value < low:
+        kind, why = "lost-increment", f"acknowledged before it began are {low} at least"
+    else:
+        kind, why = "phantom-increment", f"begun before it ended are {high} at most"
+    said = f"{seen.op_type} {seen.op_id} saw {value}, and the increments {why}"
+    found.anomaly(kind, part.key, near(ops, seen), said, minimal=False)
+
+
+def _monotonic(part: Part, seen: list[tuple[Op, int]], found: Findings) -> None:
+    """Without decrements a later value is never smaller."""
+    ended = sorted(seen, key=lambda s: end_of(s[0]))
+    at, top = 0, None
+    for op, value in sorted(seen, key=lambda s: s[0].invoke_ts):
+        while at < len(ended) and end_of(ended[at][0]) < op.invoke_ts:
+            if top is None or ended[at][1] > top[1]:
+                top = ended[at]
+            at += 1
+        if top is not None and value < top[1]:
+            said = f"op {op.op_id} saw {value} after op {top[0].op_id} had seen {top[1]}"
+            found.anomaly("nonmonotonic", part.key, [top[0], op], said)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Values outside their bounds; the number of values tested."""
+    deltas = [(op, _number(op, op.input)) for op in part.maybe("inc")]
+    start = int(found.options.get("counter_start", 0))
+    seen = [(op, _number(op, op.output), 0) for op in part.of("read")]
+    seen += [
+        (op, _number(op, op.output), _number(op, op.input))
+        for op in part.of("inc")
+        if op.output is not None
+    ]
+    low, high = Bounds(deltas).at(
+        np.array([op.invoke_ts for op, _, _ in seen], dtype=np.int64),
+        np.array([end_of(op) for op, _, _ in seen], dtype=np.int64),
+    )
+    own = np.array([d for _, _, d in seen], dtype=np.int64)
+    low, high = low + start + np.maximum(own, 0), high + start + np.minimum(own, 0)
+    values = np.array([value for _, value, _ in seen], dtype=np.int64)
+    for i in np.flatnonzero((values < low) | (values > high)).tolist():
+        found.tick()
+        _say(part, found, seen[i][0], seen[i][1], int(low[i]), int(high[i]), deltas)
+    if all(d >= 0 for _, d in deltas):
+        _monotonic(part, [(op, value) for op, value, _ in seen], found)
+    found.count(increments=len(deltas), values=len(seen))
+    return len(seen) if deltas else 0
+
+
+CHECKER: Final = PerKey(
+    "counter-bounds",
+    decide,
+    models=("counter",),
+    types=frozenset({"inc", "read"}),
+    vacuous="no counter had both an increment and a value that was seen",
+)

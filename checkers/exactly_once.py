@@ -1,0 +1,102 @@
+"""`exactly-once`: every business key takes effect once, however often it was tried.
+
+    {"op_type": "credit", "key": "a1", "input": {"id": "p-17", "amount": 5}, "output": null}
+    {"op_type": "audit",  "key": null, "output": ["p-17", "p-18"]}       ids of all effects
+
+The idempotency key is the input's `id` (or `idempotency_id`, `idem`), never the op_id. Retries are
+operations of their own with the same id. Effects are what the audits that began after the last
+completed attempt list.
+
+| anomaly | meaning |
+|---|---|
+| duplicated | an id took effect more than once |
+| lost | an id was acknowledged and took no effect |
+| failed-but-applied | all attempts failed definitely, yet there is an effect |
+| phantom | an effect whose id nobody ever tried |
+
+An id of unknown outcome may have taken effect once. A history in which no id was tried twice proves
+nothing about idempotency: the answer is unknown. Source: discipline 5.2 section 11, lint H13.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from checkers._columns import Interner
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one, listed
+from dstest.core.op import Op, Outcome
+
+__all__ = ["CHECKER"]
+
+_FIELDS: Final = ("id", "idempotency_id", "idem")
+_EFFECTS: Final = ("credit", "debit", "apply", "pay")
+
+
+def _business_id(op: Op) -> Any:
+    if isinstance(op.input, dict):
+        for name in _FIELDS:
+            if op.input.get(name) is not None:
+                if op.input[name] == op.op_id:
+                    raise Unreadable(op, "its idempotency key is its op_id, so nothing can repeat")
+                return op.input[name]
+    raise Unreadable(op, "its input carries no idempotency key")
+
+
+def _say(
+    at: int, n: int, tries: list[Op], audit: Op, value: Any, found: Findings, part: Part
+) -> None:
+    outcomes = {op.outcome for op in tries}
+    if n > 1:
+        said = f"{value!r} was tried {len(tries)} times and took effect {n} times"
+        found.anomaly("duplicated", part.key, [*tries[:6], audit], said)
+    if n == 0 and Outcome.OK in outcomes:
+        acked = next(op for op in tries if op.outcome is Outcome.OK)
+        said = f"op {acked.op_id} acknowledged {value!r}, and audit {audit.op_id} lists no effect"
+        found.anomaly("lost", part.key, [acked, audit], said)
+    if n and not tries:
+        said = f"audit {audit.op_id} lists {value!r}, which nobody ever tried"
+        found.anomaly("phantom", part.key, [audit], said)
+    if n and tries and outcomes == {Outcome.FAIL}:
+        said = f"{value!r} was refused definitely each time, and audit {audit.op_id} lists it"
+        found.anomaly("failed-but-applied", part.key, [*tries[:6], audit], said)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Anomalies of all ids in the final audits; the number of ids that were tried twice or more."""
+    ids = Interner()
+    tries: dict[int, list[Op]] = {}
+    attempts = [op for op in (*part.ok, *part.unknown, *part.failed) if op.op_type in _EFFECTS]
+    attempts.sort(key=lambda op: op.invoke_ts)
+    for op in attempts:
+        tries.setdefault(ids.id_of(_business_id(op)), []).append(op)
+    last = max((end_of(op) for op in attempts if op.outcome is not Outcome.UNKNOWN), default=-1)
+    audits = [op for op in part.of("audit") if op.invoke_ts > last]
+    if not audits:
+        found.undecide(part.key, "no audit began after the last attempt had ended")
+        return 0
+    told: set[int] = set()
+    for audit in audits:
+        found.tick()
+        effects = Counter(ids.id_of(value) for value in listed(audit))
+        for at in tries.keys() | effects.keys():
+            before = sum(found.counts.values())
+            if at not in told:
+                value = ids.values[at]
+                _say(at, effects[at], tries.get(at, []), audit, value, found, part)
+            if sum(found.counts.values()) > before:
+                told.add(at)
+    repeated = sum(1 for ops in tries.values() if len(ops) > 1)
+    found.count(ids=len(tries), repeated=repeated, audits=len(audits))
+    return repeated
+
+
+CHECKER: Final = PerKey(
+    "exactly-once",
+    decide,
+    models=("ledger",),
+    types=frozenset({*_EFFECTS, "audit"}),
+    vacuous="no idempotency key was tried twice",
+    observers=frozenset({"audit"}),
+    key_of=in_one,
+)

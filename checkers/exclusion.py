@@ -1,0 +1,159 @@
+"""`exclusion`: a lock or lease is never surely held by two at once.
+
+    {"op_type": "acquire", "key": "l", "process_id": 3, "input": {"ttl_ns": 5000000000},
+     "output": {"token": 17}}
+    {"op_type": "renew",   "key": "l", "process_id": 3, "input": {"ttl_ns": 5000000000}, ...}
+    {"op_type": "release", "key": "l", "process_id": 3, ...}
+
+Only time in which a hold is *certain* counts, so that no overlap is made up:
+
+    acquire ok       from its completion, for a lease until its invocation plus the time to live
+    renew ok         from its completion until its invocation plus the time to live
+    renew fail       the hold is over from its invocation on
+    release          whatever its outcome, the hold is over from its invocation on
+    acquire unknown  no certain hold
+
+`ttl_ns` is absent for a lock, whose hold lasts until it is released; `input` may be null. An
+acquire that is ok with output `false` did not get the lock. A `token` is a fencing token: it must
+rise from hold to hold in real time.
+
+| anomaly | meaning |
+|---|---|
+| overlapping-holds | two processes surely held the same lock at the same time |
+| fencing-token-regressed | a later hold got a token that is not above an earlier one's |
+| fencing-token-reused | two holds got the same token |
+
+Source: discipline 1.7; Kleppmann, "How to do distributed locking" (2016), for fencing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checkers._columns import NEVER
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from dstest.core.op import Op, Outcome
+
+__all__ = ["CHECKER", "Hold", "holds"]
+
+
+@dataclass(slots=True)
+class Hold:
+    """A stretch `[start, end)` in which `by` surely held the lock; `until` is what ended it."""
+
+    by: int | str
+    start: int
+    end: int
+    acquire: Op
+    source: Op
+    until: Op | None = None
+
+
+def _ttl_ns(op: Op) -> int | None:
+    value = op.input.get("ttl_ns") if isinstance(op.input, dict) else None
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise Unreadable(op, f"ttl_ns {value!r} is not a positive number of ns")
+    return value
+
+
+def holds(part: Part) -> list[Hold]:
+    """All certain holds of one lock. A process holds it from its last acquire on."""
+    found: list[Hold] = []
+    current: dict[int | str, Op] = {}
+    live: dict[int | str, list[Hold]] = {}
+    everything = (*part.ok, *part.unknown, *part.failed)
+    for op in sorted(everything, key=lambda op: op.invoke_ts):
+        ok, who = op.outcome is Outcome.OK, op.process_id
+        if op.op_type == "acquire" and ok and op.output is not False:
+            current[who], live[who] = op, []
+        elif op.op_type == "release" or (op.op_type == "renew" and op.outcome is Outcome.FAIL):
+            for hold in live.pop(who, ()):
+                if op.invoke_ts < hold.end:
+                    hold.end, hold.until = op.invoke_ts, op
+            current.pop(who, None)
+            continue
+        elif not (op.op_type == "renew" and ok and who in current):
+            continue
+        ttl = _ttl_ns(op)
+        end = NEVER if ttl is None else op.invoke_ts + ttl
+        hold = Hold(who, end_of(op), end, current[who], op)
+        live[who].append(hold)
+        found.append(hold)
+    return [hold for hold in found if hold.start < hold.end]
+
+
+def _overlaps(part: Part, found: Findings, stretches: list[Hold]) -> int:
+    """Two certain holds by different processes at the same time; how many pairs were compared."""
+    latest: list[Hold] = []
+    compared = 0
+    told: set[tuple[int, int]] = set()
+    for hold in sorted(stretches, key=lambda h: h.start):
+        for other in latest:
+            if other.by == hold.by:
+                continue
+            compared += 1
+            pair = (id(other.acquire), id(hold.acquire))
+            if other.end > hold.start and pair not in told:
+                told.add(pair)
+                both_ns = min(other.end, hold.end) - hold.start
+                said = f"processes {other.by} and {hold.by} both surely held the lock " + (
+                    "from then on" if both_ns > NEVER // 2 else f"for {both_ns / 1e6:.3f} ms"
+                )
+                ops = [other.acquire, other.source, hold.acquire, hold.source]
+                ops += [h.until for h in (other, hold) if h.until is not None]
+                found.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], said)
+        # The two that end last, of different processes, are all that a later hold can meet.
+        latest = sorted([*latest, hold], key=lambda h: h.end, reverse=True)
+        latest = latest[:1] + [h for h in latest[1:] if h.by != latest[0].by][:1]
+    return compared
+
+
+def _token(op: Op) -> Any:
+    return op.output.get("token") if isinstance(op.output, dict) else None
+
+
+def _tokens(part: Part, found: Findings) -> None:
+    """Fencing tokens rise in real time and are given once."""
+    given = [
+        op
+        for op in part.of("acquire")
+        if op.output is not False and isinstance(_token(op), int | float)
+    ]
+    first: dict[Any, Op] = {}
+    for op in given:
+        before = first.setdefault(_token(op), op)
+        if before is not op:
+            said = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
+            found.anomaly("fencing-token-reused", part.key, [before, op], said)
+    ended = sorted(given, key=end_of)
+    at, top = 0, None
+    for op in given:
+        while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
+            if top is None or _token(ended[at]) > _token(top):
+                top = ended[at]
+            at += 1
+        if top is not None and _token(op) < _token(top):
+            said = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
+            found.anomaly("fencing-token-regressed", part.key, [top, op], said)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Overlaps and tokens of one lock; how many pairs of neighbouring holds were compared."""
+    stretches = holds(part)
+    compared = _overlaps(part, found, stretches)
+    _tokens(part, found)
+    found.count(holds=len(stretches), acquired=len({id(h.acquire) for h in stretches}))
+    return compared
+
+
+CHECKER: Final = PerKey(
+    "exclusion",
+    decide,
+    models=("lock", "lease"),
+    types=frozenset({"acquire", "renew", "release"}),
+    vacuous="no lock was held by two different processes, one after the other",
+    observers=frozenset(),
+)

@@ -1,0 +1,161 @@
+"""`kafka`: a log with offsets, sent to and polled.
+
+    {"op_type": "send", "key": "p0", "input": 7, "output": {"offset": 12}}
+    {"op_type": "poll", "key": "p0", "input": {"from": 10}, "output":
+        {"records": [[12, 7], [13, 9]], "to": 14}}
+
+A poll claims every record with an offset from `from` (where it is absent: from behind the last
+record that its process polled) to `to` (where it is absent: to its own last record). Offsets may
+have holes.
+
+| anomaly | meaning |
+|---|---|
+| inconsistent-offsets | one offset, two values |
+| duplicate | a value stands at more offsets than it was sent times |
+| lost-write | acknowledged, and missing from a poll that went beyond it, and from all others |
+| poll-skip | as above, but another poll has it |
+| nonmonotonic-poll, int-duplicate | offsets that go down or repeat within a poll |
+| early-poll | a record from before the offset that was asked for |
+| nonmonotonic-send | a later send of a process (`linearizable`: of anybody) got a lower offset |
+| stale | a poll ends before an offset that was acknowledged before it began (`linearizable`) |
+| garbage-read, failed-but-applied | never sent, or refused |
+
+Acknowledged offsets that no poll reached are `unseen`, and then the answer is unknown. Source:
+Jepsen's `tests.kafka`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers._log import Claim, Log, check_claims, integer
+from dstest.core.op import Op
+
+__all__ = ["CHECKER"]
+
+_NAMES: Final = {
+    "unordered": "nonmonotonic-poll",
+    "duplicated": "int-duplicate",
+    "early": "early-poll",
+    "conflict": "inconsistent-offsets",
+    "phantom": "garbage-read",
+    "missed": "poll-skip",
+    "lost": "lost-write",
+}
+
+
+def _offset(op: Op) -> int:
+    if not isinstance(op.output, dict):
+        raise Unreadable(op, "its output carries no offset")
+    return integer(op, op.output.get("offset"), "offset")
+
+
+def _claims(part: Part) -> list[Claim]:
+    """Polls with their ranges; a poll without `from` goes on where its process stopped."""
+    position: dict[Any, int] = {}
+    claims = []
+    for op in part.of("poll"):
+        if not isinstance(op.output, dict) or not isinstance(op.output.get("records"), list):
+            raise Unreadable(op, "its output has no list of records")
+        entries: list[tuple[tuple[int, str], Any]] = []
+        for record in op.output["records"]:
+            if not isinstance(record, list | tuple) or len(record) != 2:
+                raise Unreadable(op, f"{record!r} is not an [offset, value] pair")
+            entries.append(((integer(op, record[0], "offset"), ""), record[1]))
+        asked = op.input if isinstance(op.input, dict) else {}
+        lowest = min((place[0] for place, _ in entries), default=None)
+        start = asked.get("from", position.get(op.process_id, lowest))
+        if start is None:
+            continue
+        start = integer(op, start, "from")
+        top = max((place[0] for place, _ in entries), default=start - 1)
+        end = integer(op, op.output.get("to", top), "to")
+        position[op.process_id] = max(top, end) + 1
+        claims.append(Claim(op, start, end, entries))
+    return claims
+
+
+def _order(sends: list[Op], part: Part, found: Findings) -> None:
+    """Offsets rise with time: within a process, or under `linearizable` over all of them."""
+    one = found.model == "linearizable"
+    groups: dict[Any, list[Op]] = {}
+    for op in sends:
+        groups.setdefault(None if one else op.process_id, []).append(op)
+    for group in groups.values():
+        ended = sorted(group, key=end_of)
+        at, top = 0, None
+        for op in group:
+            while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
+                if top is None or _offset(ended[at]) > _offset(top):
+                    top = ended[at]
+                at += 1
+            if top is not None and _offset(op) < _offset(top):
+                said = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
+                found.anomaly("nonmonotonic-send", part.key, [top, op], said)
+
+
+def _stale(sends: list[Op], claims: list[Claim], part: Part, found: Findings) -> None:
+    """Polls that end before an offset acknowledged before they began."""
+    ended = sorted(sends, key=end_of)
+    at, top = 0, None
+    for claim in claims:
+        while at < len(ended) and end_of(ended[at]) < claim.op.invoke_ts:
+            if top is None or _offset(ended[at]) > _offset(top):
+                top = ended[at]
+            at += 1
+        if "to" in claim.op.output and top is not None and claim.end < _offset(top):
+            said = (
+                f"poll {claim.op.op_id} ends at {claim.end}, though {_offset(top)} had been "
+                "acknowledged before it began"
+            )
+            found.anomaly("stale", part.key, [top, claim.op], said)
+
+
+def _duplicates(log: Log, part: Part, found: Findings) -> None:
+    """Values at more offsets than they were sent times."""
+    offsets: dict[int, list[tuple[int, Op]]] = {}
+    for place, (at, op) in {**log.seen, **log.acked}.items():
+        offsets.setdefault(at, []).append((place[0], op))
+    for at, where in offsets.items():
+        sends = log.attempts.get(at, [])
+        if len(where) > max(1, len(sends)):
+            said = (
+                f"{log.values.values[at]!r} was sent {len(sends)} times and stands at "
+                f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
+            )
+            ops = [*sends[:4], *[op for _, op in where[:4]]]
+            found.anomaly("duplicate", part.key, ops, said)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Anomalies of one partition; the number of records that were expected."""
+    log = Log()
+    for op in part.maybe("send"):
+        log.attempts.setdefault(log.values.id_of(op.input), []).append(op)
+    for op in part.refused("send"):
+        log.refused[log.values.id_of(op.input)] = op
+    sends = part.of("send")
+    for op in sends:
+        log.add((_offset(op), ""), op.input, op, part, found, "inconsistent-offsets")
+    claims = _claims(part)
+    tested = check_claims(log, claims, _NAMES, part, found)
+    _order(sends, part, found)
+    _duplicates(log, part, found)
+    if found.model == "linearizable":
+        _stale(sends, claims, part, found)
+    unseen = sum(1 for place in log.acked if not log.reached(place[0]))
+    if unseen:
+        found.undecide(part.key, f"{unseen} acknowledged offsets lie where no poll looked")
+    found.count(sent=len(sends), polls=len(claims), seen=len(log.seen), unseen=unseen)
+    return tested
+
+
+CHECKER: Final = PerKey(
+    "kafka",
+    decide,
+    models=("linearizable", "kafka"),
+    types=frozenset({"send", "poll"}),
+    vacuous="no poll covered an acknowledged send",
+    observers=frozenset({"poll"}),
+)

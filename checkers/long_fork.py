@@ -1,0 +1,117 @@
+"""`long-fork` and `causal-reverse`: do all readers see writes in one order, and in real time's?
+
+Writes go to single members of a group, each member once; a read returns the whole group.
+
+    {"op_type": "write", "key": "g1", "input": ["a", 1], "output": null}
+    {"op_type": "read",  "key": "g1", "output": [["a", 1], ["b", null]]}
+
+| anomaly | meaning |
+|---|---|
+| long-fork | one read saw a and not b, another b and not a (snapshot isolation forbids it) |
+| causal-reverse | a read saw b and not a, though a had ended before b began |
+| phantom, future-read, failed-but-applied, duplicated | as in `set-full` |
+
+`causal-reverse` is forbidden by strict serializability, and by strong snapshot isolation; under
+`snapshot-isolation` only forks count. A member that was written twice leaves its group undecided.
+Source: Jepsen's `tests.long-fork` and `tests.causal-reverse`; Cerone, Bernardi and Gotsman (2015).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from checkers._findings import Findings, Part, PerKey, Unreadable, listed
+from checkers._visibility import Visibility, report_forks, report_strangers
+from dstest.core.op import Op
+
+__all__ = ["CHECKER", "REVERSE"]
+
+
+def _pair(op: Op, value: Any) -> str:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise Unreadable(op, f"{value!r} is not a [member, value] pair")
+    return f"{value[0]}={value[1]}"
+
+
+def _seen(op: Op) -> list[str]:
+    return [_pair(op, p) for p in listed(op) if not (isinstance(p, list | tuple) and p[1] is None)]
+
+
+def _visibility(part: Part, found: Findings) -> Visibility:
+    writes = part.maybe("write")
+    members = [op.input[0] for op in writes if _pair(op, op.input)]
+    if len(set(members)) < len(members):
+        found.undecide(part.key, "a member of the group was written twice")
+    return Visibility.of(
+        [(op, _pair(op, op.input)) for op in writes],
+        [(op, _pair(op, op.input)) for op in part.refused("write")],
+        [(op, _seen(op)) for op in part.of("read")],
+        found,
+    )
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Forks of one group; how many pairs of neighbouring reads were compared."""
+    v = _visibility(part, found)
+    if part.key in found.undecided:
+        return 0
+    real = report_strangers(v, part.key, found)
+    told = np.zeros(len(v.known_ns), np.bool_)
+    if found.model == "strict-serializable":
+        told = _reversed(v, part, found, real)
+    compared = report_forks(v, part.key, found, told | ~real)
+    found.count(reads=len(v.reads), writes=len(v.attempt))
+    return compared if len(v.attempt) > 1 else 0
+
+
+def _reversed(v: Visibility, part: Part, found: Findings, real: Any) -> Any:
+    """Elements missing from a read that saw one which began after they had ended."""
+    told = np.zeros(len(v.known_ns), np.bool_)
+    for read in v.reads:
+        found.tick()
+        row = read.row[real[read.row]]
+        if not len(row):
+            continue
+        newest = int(row[np.argmax(v.invoke_ns[row])])
+        absent = (v.acked_ns < v.invoke_ns[newest]) & real & ~told
+        absent[read.row] = False
+        for at in np.flatnonzero(absent).tolist():
+            told[at] = True
+            said = (
+                f"write {v.acked[at].op_id} had ended before write {v.attempt[newest].op_id} "
+                f"began, yet read {read.op.op_id} saw only the younger one"
+            )
+            ops = [v.acked[at], v.attempt[newest], read.op]
+            found.anomaly("causal-reverse", part.key, ops, said)
+    return told
+
+
+def decide_reverse(part: Part, found: Findings) -> int:
+    """Reversed pairs alone; how many reads saw anything."""
+    v = _visibility(part, found)
+    if part.key in found.undecided:
+        return 0
+    real = report_strangers(v, part.key, found)
+    _reversed(v, part, found, real)
+    found.count(reads=len(v.reads), writes=len(v.attempt))
+    return sum(1 for read in v.reads if len(read.row)) if len(v.acked) > 1 else 0
+
+
+_TYPES: Final = frozenset({"write", "read"})
+
+CHECKER: Final = PerKey(
+    "long-fork",
+    decide,
+    models=("snapshot-isolation", "strict-serializable"),
+    types=_TYPES,
+    vacuous="no group had two writes and two reads",
+)
+REVERSE: Final = PerKey(
+    "causal-reverse",
+    decide_reverse,
+    models=("strict-serializable", "strong-snapshot-isolation"),
+    types=_TYPES,
+    vacuous="no read saw any of two acknowledged writes",
+)

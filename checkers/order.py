@@ -1,0 +1,152 @@
+"""`order`: a queue is first in, first out; a log is the same prefix for everybody.
+
+Model `fifo`, over enqueue and dequeue (as `total-queue`): where the enqueue of a had ended before
+that of b began, b must not be out before the dequeue of a begins.
+
+Model `prefix`, over whole reads of one log per key:
+
+    {"op_type": "append", "key": "x", "input": 3}
+    {"op_type": "read", "key": "x", "output": [1, 2, 3]}
+
+| anomaly | model | meaning |
+|---|---|---|
+| reordered | both | b is in front of a, though a was in before b was begun |
+| skipped | fifo | a was in before b was begun, b came out, and a never did |
+| incompatible-order | prefix | two reads of which neither is a prefix of the other |
+| lost, stale, causal-reverse | prefix | as in `set-full` |
+| duplicated, phantom, failed-but-applied, future-read | prefix | as in `set-full` |
+
+A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
+number. Values are unique per key; a key with a value twice is undecided under `fifo`.
+Source: discipline 5.2 section 9; Gibbons and Korach for the pairs that show a queue's disorder.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from checkers._columns import NEVER
+from checkers._findings import Findings, Part, PerKey, end_of, listed
+from checkers._visibility import Visibility, report_missing, report_strangers
+from checkers.total_queue import Traffic, traffic
+from dstest.core.op import Op
+
+__all__ = ["CHECKER"]
+
+
+def _fifo(part: Part, found: Findings) -> int:
+    """Disorder between pairs of elements, by a sweep over the ends of enqueues."""
+    t = traffic(part)
+    out: dict[int, Op] = {}
+    for op, at in t.out:
+        if at in out or len(t.attempts(at)) > 1:
+            found.undecide(part.key, f"{t.values.values[at]!r} was put in or taken out twice")
+            return 0
+        out[at] = op
+    known = [(end_of(ops[0]), at) for at, ops in t.acked.items()]
+    # An element that came out was in by then, even if nobody acknowledged it.
+    known += [(end_of(out[at]), at) for at in t.maybe if at in out and at not in t.acked]
+    known.sort()
+    later = sorted((t.attempts(at)[0].invoke_ts, at) for at in out if t.attempts(at))
+    slowest: tuple[int, int] | None = None
+    position = 0
+    for begun, b in later:
+        found.tick()
+        while position < len(known) and known[position][0] < begun:
+            a = known[position][1]
+            if a in out and (slowest is None or out[a].invoke_ts > slowest[0]):
+                slowest = (out[a].invoke_ts, a)
+            position += 1
+        if slowest is not None and slowest[0] > end_of(out[b]):
+            a = slowest[1]
+            said = (
+                f"{t.values.values[a]!r} was in before {t.values.values[b]!r} was put in, yet "
+                f"{t.values.values[b]!r} was out before anybody took {t.values.values[a]!r}"
+            )
+            ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
+            found.anomaly("reordered", part.key, ops, said)
+    _skips(t, part, out, found)
+    return len(out)
+
+
+def _skips(t: Traffic, part: Part, out: dict[int, Op], found: Findings) -> None:
+    """Acknowledged elements that stayed while younger ones came out."""
+    newest = max(
+        ((t.attempts(at)[0].invoke_ts, at) for at in out if t.attempts(at)), default=(-1, -1)
+    )
+    stayed = [at for at, ops in t.acked.items() if at not in out and end_of(ops[0]) < newest[0]]
+    takers = sum(1 for op in part.unknown if op.op_type in ("dequeue", "drain"))
+    if len(stayed) <= takers or any(op.op_type == "drain" for op in part.unknown):
+        return
+    b = newest[1]
+    for a in stayed:
+        said = (
+            f"{t.values.values[a]!r} was in before {t.values.values[b]!r} was put in, and "
+            f"{t.values.values[b]!r} came out while {t.values.values[a]!r} never did"
+        )
+        ops = [t.acked[a][0], t.attempts(b)[0], out[b]]
+        found.anomaly("skipped", part.key, ops, said, minimal=takers == 0)
+
+
+def _prefix(part: Part, found: Findings) -> int:
+    """Reads against the longest one, then against real time."""
+    reads = [(op, listed(op)) for op in part.of("read")]
+    v = Visibility.of(
+        [(op, op.input) for op in part.maybe("append")],
+        [(op, op.input) for op in part.refused("append")],
+        reads,
+        found,
+    )
+    real = report_strangers(v, part.key, found)
+    longest = max(reads, key=lambda r: len(r[1]), default=None)
+    if longest is None:
+        return 0
+    for op, items in reads:
+        found.tick()
+        if items != longest[1][: len(items)]:
+            at = next(i for i, (x, y) in enumerate(zip(items, longest[1], strict=False)) if x != y)
+            said = (
+                f"read {op.op_id} has {items[at]!r} at index {at}, where read {longest[0].op_id} "
+                f"has {longest[1][at]!r}"
+            )
+            found.anomaly("incompatible-order", part.key, [op, longest[0]], said)
+    report_missing(v, part.key, found, real)
+    _prefix_times(v, part, found, longest)
+    known = np.sort(v.known_ns[real])
+    return sum(int(np.searchsorted(known, op.invoke_ts)) for op, _ in reads)
+
+
+def _prefix_times(
+    v: Visibility, part: Part, found: Findings, longest: tuple[Op, list[Any]]
+) -> None:
+    """Elements whose order in the log contradicts real time."""
+    front, begun = -1, -1
+    for value in longest[1]:
+        at = v.values.id_of(value)
+        if v.invoke_ns[at] == NEVER:
+            continue
+        if v.acked_ns[at] < begun:
+            said = (
+                f"append of {value!r} had ended before that of {v.value(front)!r} began, yet it "
+                f"stands behind it in read {longest[0].op_id}"
+            )
+            ops = [v.acked[at], v.attempt[front], longest[0]]
+            found.anomaly("reordered", part.key, ops, said)
+        if v.invoke_ns[at] > begun:
+            front, begun = at, int(v.invoke_ns[at])
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Disorder in one queue or log; how many elements or pairs were tested."""
+    return _fifo(part, found) if found.model == "fifo" else _prefix(part, found)
+
+
+CHECKER: Final = PerKey(
+    "order",
+    decide,
+    models=("fifo", "prefix"),
+    types=frozenset({"enqueue", "dequeue", "drain", "append", "read"}),
+    vacuous="nothing came out, or no read began after an append had ended",
+)

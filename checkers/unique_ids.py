@@ -1,0 +1,65 @@
+"""`unique-ids`: no two generated ids are equal.
+
+    {"op_type": "generate", "key": null, "input": null, "output": 17}
+
+| anomaly | meaning |
+|---|---|
+| duplicated | two operations were given the same id |
+| nonmonotonic | an id is not above one whose operation had ended before (model `increasing`) |
+
+Operations of unknown outcome were told no id. Source: Jepsen's `checker/unique-ids`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from checkers._columns import Interner
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from dstest.core.op import Op
+
+__all__ = ["CHECKER"]
+
+
+def _increasing(part: Part, ops: list[Op], found: Findings) -> None:
+    """Each id is above all ids whose operations ended before its own began."""
+    ended = sorted(ops, key=end_of)
+    at, top = 0, None
+    for op in sorted(ops, key=lambda op: op.invoke_ts):
+        if isinstance(op.output, bool) or not isinstance(op.output, int | float):
+            raise Unreadable(op, "its id is not a number, so it has no order")
+        while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
+            if top is None or ended[at].output > top.output:
+                top = ended[at]
+            at += 1
+        if top is not None and op.output < top.output:
+            said = f"op {op.op_id} got {op.output!r} after op {top.op_id} had got {top.output!r}"
+            found.anomaly("nonmonotonic", part.key, [top, op], said)
+
+
+def decide(part: Part, found: Findings) -> int:
+    """Ids that were given twice; the number of ids compared with an earlier one."""
+    first: dict[int, Op] = {}
+    values = Interner()
+    ops = part.of("generate")
+    for op in ops:
+        if op.output is None:
+            raise Unreadable(op, "it is ok and has no id")
+        before = first.setdefault(values.id_of(op.output), op)
+        if before is not op:
+            said = f"ops {before.op_id} and {op.op_id} were both given {op.output!r}"
+            found.anomaly("duplicated", part.key, [before, op], said)
+    if found.model == "increasing":
+        _increasing(part, ops, found)
+    found.count(attempted=len(ops) + len(part.unknown), acknowledged=len(ops))
+    return max(0, len(ops) - 1)
+
+
+CHECKER: Final = PerKey(
+    "unique-ids",
+    decide,
+    models=("unique", "increasing"),
+    types=frozenset({"generate"}),
+    vacuous="fewer than two ids were given",
+    observers=frozenset(),
+)

@@ -1,0 +1,235 @@
+"""Mutants of histories with versions, causal order or positions: sessions, causal, watch, kafka.
+
+| mutant | what is changed | why it is a violation |
+|---|---|---|
+| dropped-write | an acknowledged write that was observed is taken out | it came from nowhere |
+| phantom | an observation shows a value that nobody wrote | likewise |
+| stale | a session sees less than it had seen or written before | its own past |
+| swapped | two observations in turn, or the values of two places, change places | time |
+| lost | a place is missing from the only observation that covers it | it is in the log |
+| duplicate | a place stands twice in an observation | it was written once |
+| reordered | two places of an observation change places | the log has one order |
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core.op import Op
+from dstest.judge._mutate import PHANTOM, Made, acked, changed, end, in_turn, pick, without
+
+__all__ = ["CAUSAL", "KAFKA", "SESSION", "WATCH"]
+
+_Opts = Mapping[str, Any]
+
+
+def _sole(ops: list[Op]) -> dict[Any, Op]:
+    """(key, value) that one operation alone can have written, and that one was acknowledged."""
+    times = Counter((op.key, op.input) for op in ops if op.op_type == "write")
+    return {(op.key, op.input): op for op in acked(ops, "write") if times[op.key, op.input] == 1}
+
+
+def _version(op: Op) -> int:
+    return int(op.output["version"])
+
+
+def _session_stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A read goes back to the state before everything, which its session had moved beyond."""
+    before: set[Any] = set()
+    late = []
+    for op in acked(ops, "read", "write"):
+        if op.op_type == "read" and op.process_id in before:
+            late.append(op)
+        if _version(op) > 0:
+            before.add(op.process_id)
+    read = pick(dice, late)
+    if read is None:
+        return None
+    output = {"version": 0, "value": None}
+    return f"read {read.op_id} sees nothing yet", changed(ops, {read.op_id: {"output": output}})
+
+
+def _session_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """Two writes of one session change versions, one after the other."""
+    by_process: dict[Any, list[Op]] = {}
+    for op in acked(ops, "write"):
+        by_process.setdefault(op.process_id, []).append(op)
+    pairs = [(m[i], m[i + 1]) for m in by_process.values() for i in range(len(m) - 1)]
+    pair = pick(dice, [(a, b) for a, b in pairs if _version(a) < _version(b)])
+    if pair is None:
+        return None
+    a, b = pair
+    return f"writes {a.op_id} and {b.op_id} swapped versions", changed(
+        ops, {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
+    )
+
+
+def _session_phantom(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    read = pick(dice, [op for op in acked(ops, "read") if "value" in op.output])
+    if read is None:
+        return None
+    output = {**read.output, "value": PHANTOM}
+    return f"read {read.op_id} returns a phantom", changed(ops, {read.op_id: {"output": output}})
+
+
+def _session_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    sole = _sole(ops)
+    seen = [(op.key, op.output.get("value")) for op in acked(ops, "read")]
+    write = pick(dice, [sole[s] for s in seen if s in sole])
+    if write is None:
+        return None
+    return f"write {write.op_id}, which was read, was taken out", without(ops, write)
+
+
+SESSION: Final = {
+    "dropped-write": _session_dropped,
+    "phantom": _session_phantom,
+    "stale": _session_stale,
+    "swapped": _session_swapped,
+}
+
+
+def _causal_stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A read finds nothing at a key that its own process had written or read before."""
+    had: set[tuple[Any, Any]] = set()
+    late = []
+    for op in acked(ops, "read", "write"):
+        here = (op.process_id, op.key)
+        if op.op_type == "read" and here in had:
+            late.append(op)
+        if op.op_type == "write" or op.output is not None:
+            had.add(here)
+    read = pick(dice, late)
+    if read is None:
+        return None
+    return f"read {read.op_id} finds nothing", changed(ops, {read.op_id: {"output": None}})
+
+
+def _causal_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    sole = _sole(ops)
+    by_key: dict[Any, list[Op]] = {}
+    for op in acked(ops, "read"):
+        by_key.setdefault(op.key, []).append(op)
+    for key in dice.sample(sorted(by_key, key=str), len(by_key)):
+        for a, b in in_turn(by_key[key], dice):
+            write = sole.get((key, b.output))
+            if write is not None and write.invoke_ts > end(a):
+                return f"reads {a.op_id} and {b.op_id} swapped outputs", changed(
+                    ops, {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
+                )
+    return None
+
+
+def _causal_phantom(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    read = pick(dice, acked(ops, "read"))
+    if read is None:
+        return None
+    return f"read {read.op_id} returns a phantom", changed(ops, {read.op_id: {"output": PHANTOM}})
+
+
+def _causal_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    sole = _sole(ops)
+    write = pick(dice, [w for r in acked(ops, "read") if (w := sole.get((r.key, r.output)))])
+    if write is None:
+        return None
+    return f"write {write.op_id}, which was read, was taken out", without(ops, write)
+
+
+CAUSAL: Final = {
+    "dropped-write": _causal_dropped,
+    "phantom": _causal_phantom,
+    "stale": _causal_stale,
+    "swapped": _causal_swapped,
+}
+
+
+class _Feed:
+    """How a stream is written and observed: `write` and `observe` are op types, `entries` the name
+    of the list in an observation's output. An entry is [offset, value] or an event."""
+
+    def __init__(self, write: str, observe: str, entries: str, offset: str) -> None:
+        self.write, self.observe, self.entries, self.offset = write, observe, entries, offset
+
+    def observations(self, ops: list[Op], least: int) -> list[Op]:
+        return [
+            op
+            for op in acked(ops, self.observe)
+            if isinstance(op.output, dict) and len(op.output.get(self.entries) or ()) >= least
+        ]
+
+    def place(self, entry: Any) -> Any:
+        return entry[self.offset] if isinstance(entry, dict) else entry[0]
+
+    def with_value(self, entry: Any, value: Any) -> Any:
+        return {**entry, "value": value} if isinstance(entry, dict) else [entry[0], value]
+
+    def value(self, entry: Any) -> Any:
+        return entry["value"] if isinstance(entry, dict) else entry[1]
+
+    def put(self, ops: list[Op], op: Op, entries: list[Any], said: str) -> Made:
+        output = {**op.output, self.entries: entries}
+        return f"{self.observe} {op.op_id}: {said}", changed(ops, {op.op_id: {"output": output}})
+
+
+def _stream(feed: _Feed, kind: str, ops: list[Op], dice: random.Random) -> Made:
+    op = pick(dice, feed.observations(ops, 2))
+    if op is None:
+        return None
+    entries = list(op.output[feed.entries])
+    at = dice.randrange(len(entries) - 1)
+    if kind == "lost":
+        # Not the last one: without an explicit end it would shorten the claim.
+        told = {op.output[feed.offset] for op in acked(ops, feed.write)}
+        if feed.place(entries[at]) not in told:
+            return None
+        del entries[at]
+        return feed.put(ops, op, entries, f"lacks entry {at}")
+    if kind == "duplicate":
+        return feed.put(ops, op, [*entries[: at + 1], *entries[at:]], f"has entry {at} twice")
+    if kind == "reordered":
+        if feed.place(entries[at]) == feed.place(entries[at + 1]):
+            return None
+        entries[at], entries[at + 1] = entries[at + 1], entries[at]
+        return feed.put(ops, op, entries, f"entries {at} and {at + 1} changed places")
+    if kind == "phantom":
+        entries[at] = feed.with_value(entries[at], PHANTOM)
+        return feed.put(ops, op, entries, f"entry {at} is a phantom")
+    a, b = entries[at], entries[at + 1]
+    told = {op.output[feed.offset] for op in acked(ops, feed.write)}
+    if not {feed.place(a), feed.place(b)} & told:
+        return None
+    entries[at], entries[at + 1] = (
+        feed.with_value(a, feed.value(b)),
+        feed.with_value(b, feed.value(a)),
+    )
+    return feed.put(ops, op, entries, f"entries {at} and {at + 1} swapped values")
+
+
+def _stream_dropped(feed: _Feed, ops: list[Op], dice: random.Random) -> Made:
+    op = pick(dice, feed.observations(ops, 1))
+    if op is None:
+        return None
+    place = feed.place(dice.choice(op.output[feed.entries]))
+    write = pick(dice, [w for w in acked(ops, feed.write) if w.output[feed.offset] == place])
+    if write is None or sum(1 for w in ops if w.input == write.input and w.key == write.key) > 1:
+        return None
+    return f"{feed.write} {write.op_id}, which was observed, was taken out", without(ops, write)
+
+
+def _makers(feed: _Feed) -> dict[str, Any]:
+    kinds = ("lost", "duplicate", "reordered", "phantom", "swapped")
+    return {
+        "dropped-write": lambda ops, dice, o: _stream_dropped(feed, ops, dice),
+        **{kind: _maker(feed, kind) for kind in kinds},
+    }
+
+
+def _maker(feed: _Feed, kind: str) -> Any:
+    return lambda ops, dice, o: _stream(feed, kind, ops, dice)
+
+
+WATCH: Final = _makers(_Feed("write", "watch", "events", "revision"))
+KAFKA: Final = _makers(_Feed("send", "poll", "records", "offset"))

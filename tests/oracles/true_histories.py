@@ -1,0 +1,485 @@
+"""Histories of true systems: every operation takes effect at one instant of its interval.
+
+`history(name, seed, count)` simulates concurrent clients of one kind of object with unknown and
+failed operations among them; nothing in it is a violation, whatever the size. A final phase follows
+where a checker needs one.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dstest.core.history import Header, History
+from dstest.core.op import Op
+
+MS = 1_000_000
+
+
+class Sim:
+    """Clients in virtual time. `gone(slot)` is called after an unknown outcome, `told` holds the
+    last output by slot and key."""
+
+    def __init__(self, seed: int, processes: int, unknown: float, fail: float) -> None:
+        self.dice = random.Random(seed)
+        self.ops: list[Op] = []
+        self.processes = processes
+        self.unknown, self.fail = unknown, fail
+        self.ids = list(range(processes))
+        self.now = 0
+        self.options: dict[str, Any] = {}
+        self.gone: Callable[[int], Any] = lambda slot: None
+        self.told: dict[tuple[int, Any], Any] = {}
+
+    def run(self, count: int, step: Callable[[int, int, int], tuple[Any, ...]]) -> None:
+        """`step(slot, start_ns, effect_ns)` -> (op_type, key, input, apply); `apply()` -> output,
+        or raises Refused. All in order of effects."""
+        dice = self.dice
+        waiting = [self._plan(slot, self.now) for slot in range(self.processes)]
+        heapq.heapify(waiting)
+        for _ in range(count):
+            effect, slot, start, end = heapq.heappop(waiting)
+            op_type, key, asked, apply = step(slot, start, effect)
+            fate = dice.random()
+            output, error, done = None, None, end
+            if fate < self.unknown:
+                if dice.random() < 0.5:
+                    with contextlib.suppress(Refused):
+                        apply()
+                error, done = "timeout", None
+            elif fate < self.unknown + self.fail:
+                error = "refused"
+            else:
+                try:
+                    output = apply()
+                except Refused as refusal:
+                    error = str(refusal)
+            self._record(slot, start, done, op_type, key, asked, output, error)
+            if done is None:
+                self.ids[slot] += self.processes
+                self.gone(slot)
+            elif error is None:
+                self.told[slot, key] = output
+            heapq.heappush(waiting, self._plan(slot, end))
+            self.now = max(self.now, end)
+
+    def _plan(self, slot: int, after: int) -> tuple[int, int, int, int]:
+        dice = self.dice
+        start = after + 1 + int(dice.random() * 2 * MS)
+        effect = start + 1 + int(dice.random() * 3 * MS)
+        return effect, slot, start, effect + 1 + int(dice.random() * 3 * MS)
+
+    def _record(
+        self,
+        slot: int,
+        start: int,
+        done: int | None,
+        op_type: str,
+        key: Any,
+        asked: Any,
+        output: Any,
+        error: str | None,
+        node: str | None = None,
+    ) -> None:
+        self.ops.append(
+            Op(
+                op_id=len(self.ops),
+                process_id=self.ids[slot],
+                invoke_ts=start,
+                complete_ts=done,
+                op_type=op_type,
+                key=key,
+                input=asked,
+                output=output,
+                error=error,
+                timeout_marker=done is None,
+                node_seen=None if done is None else node or f"n{slot % 5 + 1}",
+            )
+        )
+
+    def after(self, op_type: str, key: Any, asked: Any, output: Any, node: str = "n1") -> None:
+        """One operation alone, after everything else."""
+        start = self.now + 10 * MS
+        self.now = start + MS
+        self.ids[0] += self.processes
+        self._record(0, start, self.now, op_type, key, asked, output, None, node)
+
+    def history(self) -> History:
+        ops = sorted(self.ops, key=lambda op: (op.invoke_ts, op.op_id))
+        ops = [msgspec.structs.replace(op, op_id=n) for n, op in enumerate(ops)]
+        return History(header=Header(options=self.options), ops=ops)
+
+
+class Refused(Exception):
+    """The system said no, definitely."""
+
+
+def _set(sim: Sim, count: int, reads: float | None = None) -> None:
+    share = min(0.5, 40 / count) if reads is None else reads
+    elements: list[int] = []
+    fresh = iter(range(10**9))
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        if sim.dice.random() < share:
+            return "read", "s", None, lambda: list(elements)
+        value = next(fresh)
+        return "add", "s", value, lambda: elements.append(value)
+
+    sim.run(count, step)
+    sim.after("read", "s", None, list(elements))
+
+
+def _queue(sim: Sim, count: int) -> None:
+    waiting: list[int] = []
+    head = [0]
+    fresh = iter(range(10**9))
+
+    def take() -> Any:
+        if head[0] >= len(waiting):
+            return None
+        head[0] += 1
+        return waiting[head[0] - 1]
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        if sim.dice.random() < 0.5:
+            return "dequeue", "q", None, take
+        value = next(fresh)
+        return "enqueue", "q", value, lambda: waiting.append(value)
+
+    unknown, sim.unknown = sim.unknown, 0.0
+    if count < 200:
+        sim.unknown = unknown
+    sim.run(count, step)
+    sim.unknown = unknown
+    while (value := take()) is not None:
+        sim.after("dequeue", "q", None, value)
+    sim.after("dequeue", "q", None, None)
+
+
+def _prefix(sim: Sim, count: int) -> None:
+    log: dict[int, list[int]] = {}
+    fresh = iter(range(10**9))
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        key = len(sim.ops) // 60
+        mine = log.setdefault(key, [])
+        if sim.dice.random() < 0.4:
+            return "read", key, None, lambda: list(mine)
+        value = next(fresh)
+        return "append", key, value, lambda: mine.append(value)
+
+    sim.run(count, step)
+
+
+def _counter(sim: Sim, count: int, negative: bool = False) -> None:
+    value = {"c0": 0, "c1": 0}
+
+    def add(key: str, delta: int, tell: bool) -> Any:
+        value[key] += delta
+        return value[key] if tell else None
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        key = sim.dice.choice(("c0", "c1"))
+        if sim.dice.random() < 0.4:
+            return "read", key, None, lambda: value[key]
+        delta = sim.dice.randint(-3 if negative else 1, 5) or 1
+        tell = sim.dice.random() < 0.5
+        return "inc", key, delta, lambda: add(key, delta, tell)
+
+    sim.run(count, step)
+    for key, total in value.items():
+        sim.after("read", key, None, total)
+
+
+def _lock(sim: Sim, count: int, ttl_ns: int | None = None) -> None:
+    """With a time to live the server keeps the lock from the effect until that long after."""
+    holder: dict[str, tuple[int, int]] = {}
+    mine: dict[int, tuple[str, int]] = {}
+    token = [0]
+
+    def free(key: str, now: int) -> bool:
+        held = holder.get(key)
+        return held is None or now > held[1]
+
+    def acquire(slot: int, key: str, now: int) -> Any:
+        if not free(key, now):
+            return False
+        token[0] += 1
+        holder[key] = (token[0], now + ttl_ns if ttl_ns else 2**62)
+        mine[slot] = (key, token[0])
+        return {"token": token[0]}
+
+    def release(slot: int, key: str, own: int) -> Any:
+        if holder.get(key, (None,))[0] == own:
+            del holder[key]
+        return None
+
+    def renew(slot: int, key: str, own: int, now: int) -> Any:
+        held = holder.get(key)
+        if held is None or held[0] != own or now > held[1]:
+            raise Refused("gone")
+        assert ttl_ns is not None
+        holder[key] = (own, now + ttl_ns)
+        return None
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        asked = {"ttl_ns": ttl_ns} if ttl_ns else None
+        if slot in mine:
+            key, own = mine[slot]
+            if ttl_ns and sim.dice.random() < 0.5:
+                return "renew", key, asked, lambda: renew(slot, key, own, effect)
+            del mine[slot]
+            return "release", key, asked, lambda: release(slot, key, own)
+        key = sim.dice.choice(("l0", "l1"))
+        return "acquire", key, asked, lambda: acquire(slot, key, effect)
+
+    sim.gone = lambda slot: mine.pop(slot, None)
+    # A lock whose release got lost is never free again: only leases come back.
+    if ttl_ns is None:
+        sim.unknown = sim.fail = 0.0
+    sim.run(count, step)
+
+
+def _bank(sim: Sim, count: int) -> None:
+    sim.options = {"bank_accounts": 5, "bank_balance": 20}
+    balance = {str(i): 20 for i in range(5)}
+
+    def move(a: str, b: str, amount: int) -> Any:
+        if balance[a] < amount:
+            return False
+        balance[a] -= amount
+        balance[b] += amount
+        return True
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        if sim.dice.random() < 0.4:
+            return "read", None, None, lambda: dict(balance)
+        a, b = sim.dice.sample(sorted(balance), 2)
+        amount = sim.dice.randint(1, 5)
+        return "transfer", None, {"from": a, "to": b, "amount": amount}, lambda: move(a, b, amount)
+
+    sim.run(count, step)
+    sim.after("read", None, None, dict(balance))
+
+
+def _long_fork(sim: Sim, count: int) -> None:
+    groups: dict[str, dict[str, Any]] = {}
+    todo: list[tuple[str, str]] = []
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        number = len(sim.ops) // 24
+        name = f"g{number}"
+        if name not in groups:
+            groups[name] = dict.fromkeys("abcd")
+            todo.extend((name, m) for m in "abcd")
+        if todo and sim.dice.random() < 0.4:
+            group, member = todo.pop(sim.dice.randrange(len(todo)))
+            return "write", group, [member, 1], lambda: groups[group].update({member: 1})
+        return "read", name, None, lambda: [[m, v] for m, v in groups[name].items()]
+
+    sim.run(count, step)
+
+
+def _ids(sim: Sim, count: int) -> None:
+    top = [0]
+
+    def give() -> int:
+        top[0] += 1
+        return top[0]
+
+    sim.run(count, lambda slot, start, effect: ("generate", None, None, give))
+
+
+def _versions(sim: Sim, count: int) -> None:
+    state: dict[str, tuple[int, Any]] = {}
+    fresh = iter(range(10**9))
+
+    def put(key: str, value: int) -> Any:
+        version = state.get(key, (0, None))[0] + 1
+        state[key] = (version, value)
+        return {"version": version}
+
+    def get(key: str) -> Any:
+        version, value = state.get(key, (0, None))
+        return {"version": version, "value": value}
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        key = sim.dice.choice("xyz")
+        if sim.dice.random() < 0.5:
+            return "read", key, None, lambda: get(key)
+        value = next(fresh)
+        return "write", key, value, lambda: put(key, value)
+
+    sim.run(count, step)
+
+
+def _register(sim: Sim, count: int) -> None:
+    state: dict[str, Any] = {}
+    fresh = iter(range(10**9))
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        key = sim.dice.choice("xyzuvw" if count > 50 else "xy")
+        if sim.dice.random() < 0.5:
+            return "read", key, None, lambda: state.get(key)
+        value = next(fresh)
+        return "write", key, value, lambda: state.update({key: value})
+
+    sim.run(count, step)
+
+
+def _watch(sim: Sim, count: int) -> None:
+    events: list[dict[str, Any]] = []
+    fresh = iter(range(10**9))
+
+    def put(key: str, value: int) -> Any:
+        events.append({"revision": len(events) + 1, "key": key, "value": value})
+        return {"revision": len(events)}
+
+    def look(start: int) -> Any:
+        return {"events": events[start - 1 :], "to": len(events)}
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        if slot % 3 == 0:
+            begin = sim.told.get((slot, None), {"to": 0})["to"] + 1
+            return "watch", None, {"from": begin}, lambda: look(begin)
+        key, value = sim.dice.choice("xyz"), next(fresh)
+        return "write", key, value, lambda: put(key, value)
+
+    sim.run(count, step)
+    begins = [told["to"] + 1 for (_, key), told in sim.told.items() if key is None]
+    last = max(begins, default=1)
+    sim.after("watch", None, {"from": last}, {"events": events[last - 1 :], "to": len(events)})
+
+
+def _kafka(sim: Sim, count: int) -> None:
+    logs: dict[str, list[list[int]]] = {"p0": [], "p1": []}
+    top = [0]
+    fresh = iter(range(10**9))
+
+    def send(key: str, value: int) -> Any:
+        top[0] += sim.dice.randint(1, 2)
+        logs[key].append([top[0], value])
+        return {"offset": top[0]}
+
+    def poll(key: str, start: int) -> Any:
+        at = bisect.bisect_left(logs[key], [start])
+        return {"records": [list(r) for r in logs[key][at:]], "to": top[0]}
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        key = sim.dice.choice(("p0", "p1"))
+        if slot % 3 == 0:
+            begin = sim.told.get((slot, key), {"to": -1})["to"] + 1
+            return "poll", key, {"from": begin}, lambda: poll(key, begin)
+        value = next(fresh)
+        return "send", key, value, lambda: send(key, value)
+
+    sim.run(count, step)
+    for key in logs:
+        ends = [t["to"] for (_, k), t in sim.told.items() if k == key and "to" in t]
+        begin = max(ends, default=-1) + 1
+        sim.after("poll", key, {"from": begin}, poll(key, begin))
+
+
+def _ledger(sim: Sim, count: int) -> None:
+    effects: list[str] = []
+    again: list[str] = []
+    fresh = iter(range(10**9))
+
+    def pay(name: str) -> None:
+        if name not in done:
+            done.add(name)
+            effects.append(name)
+
+    done: set[str] = set()
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        name = again.pop() if again and sim.dice.random() < 0.5 else f"p-{next(fresh)}"
+        if sim.dice.random() < 0.3:
+            again.append(name)
+        return "pay", "a", {"id": name, "amount": 1}, lambda: pay(name)
+
+    sim.run(count, step)
+    sim.after("audit", None, None, list(effects))
+
+
+def _dumps(sim: Sim, count: int) -> None:
+    state: dict[str, int] = dict.fromkeys("abcdef", 10)
+    sim.options = {"invariants": "sum=60, size=6, min=0, no-null"}
+
+    def move(a: str, b: str) -> None:
+        if state[a] > 0:
+            state[a] -= 1
+            state[b] += 1
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        a, b = sim.dice.sample(sorted(state), 2)
+        return "write", None, [a, b], lambda: move(a, b)
+
+    sim.run(count, step)
+    for _ in range(2):
+        for node in ("n1", "n2", "n3"):
+            sim.after("dump", None, None, dict(state), node)
+
+
+def _fair(sim: Sim, count: int) -> None:
+    sim.options = {
+        "fairness_p99_ratio": 2.0,
+        "fairness_ok_per_s": 1.0,
+        "fairness_error_rate": 0.2,
+        "fairness_spread": 0.5,
+    }
+    sim.run(count, lambda slot, start, effect: ("read", "x", None, lambda: 1))
+
+
+class Kind:
+    """A kind of history: how it is made, which checker judges it under which model."""
+
+    def __init__(self, make: Callable[[Sim, int], None], checker: str, model: str) -> None:
+        self.make, self.checker, self.model = make, checker, model
+
+
+KINDS = {
+    "set-full": Kind(lambda s, n: _set(s, n), "set-full", "linearizable"),
+    "set": Kind(lambda s, n: _set(s, n), "set", "eventual"),
+    "no-lost-ack": Kind(lambda s, n: _set(s, n), "no-lost-ack", "durable"),
+    "total-queue": Kind(_queue, "total-queue", "exactly-once"),
+    "fifo": Kind(_queue, "order", "fifo"),
+    "prefix": Kind(_prefix, "order", "prefix"),
+    "counter": Kind(lambda s, n: _counter(s, n), "counter-bounds", "counter"),
+    "pn-counter": Kind(lambda s, n: _counter(s, n, True), "counter-bounds", "counter"),
+    "lock": Kind(lambda s, n: _lock(s, n), "exclusion", "lock"),
+    "lease": Kind(lambda s, n: _lock(s, n, 20 * MS), "exclusion", "lease"),
+    "bank": Kind(_bank, "bank", "strict-serializable"),
+    "long-fork": Kind(_long_fork, "long-fork", "strict-serializable"),
+    "causal-reverse": Kind(_long_fork, "causal-reverse", "strict-serializable"),
+    "unique-ids": Kind(_ids, "unique-ids", "increasing"),
+    "session": Kind(_versions, "sessions", "session"),
+    "causal": Kind(_register, "causal", "causal"),
+    "watch": Kind(_watch, "watch", "watch"),
+    "kafka": Kind(_kafka, "kafka", "linearizable"),
+    "exactly-once": Kind(_ledger, "exactly-once", "ledger"),
+    "reconciliation": Kind(_dumps, "reconciliation", "converged"),
+    "final-state": Kind(_dumps, "final-state", "invariant"),
+    "fairness": Kind(_fair, "fairness", "fair"),
+}
+
+
+def history(
+    name: str,
+    seed: int,
+    count: int,
+    *,
+    processes: int = 6,
+    unknown: float = 0.02,
+    fail: float = 0.02,
+) -> History:
+    """A clean history of about `count` operations."""
+    sim = Sim(seed, processes, unknown, fail)
+    KINDS[name].make(sim, count)
+    return sim.history()

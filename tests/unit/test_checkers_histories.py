@@ -1,0 +1,477 @@
+"""Checkers of whole histories on histories small enough to see by eye: names, witnesses, vacuity.
+
+A history is a list of lines `process type[key] input -> output @begin-end`; `?` stands for an
+unknown outcome, `!` for a definite failure.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dstest.core import registry
+from dstest.core.check import Budget, CheckResult
+from dstest.core.history import Header, History, Window
+from dstest.core.op import Op
+
+
+def op(line: str, number: int) -> Op:
+    """One operation of the notation above; values are JSON."""
+    text, times = line.rsplit("@", 1)
+    begin, done = times.strip().split("-")
+    left, _, right = text.partition("->")
+    process, name, *asked = left.strip().split(" ", 2)
+    kind, _, key = name.partition("[")
+    right = right.strip()
+    unknown, failed = right == "?", right == "!"
+    return Op(
+        op_id=number,
+        process_id=int(process),
+        invoke_ts=int(begin),
+        complete_ts=None if unknown else int(done),
+        op_type=kind,
+        key=key.rstrip("]") or None,
+        input=json.loads(asked[0]) if asked else None,
+        output=json.loads(right) if right and not unknown and not failed else None,
+        error="timeout" if unknown else "refused" if failed else None,
+        timeout_marker=unknown,
+        node_seen=f"n{process}",
+    )
+
+
+def check(checker: str, model: str, text: str, **options: Any) -> CheckResult:
+    ops = [op(line, n) for n, line in enumerate(text.strip().splitlines())]
+    ops.sort(key=lambda o: o.invoke_ts)
+    history = History(header=Header(options=options), ops=ops)
+    result: CheckResult = registry.load("checkers", checker).check(history, model, Budget())
+    return result
+
+
+SET = ("set-full", "linearizable")
+QUEUE = ("total-queue", "exactly-once")
+LOCK = ("exclusion", "lease")
+KAFKA = ("kafka", "linearizable")
+BANK = ("bank", "strict-serializable")
+
+CASES: list[tuple[tuple[str, str], str, list[str], str]] = [
+    (SET, "lost", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15"),
+    (SET, "lost", [0, 1, 2], "1 add 7 -> ? @0-5\n2 read -> [7] @10-15\n2 read -> [] @20-25"),
+    (SET, "stale", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15\n2 read -> [7] @20-25"),
+    (SET, "phantom", [1], "1 add 7 @0-5\n2 read -> [7, 8] @10-15"),
+    (SET, "future-read", [0, 1], "2 read -> [7] @0-5\n1 add 7 @10-15"),
+    (SET, "failed-but-applied", [0, 1], "1 add 7 -> ! @0-5\n2 read -> [7] @10-15"),
+    (SET, "duplicated", [0, 1], "1 add 7 @0-5\n2 read -> [7, 7] @10-15"),
+    (SET, "causal-reverse", [0, 1, 2], "1 add 1 @2-4\n2 add 2 @6-8\n3 read -> [2] @0-9"),
+    (
+        SET,
+        "long-fork",
+        [0, 1, 2, 3],
+        "1 add 1 @0-99\n2 add 2 @1-99\n3 read -> [1] @3-90\n4 read -> [2] @4-90",
+    ),
+    (("set", "eventual"), "lost", [0, 2], "1 add 7 @0-5\n2 read -> [] @1-6\n2 read -> [] @10-15"),
+    (("no-lost-ack", "durable"), "phantom", [1], "1 append 7 @0-5\n2 read -> [7, 8] @10-15"),
+    (
+        QUEUE,
+        "lost",
+        [0, 2],
+        "1 enqueue 7 @0-5\n1 enqueue 8 @6-9\n2 dequeue @20-21\n2 dequeue -> 8 @10-11",
+    ),
+    (QUEUE, "duplicated", [0, 1, 2], "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n3 dequeue -> 7 @6-9"),
+    (QUEUE, "unexpected", [0], "2 dequeue -> 7 @6-8"),
+    (QUEUE, "future-read", [0, 1], "2 dequeue -> 7 @0-5\n1 enqueue 7 @6-8"),
+    (QUEUE, "failed-but-applied", [0, 1], "1 enqueue 7 -> ! @0-5\n2 dequeue -> 7 @6-8"),
+    (
+        ("order", "fifo"),
+        "reordered",
+        [0, 1, 2, 3],
+        "1 enqueue 1 @0-1\n1 enqueue 2 @2-3\n2 dequeue -> 2 @4-5\n2 dequeue -> 1 @6-7",
+    ),
+    (
+        ("order", "fifo"),
+        "skipped",
+        [0, 1, 2],
+        "1 enqueue 1 @0-1\n1 enqueue 2 @2-3\n2 dequeue -> 2 @4-5",
+    ),
+    (
+        ("order", "prefix"),
+        "incompatible-order",
+        [2, 3],
+        "1 append 1 @0-9\n2 append 2 @0-9\n3 read -> [1, 2] @1-9\n4 read -> [2] @1-9",
+    ),
+    (
+        ("order", "prefix"),
+        "reordered",
+        [0, 1, 2],
+        "1 append 1 @0-1\n2 append 2 @2-3\n3 read -> [2, 1] @0-9",
+    ),
+    (("unique-ids", "unique"), "duplicated", [0, 1], "1 generate -> 5 @0-1\n2 generate -> 5 @0-1"),
+    (
+        ("unique-ids", "increasing"),
+        "nonmonotonic",
+        [0, 1],
+        "1 generate -> 5 @0-1\n2 generate -> 4 @2-3",
+    ),
+    (("counter-bounds", "counter"), "lost-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 1 @2-3"),
+    (("counter-bounds", "counter"), "phantom-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 3 @2-3"),
+    (
+        ("counter-bounds", "counter"),
+        "nonmonotonic",
+        [1, 2],
+        "1 inc 2 -> ? @0-9\n2 read -> 2 @2-3\n2 read -> 0 @4-5",
+    ),
+    (
+        BANK,
+        "wrong-total",
+        [1],
+        '1 transfer {"from":0,"to":1,"amount":2} -> true @0-1\n2 read -> {"0":8,"1":11} @0-3',
+    ),
+    (
+        BANK,
+        "negative-value",
+        [1],
+        '1 transfer {"from":0,"to":1,"amount":12} -> true @0-1\n2 read -> {"0":-2,"1":22} @2-3',
+    ),
+    (
+        BANK,
+        "lost-transfer",
+        [0, 1],
+        '1 transfer {"from":0,"to":1,"amount":2} -> true @0-1\n2 read -> {"0":10,"1":10} @2-3',
+    ),
+    (
+        BANK,
+        "missing-account",
+        [1],
+        '1 transfer {"from":0,"to":1,"amount":2} -> true @0-1\n2 read -> {"0":20} @2-3',
+    ),
+    (
+        BANK,
+        "nil-balance",
+        [1],
+        '1 transfer {"from":0,"to":1,"amount":2} -> true @0-1\n2 read -> {"0":8,"1":null} @2-3',
+    ),
+    (
+        LOCK,
+        "overlapping-holds",
+        [0, 1],
+        '1 acquire[l] {"ttl_ns":100} -> true @0-5\n2 acquire[l] {"ttl_ns":100} -> true @6-9',
+    ),
+    (
+        LOCK,
+        "overlapping-holds",
+        [0, 1, 2],
+        (
+            '1 acquire[l] {"ttl_ns":9} -> true @0-5\n1 renew[l] {"ttl_ns":90} @6-8\n'
+            '2 acquire[l] {"ttl_ns":90} -> true @20-29'
+        ),
+    ),
+    (
+        LOCK,
+        "fencing-token-regressed",
+        [0, 1],
+        (
+            '1 acquire[l] {"ttl_ns":2} -> {"token":5} @0-1\n'
+            '2 acquire[l] {"ttl_ns":2} -> {"token":4} @9-10'
+        ),
+    ),
+    (
+        LOCK,
+        "fencing-token-reused",
+        [0, 1],
+        (
+            '1 acquire[l] {"ttl_ns":2} -> {"token":5} @0-1\n'
+            '2 acquire[l] {"ttl_ns":2} -> {"token":5} @9-10'
+        ),
+    ),
+    (
+        ("exactly-once", "ledger"),
+        "duplicated",
+        [0, 1, 2],
+        '1 pay[a] {"id":"p"} -> ? @0-1\n2 pay[a] {"id":"p"} @2-3\n3 audit -> ["p","p"] @9-10',
+    ),
+    (
+        ("exactly-once", "ledger"),
+        "lost",
+        [1, 2],
+        '1 pay[a] {"id":"p"} -> ? @0-1\n2 pay[a] {"id":"p"} @2-3\n3 audit -> [] @9-10',
+    ),
+    (
+        ("sessions", "session"),
+        "nonmonotonic-read",
+        [0, 1],
+        '1 read[x] -> {"version":2} @0-1\n1 read[x] -> {"version":1} @2-3',
+    ),
+    (
+        ("sessions", "session"),
+        "own-write-missed",
+        [0, 1],
+        '1 write[x] 7 -> {"version":2} @0-1\n1 read[x] -> {"version":1} @2-3',
+    ),
+    (
+        ("sessions", "session"),
+        "nonmonotonic-write",
+        [0, 1],
+        '1 write[x] 7 -> {"version":2} @0-1\n1 write[x] 8 -> {"version":1} @2-3',
+    ),
+    (
+        ("sessions", "session"),
+        "write-before-read",
+        [0, 1],
+        '1 read[x] -> {"version":2} @0-1\n1 write[x] 8 -> {"version":1} @2-3',
+    ),
+    (
+        ("sessions", "session"),
+        "version-conflict",
+        [0, 1],
+        '1 write[x] 7 -> {"version":2} @0-1\n2 read[x] -> {"version":2,"value":8} @2-3',
+    ),
+    (
+        ("causal", "causal"),
+        "write-co-read",
+        [0, 2, 3],
+        "1 write[x] 1 @0-1\n2 read[x] -> 1 @2-3\n2 write[x] 2 @4-5\n2 read[x] -> 1 @6-7",
+    ),
+    (
+        ("causal", "causal"),
+        "write-co-init-read",
+        [0, 1],
+        "1 write[x] 1 @0-1\n1 read[x] -> null @2-3",
+    ),
+    (("causal", "causal"), "thin-air-read", [1], "1 write[x] 1 @0-1\n2 read[x] -> 2 @2-3"),
+    (
+        ("long-fork", "snapshot-isolation"),
+        "long-fork",
+        [0, 1, 2, 3],
+        (
+            '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @0-1\n'
+            '3 read[g] -> [["a",1],["b",null]] @2-3\n4 read[g] -> [["a",null],["b",1]] @2-3'
+        ),
+    ),
+    (
+        ("causal-reverse", "strict-serializable"),
+        "causal-reverse",
+        [0, 1, 2],
+        '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @2-3\n3 read[g] -> [["b",1]] @0-9',
+    ),
+    (
+        ("reconciliation", "converged"),
+        "divergence",
+        [3, 4],
+        (
+            '1 write 7 @0-1\n1 dump -> {"x":7} @2-3\n2 dump -> {"x":8} @2-3\n'
+            '1 dump -> {"x":7} @4-5\n2 dump -> {"x":8} @4-5'
+        ),
+    ),
+    (
+        ("final-state", "invariant"),
+        "invariant-violated",
+        [2],
+        '1 write 7 @0-1\n1 dump -> {"x":7} @2-3\n1 dump -> {"x":7} @4-5',
+    ),
+    (
+        ("watch", "watch"),
+        "missed-event",
+        [0, 1],
+        '1 write[x] 7 -> {"revision":3} @0-1\n2 watch {"from":1} -> {"events":[],"to":5} @2-3',
+    ),
+    (
+        ("watch", "watch"),
+        "duplicated-event",
+        [1],
+        (
+            '1 write[x] 7 -> {"revision":3} @0-1\n2 watch {"from":1} -> {"events":[{"revision":3,'
+            '"key":"x","value":7},{"revision":3,"key":"x","value":7}],"to":5} @2-3'
+        ),
+    ),
+    (
+        ("watch", "watch"),
+        "unordered-event",
+        [2],
+        (
+            '1 write[x] 7 -> {"revision":3} @0-1\n1 write[x] 8 -> {"revision":4} @0-1\n'
+            '2 watch {"from":1} -> {"events":[{"revision":4,"key":"x","value":8},{"revision":3,'
+            '"key":"x","value":7}],"to":5} @2-3'
+        ),
+    ),
+    (
+        ("watch", "watch"),
+        "resumed-too-early",
+        [1],
+        (
+            '1 write[x] 7 -> {"revision":3} @0-1\n2 watch {"from":4} -> {"events":[{"revision":3,'
+            '"key":"x","value":7}],"to":5} @2-3'
+        ),
+    ),
+    (
+        ("watch", "watch"),
+        "phantom-event",
+        [1],
+        (
+            '1 write[x] 7 -> {"revision":3} @0-1\n2 watch {"from":1} -> {"events":[{"revision":3,'
+            '"key":"x","value":7},{"revision":4,"key":"x","value":9}],"to":5} @2-3'
+        ),
+    ),
+    (
+        KAFKA,
+        "lost-write",
+        [0, 1],
+        '1 send[p] 7 -> {"offset":3} @0-1\n2 poll[p] {"from":0} -> {"records":[],"to":5} @2-3',
+    ),
+    (
+        KAFKA,
+        "poll-skip",
+        [1, 2],
+        (
+            '1 send[p] 7 -> ? @0-1\n2 poll[p] {"from":0} -> {"records":[[3,7]],"to":5} @2-3\n'
+            '3 poll[p] {"from":0} -> {"records":[],"to":5} @4-5'
+        ),
+    ),
+    (
+        KAFKA,
+        "inconsistent-offsets",
+        [0, 1],
+        '1 send[p] 7 -> {"offset":3} @0-1\n1 send[p] 8 -> {"offset":3} @2-3',
+    ),
+    (
+        KAFKA,
+        "duplicate",
+        [0, 1],
+        '1 send[p] 7 -> {"offset":3} @0-1\n2 poll[p] {"from":0} -> {"records":[[3,7],[4,7]]} @2-3',
+    ),
+    (
+        KAFKA,
+        "nonmonotonic-send",
+        [0, 1],
+        '1 send[p] 7 -> {"offset":3} @0-1\n2 send[p] 8 -> {"offset":2} @2-3',
+    ),
+    (
+        KAFKA,
+        "stale",
+        [0, 1],
+        '1 send[p] 7 -> {"offset":3} @0-1\n2 poll[p] {"from":0} -> {"records":[],"to":2} @2-3',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("who", "kind", "witness", "text"),
+    CASES,
+    ids=[f"{c[0][0]}-{c[1]}-{i}" for i, c in enumerate(CASES)],
+)
+def test_the_anomaly_and_its_witness(who: Any, kind: str, witness: list[int], text: str) -> None:
+    options = {"bank_accounts": 2, "bank_balance": 10, "invariants": "sum=10"}
+    result = check(*who, text, **options)
+    assert result.valid is False, result
+    assert kind in result.anomaly_types
+    first = result.anomalies[kind][0]
+    lines = text.strip().splitlines()
+    assert sorted(int(i) for i in first.ops) == witness, first
+    assert len(first.witness) <= 8
+    assert first.explanation
+    assert result.ops.total == len(lines)
+    assert result.reason
+
+
+CLEAN: list[tuple[tuple[str, str], str]] = [
+    (SET, "1 add 7 -> ? @0-5\n1 add 8 @0-1\n2 read -> [8] @10-15"),
+    (SET, "1 add 7 @0-5\n1 add 8 @0-1\n2 read -> [8] @5-15"),
+    (("set", "eventual"), "1 add 7 @0-5\n2 read -> [] @1-6\n2 read -> [7] @10-15"),
+    (("no-lost-ack", "durable"), "1 add 7 -> ? @0-5\n1 add 8 @0-1\n2 read -> [8] @10-15"),
+    (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n2 dequeue @9-10"),
+    (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
+    (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
+    (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
+    (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
+    (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
+    (("counter-bounds", "counter"), "1 inc -2 @0-1\n2 read -> -2 @2-3"),
+]
+
+
+@pytest.mark.parametrize(("who", "text"), CLEAN)
+def test_clean(who: Any, text: str) -> None:
+    result = check(*who, text)
+    assert result.valid is True, result.reason
+
+
+VACUOUS: list[tuple[tuple[str, str], str]] = [
+    (SET, "1 add 7 @0-5"),
+    (SET, "1 read -> [] @0-5"),
+    (("set", "eventual"), "1 add 7 @0-5\n2 read -> [7] @3-6"),
+    (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n1 enqueue 8 @9-10"),
+    (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> ? @6-8\n3 dequeue @9-10"),
+    (("unique-ids", "unique"), "1 generate -> 5 @0-1"),
+    (("counter-bounds", "counter"), "2 read -> 0 @2-3"),
+    (BANK, '2 read -> {"0":10,"1":10} @2-3'),
+    (LOCK, "1 acquire[l] -> true @0-3"),
+    (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
+    (("sessions", "session"), '1 read[x] -> {"version":2} @0-1'),
+    (("causal", "causal"), "1 read[x] -> null @0-1"),
+    (("reconciliation", "converged"), '1 dump -> {"x":7} @2-3\n1 dump -> {"x":7} @4-5'),
+    (("reconciliation", "converged"), '1 dump -> {"x":7} @2-3\n2 dump -> {"x":7} @4-5'),
+    (
+        ("watch", "watch"),
+        '1 write[x] 7 -> {"revision":3} @0-1\n2 watch {"from":4} -> {"events":[]} @2-3',
+    ),
+    (KAFKA, '1 send[p] 7 -> {"offset":3} @0-1'),
+    (("fairness", "fair"), "1 read -> 1 @0-1"),
+]
+
+
+@pytest.mark.parametrize(("who", "text"), VACUOUS)
+def test_nothing_to_refute_is_unknown(who: Any, text: str) -> None:
+    result = check(*who, text, bank_accounts=2, bank_balance=10)
+    assert result.valid == "unknown"
+    assert result.reason
+
+
+def test_an_empty_history_is_unknown_for_every_checker() -> None:
+    for name in registry.names("checkers"):
+        checker = registry.load("checkers", name)
+        result = checker.check(History(header=Header(), ops=[]), checker.models[0], Budget())
+        assert result.valid == "unknown", name
+
+
+def test_a_used_up_budget_is_unknown_and_names_the_keys() -> None:
+    lines = "\n".join(
+        f"1 add[s{i}] 7 @{i}-{i}\n2 read[s{i}] -> [7] @{i + 1}-{i + 2}" for i in range(5)
+    )
+    ops = [op(line, n) for n, line in enumerate(lines.splitlines())]
+    ops.sort(key=lambda o: o.invoke_ts)
+    result = registry.load("checkers", "set-full").check(
+        History(header=Header(), ops=ops), "linearizable", Budget(time_s=0.0)
+    )
+    assert result.valid == "unknown"
+    assert result.keys.decided == 0
+    assert result.keys.undecided == [f"s{i}" for i in range(5)]
+    assert "time budget" in result.reason
+
+
+def test_an_operation_that_cannot_be_read_leaves_its_key_undecided() -> None:
+    text = "1 add[a] 7 @0-1\n2 read[a] -> 7 @2-3\n1 add[b] 7 @4-5\n2 read[b] -> [7] @6-7"
+    result = check(*SET, text)
+    assert result.valid == "unknown"
+    assert (result.keys.total, result.keys.decided, result.keys.undecided) == (2, 1, ["a"])
+    assert result.ops.consumed == 2
+
+
+def test_excluded_operations_have_reasons() -> None:
+    text = "1 add 7 @0-1\n2 read -> ? @2-3\n1 add 8 -> ! @4-5\n3 read -> [7] @6-7\n4 hop @8-9"
+    result = check(*SET, text)
+    assert result.valid is True
+    assert result.ops.consumed == 2
+    assert result.ops.excluded == {
+        "fail": 1,
+        "unknown-read": 1,
+        "hop: not an operation of set-full": 1,
+    }
+
+
+def test_anomalies_are_split_by_fault_epoch() -> None:
+    window = Window(epoch="f1", nemesis="partition", inject_start=8, healed_at=20)
+    ops = [op("1 add 7 @0-5", 0), op("2 read -> [] @10-15", 1)]
+    stamped = Op(**{**{f: getattr(ops[1], f) for f in Op.__struct_fields__}, "fault_epoch": "f1"})
+    history = History(header=Header(windows=[window]), ops=[ops[0], stamped])
+    result = registry.load("checkers", "set-full").check(history, "linearizable", Budget())
+    assert result.stats["anomalies_by_epoch"] == {"lost": {"f1": 1}}
+    assert result.anomalies["lost"][0].epochs == ["f1"]
