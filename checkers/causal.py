@@ -16,8 +16,8 @@ bad patterns (Bouajjani, Enea, Guerraoui and Hamza, POPL 2017):
 | write-co-read | an overwritten value was read: w1 before w2 before the read |
 
 On one clock no cycle is possible but by a read that ends before its write begins, so that pattern
-takes CyclicCO's place. Vector clocks: memory is writes times processes, and a history too big for
-the budget is undecided.
+takes CyclicCO's place. Vector clocks: memory is writes times processes, time is reads times the
+processes that wrote the key; a history too big for the budget is undecided.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from dstest.core.verdict import Verdict
 from dstest.judge.blame import blame
 from dstest.judge.canary import canary, mutants
 from dstest.judge.canary_models import model_mutants
+from dstest.judge.canary_oracles import mutator
 from dstest.judge.canary_txn import txn_mutants
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
@@ -87,13 +88,19 @@ def _check(facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
     results = {}
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        result: CheckResult = checker.check(history, facts["model"], Budget())
+        model = _model_of(checker, facts["model"])
+        result: CheckResult = checker.check(history, model, Budget())
         results[name] = msgspec.structs.replace(result, workload=history.header.workload)
     return results
 
 
+def _model_of(checker: Checker, asked: str) -> str:
+    """The run's model, or the checker's own where it judges by another one."""
+    return asked if asked in checker.models else checker.models[0]
+
+
 def _again(checker: Checker, model: str, history: History) -> CheckResult:
-    return checker.check(history, model, Budget())
+    return checker.check(history, _model_of(checker, model), Budget())
 
 
 def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
@@ -102,9 +109,10 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     model: str = facts["model"]
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        make: Any = txn_mutants if name in _TRANSACTIONAL else mutants
+        own = _model_of(checker, model)
+        make: Any = txn_mutants if name in _TRANSACTIONAL else mutator(name, own) or mutants
         if name == "linearizable":
-            make = partial(model_mutants, model=model)
+            make = partial(model_mutants, model=own)
         found = canary(history, partial(_again, checker, model), seed, make=make)
         killed, total = killed + found[0], total + found[1]
         details += [{"checker": name, **row} for row in found[2]]
