@@ -6,8 +6,9 @@
 
 Nothing is lost until the queue was seen empty: by a drain, or a dequeue that found nothing, which
 began after every completed enqueue had ended. A dequeue of unknown outcome may have taken one
-element, a drain of unknown outcome any number; so many may be missing without anything being
-lost, and then the answer is unknown.
+element: so many may be missing without anything being lost (`unaccounted` in the statistics). A
+drain of unknown outcome may have taken any number, so with one of those the answer is unknown
+where something is missing.
 
 | anomaly | meaning |
 |---|---|
@@ -148,15 +149,14 @@ def decide(part: Part, found: Findings) -> int:
             if spare:
                 said += f" ({len(missing)} are missing, {spare} unknown takers may hold some)"
             found.anomaly("lost", part.key, [t.acked[at][0], look], said, minimal=not spare)
-    elif missing:
-        found.undecide(
-            part.key, f"{len(missing)} elements are missing, and takers of unknown outcome remain"
-        )
+    elif missing and spare > len(takers):
+        found.undecide(part.key, f"{len(missing)} are missing; a drain of unknown outcome remains")
     found.count(
         attempted=len(t.acked.keys() | t.maybe.keys()),
         acknowledged=len(t.acked),
         dequeued=len(t.out),
         lost=lost,
+        unaccounted=len(missing) - lost,
         duplicated=duplicated,
         recovered=len((t.maybe.keys() - t.acked.keys()) & out.keys()),
     )

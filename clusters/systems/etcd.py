@@ -15,9 +15,9 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from clusters.systems.etcd_client import CLIENT_PORT, DEFINITE_ERRORS, EtcdClient, Stub
+from clusters.systems.etcd_client import CLIENT_PORT, Stub
+from clusters.systems.etcd_clients import CLIENTS, DEFINITE_ERRORS
 from clusters.systems.etcd_metrics import metrics, wal_syncs
-from clusters.systems.etcd_txn import EtcdTxnClient
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -322,7 +322,7 @@ class Etcd:
     name = "etcd"
     doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
     packages: tuple[str, ...] = ("etcd-server",)
-    capabilities = frozenset({"register", "txn-append", "txn-register"})
+    capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
     retries_off = True
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
@@ -352,9 +352,7 @@ class Etcd:
     ) -> Client:
         if capability not in self.capabilities:
             raise ValueError(f"etcd offers no {capability} client")
-        if capability == "register":
-            return EtcdClient(node, address, options)
-        return EtcdTxnClient(node, address, options)
+        return CLIENTS[capability](node, address, options)
 
 
 SYSTEM = Etcd()

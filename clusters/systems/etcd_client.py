@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, METHODS, message
+from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, METHODS, STREAMS, message
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
 __all__ = ["CLIENT_PORT", "DEFINITE_ERRORS", "EtcdClient", "Stub", "classify"]
@@ -29,6 +29,11 @@ DEFINITE_ERRORS: Final[Mapping[str, str]] = {
         "etcd's rpc.proto, TxnRequest: 'success is a list of requests which will be applied when "
         "compare evaluates to true'; it did not, and there are no others"
     ),
+    "expired": (
+        "etcd's rpc.proto, LeaseKeepAliveResponse: 'TTL is the new time-to-live for the lease'; "
+        "etcd answers 0 for a lease that it does not know any more"
+    ),
+    "not-held": "ours: the client holds nothing that it could renew or release, so nothing is sent",
     "INVALID_ARGUMENT": (
         "gRPC status codes: 'The client specified an invalid argument'; etcd checks a request's "
         "shape before it proposes it"
@@ -60,7 +65,7 @@ _CHANNEL_OPTIONS: Final = (
 
 
 class Stub:
-    """A gRPC channel to one member with one callable per method of `METHODS`."""
+    """A gRPC channel to one member with one callable per method of `METHODS` and `STREAMS`."""
 
     def __init__(self, address: str) -> None:
         target = f"[{address}]" if ":" in address else address
@@ -74,6 +79,13 @@ class Stub:
                 response_deserializer=message(response).FromString,
             )
             setattr(self, name, call)
+        for name, (path, request, response) in STREAMS.items():
+            stream = self.channel.stream_stream(
+                path,
+                request_serializer=message(request).SerializeToString,
+                response_deserializer=message(response).FromString,
+            )
+            setattr(self, name, stream)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)

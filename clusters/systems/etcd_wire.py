@@ -11,7 +11,19 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = ["COMPARE_EQUAL", "COMPARE_MOD", "COMPARE_VALUE", "METHODS", "message"]
+__all__ = [
+    "COMPARE_CREATE",
+    "COMPARE_EQUAL",
+    "COMPARE_MOD",
+    "COMPARE_VALUE",
+    "METHODS",
+    "SORT_ASCEND",
+    "SORT_BY_CREATE",
+    "SORT_BY_MOD",
+    "SORT_DESCEND",
+    "STREAMS",
+    "message",
+]
 
 _PACKAGE: Final = "dstest.etcd"
 
@@ -35,7 +47,11 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
         ("range_end", 2, "bytes"),
         ("limit", 3, "int64"),
         ("revision", 4, "int64"),
+        ("sort_order", 5, "int32"),
+        ("sort_target", 6, "int32"),
         ("serializable", 7, "bool"),
+        ("min_mod_revision", 10, "int64"),
+        ("min_create_revision", 12, "int64"),
     ),
     "RangeResponse": (
         ("header", 1, "ResponseHeader"),
@@ -45,8 +61,18 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
     ),
     "PutRequest": (("key", 1, "bytes"), ("value", 2, "bytes"), ("lease", 3, "int64")),
     "PutResponse": (("header", 1, "ResponseHeader"),),
-    "RequestOp": (("request_range", 1, "RangeRequest"), ("request_put", 2, "PutRequest")),
-    "ResponseOp": (("response_range", 1, "RangeResponse"), ("response_put", 2, "PutResponse")),
+    "DeleteRangeRequest": (("key", 1, "bytes"), ("range_end", 2, "bytes")),
+    "DeleteRangeResponse": (("header", 1, "ResponseHeader"), ("deleted", 2, "int64")),
+    "RequestOp": (
+        ("request_range", 1, "RangeRequest"),
+        ("request_put", 2, "PutRequest"),
+        ("request_delete_range", 3, "DeleteRangeRequest"),
+    ),
+    "ResponseOp": (
+        ("response_range", 1, "RangeResponse"),
+        ("response_put", 2, "PutResponse"),
+        ("response_delete_range", 3, "DeleteRangeResponse"),
+    ),
     "Compare": (
         ("result", 1, "int32"),
         ("target", 2, "int32"),
@@ -66,6 +92,37 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
         ("succeeded", 2, "bool"),
         ("responses", 3, "*ResponseOp"),
     ),
+    "LeaseGrantRequest": (("TTL", 1, "int64"), ("ID", 2, "int64")),
+    "LeaseGrantResponse": (
+        ("header", 1, "ResponseHeader"),
+        ("ID", 2, "int64"),
+        ("TTL", 3, "int64"),
+        ("error", 4, "string"),
+    ),
+    "LeaseRevokeRequest": (("ID", 1, "int64"),),
+    "LeaseRevokeResponse": (("header", 1, "ResponseHeader"),),
+    "LeaseKeepAliveRequest": (("ID", 1, "int64"),),
+    "LeaseKeepAliveResponse": (
+        ("header", 1, "ResponseHeader"),
+        ("ID", 2, "int64"),
+        ("TTL", 3, "int64"),
+    ),
+    "Event": (("type", 1, "int32"), ("kv", 2, "KeyValue")),
+    "WatchCreateRequest": (
+        ("key", 1, "bytes"),
+        ("range_end", 2, "bytes"),
+        ("start_revision", 3, "int64"),
+    ),
+    "WatchRequest": (("create_request", 1, "WatchCreateRequest"),),
+    "WatchResponse": (
+        ("header", 1, "ResponseHeader"),
+        ("watch_id", 2, "int64"),
+        ("created", 3, "bool"),
+        ("canceled", 4, "bool"),
+        ("compact_revision", 5, "int64"),
+        ("cancel_reason", 6, "string"),
+        ("events", 11, "*Event"),
+    ),
     "StatusRequest": (),
     "StatusResponse": (
         ("header", 1, "ResponseHeader"),
@@ -82,13 +139,32 @@ METHODS: Final[dict[str, tuple[str, str, str]]] = {
     "range": ("/etcdserverpb.KV/Range", "RangeRequest", "RangeResponse"),
     "put": ("/etcdserverpb.KV/Put", "PutRequest", "PutResponse"),
     "txn": ("/etcdserverpb.KV/Txn", "TxnRequest", "TxnResponse"),
+    "delete": ("/etcdserverpb.KV/DeleteRange", "DeleteRangeRequest", "DeleteRangeResponse"),
+    "grant": ("/etcdserverpb.Lease/LeaseGrant", "LeaseGrantRequest", "LeaseGrantResponse"),
+    "revoke": ("/etcdserverpb.Lease/LeaseRevoke", "LeaseRevokeRequest", "LeaseRevokeResponse"),
     "status": ("/etcdserverpb.Maintenance/Status", "StatusRequest", "StatusResponse"),
 }
 """Short name -> (gRPC path, request message, response message)."""
 
+STREAMS: Final[dict[str, tuple[str, str, str]]] = {
+    "keepalive": (
+        "/etcdserverpb.Lease/LeaseKeepAlive",
+        "LeaseKeepAliveRequest",
+        "LeaseKeepAliveResponse",
+    ),
+    "watch": ("/etcdserverpb.Watch/Watch", "WatchRequest", "WatchResponse"),
+}
+"""As `METHODS`, with a stream of requests and a stream of responses."""
+
 COMPARE_EQUAL: Final = 0
+COMPARE_CREATE: Final = 1
 COMPARE_MOD: Final = 2
 COMPARE_VALUE: Final = 3
+
+SORT_ASCEND: Final = 1
+SORT_DESCEND: Final = 2
+SORT_BY_CREATE: Final = 2
+SORT_BY_MOD: Final = 3
 
 _TYPES: Final = {"bool": 8, "string": 9, "bytes": 12, "int32": 5, "int64": 3, "uint64": 4}
 _MESSAGE_TYPE: Final = 11

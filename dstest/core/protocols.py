@@ -21,6 +21,7 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.op import Key
 
 __all__ = [
+    "Answer",
     "Checker",
     "Client",
     "DataDir",
@@ -28,6 +29,7 @@ __all__ = [
     "Deployment",
     "Epochs",
     "FaultPlan",
+    "Finishing",
     "Generator",
     "Indefinite",
     "Kill",
@@ -40,6 +42,7 @@ __all__ = [
     "Prepares",
     "Primary",
     "PrimaryView",
+    "Reactive",
     "Reply",
     "SyncStats",
     "System",
@@ -193,10 +196,40 @@ class System(Protocol):
     ) -> Client: ...
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """How a process's last operation ended: `kind` is `ok`, `fail` or `unknown`."""
+
+    draft: OpDraft
+    kind: str
+    output: Any = None
+
+
 class Generator(Protocol):
     """A worker's seeded stream of operations; the same seed gives the same stream."""
 
     def next(self) -> OpDraft: ...
+
+
+@runtime_checkable
+class Reactive(Protocol):
+    """A generator whose next operation depends on how the process's last one ended.
+
+    `slot` stays with a logical client through its changes of process id; `last` is None for its
+    first operation. A lock is released by who holds it, a stream goes on where it stopped.
+    """
+
+    def next_for(self, slot: int, last: Answer | None) -> OpDraft: ...
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """A generator that reads the final state once the cluster has recovered and the load is over.
+
+    `final(node, last)` gives the next operation for the node with this index, None when it is done
+    there. `last` is how the one before ended at this node, None at first.
+    """
+
+    def final(self, node: int, last: Answer | None) -> OpDraft | None: ...
 
 
 class Workload(Protocol):

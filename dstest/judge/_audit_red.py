@@ -96,7 +96,7 @@ def _busy(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]]) -> li
     """
     waited: Counter[int] = Counter()
     timeout_ns = int(facts.op_timeout_s * SECOND_NS)
-    for op in facts.history.ops:
+    for op in facts.load:
         start = op.invoke_ts
         end = op.complete_ts if op.complete_ts is not None else start + timeout_ns
         for second in range(start // SECOND_NS, end // SECOND_NS + 1):
@@ -120,7 +120,7 @@ def _idle(times: list[int], facts: RunFacts, quiet: list[tuple[int, int]]) -> st
 def _absent_clients(facts: RunFacts) -> list[int]:
     """Clients that never invoked: a process is client `process_id % concurrency`."""
     wanted = facts.history.header.concurrency or 0
-    ids = {op.process_id for op in facts.history.ops}
+    ids = {op.process_id for op in facts.load}
     if not all(isinstance(i, int) for i in ids):
         return list(range(len(ids), wanted))
     seen = {int(i) % wanted for i in ids} if wanted else set()
@@ -128,12 +128,16 @@ def _absent_clients(facts: RunFacts) -> list[int]:
 
 
 def _load(facts: RunFacts) -> AuditRow:
-    ops, header = facts.history.ops, facts.history.header
+    ops, header = facts.load, facts.history.header
     if len(ops) < limits.MIN_OPS_PER_EPOCH:
         return short(f"{len(ops)} operations in all, at least {limits.MIN_OPS_PER_EPOCH} needed")
     absent = _absent_clients(facts)
     if absent:
         return short(f"{len(absent)} of {header.concurrency} clients never asked for anything")
+    good = Counter(op.op_type for op in ops if op.outcome is Outcome.OK)
+    for kind, wanted in facts.minimum.items():
+        if good[kind] < wanted:
+            return short(f"{good[kind]} good operations of type {kind}, {wanted} needed")
     times = sorted(op.invoke_ts for op in ops)
     grace_s = facts.op_timeout_s + TIMEOUT_GRACE_S
     quiet = spans(windows_of(facts, end_of(facts.history)), int(grace_s * SECOND_NS))
@@ -308,7 +312,7 @@ def _recovered(facts: RunFacts) -> AuditRow:
 
 def _tail(facts: RunFacts, nodes: int) -> AuditRow:
     """The last seconds of load against the seconds before the first fault."""
-    ops = facts.history.ops
+    ops = facts.load
     windows = windows_of(facts, end_of(facts.history))
     times = [op.invoke_ts for op in ops]
     if not windows or not times:

@@ -43,7 +43,7 @@ def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
 
 def duration_s(facts: RunFacts) -> float:
     """Whole seconds between the first and the last invocation; 0 for an empty history."""
-    times = [op.invoke_ts for op in facts.history.ops]
+    times = [op.invoke_ts for op in facts.load]
     return float(round((max(times) - min(times)) / SECOND_NS)) if times else 0.0
 
 

@@ -23,7 +23,7 @@ from dstest.judge.lints import LintContext, end_of, lint
 
 __all__ = ["build_evidence", "checker_evidence", "demoted", "eligible", "lint_context"]
 
-_READS = frozenset({"read"})
+_READS = frozenset({"read", "watch", "poll", "dump", "audit"})
 
 
 def eligible(result: CheckResult, ops: Sequence[Op]) -> int:

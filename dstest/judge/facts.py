@@ -61,7 +61,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
-    runner saw it. `healthy` says per node whether it served after the settle phase, `residue` what
+    runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
+    `minimum` says how many good operations of a type the workload needs to prove anything.
+    `healthy` says per node whether it served after the settle phase, `residue` what
     the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same
     verdict, this one included. `tier_wanted` is the budget that the user asked for.
     """
@@ -84,6 +86,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
     settled_ns: int | None = None
+    load_end_ns: int | None = None
+    minimum: dict[str, int] = msgspec.field(default_factory=dict)
     healthy: dict[str, bool] = msgspec.field(default_factory=dict)
     residue: dict[str, list[str]] = msgspec.field(default_factory=dict)
     replicas_equal: bool | None = None
@@ -97,6 +101,13 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     surfaces_run: int = 1
     negative_controls: int | None = None
     fairness_groups: int | None = None
+
+    @property
+    def load(self) -> list[Op]:
+        """The operations of the load, without those that read the final state after it."""
+        end_ns = self.load_end_ns
+        ops = self.history.ops
+        return ops if end_ns is None else [op for op in ops if op.invoke_ts < end_ns]
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

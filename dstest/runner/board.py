@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "FINISHING",
     "LOADING",
     "STOPPING",
     "TROUBLE_CRASH",
@@ -29,6 +30,7 @@ __all__ = [
 WAITING: Final = 0
 LOADING: Final = 1
 STOPPING: Final = 2
+FINISHING: Final = 3
 
 TROUBLE_DISK: Final = 1
 TROUBLE_CRASH: Final = 2

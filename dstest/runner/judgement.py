@@ -72,11 +72,13 @@ def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
     return history, folded
 
 
-def _gaps(history: History, workers: int) -> list[Gap]:
+def _gaps(history: History, workers: int, end_ns: int | None) -> list[Gap]:
     """Stretches longer than a second in which a worker asked for nothing."""
     last: dict[int, int] = {}
     gaps = []
     for op in history.ops:
+        if end_ns is not None and op.invoke_ts >= end_ns:
+            break
         worker = int(op.op_id) % workers
         if op.invoke_ts - last.get(worker, 0) > _GAP_NS:
             gaps.append(Gap(worker=str(worker), start_ns=last.get(worker, 0), end_ns=op.invoke_ts))
@@ -144,12 +146,14 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
         canary=_canary(facts, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
-        generator_gaps=_gaps(history, facts.get("workers", 1)),
+        generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
         op_timeout_s=float(spec.options["op_timeout_s"]),
         clocks=clocks,
         log_lines=log_lines,
         alarms=alarms,
         settled_ns=facts.get("settled_ns"),
+        load_end_ns=facts.get("load_end_ns"),
+        minimum=dict(getattr(registry.load("workloads", spec.workload), "minimum", {})),
         healthy=facts.get("healthy", {}),
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         retries_off=facts.get("retries_off", False),

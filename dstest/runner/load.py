@@ -16,6 +16,7 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
 from dstest.core.node import LabInfo
 from dstest.runner.board import (
+    FINISHING,
     LOADING,
     STOPPING,
     TROUBLE_CRASH,
@@ -24,7 +25,7 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.plugins import Plugins
-from dstest.runner.worker import WorkerConfig
+from dstest.runner.worker import FINAL_S, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["Load", "LoadTraffic"]
@@ -151,6 +152,17 @@ class Load:
         path = self._run.path / "workers" / f"worker-{worker}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
         return lines[-1][:300] if lines else "no message"
+
+    async def finish(self) -> None:
+        """End the load, then let each worker read the final state; waits until all are done."""
+        self.board.state = FINISHING
+        patience_s = 2 * float(self._plugins.spec.options["op_timeout_s"]) + FINAL_S + 4.0
+        waits = [process.wait() for process in self._processes]
+        try:
+            async with asyncio.timeout(patience_s):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            return
 
     async def stop(self) -> None:
         """Stop loading, let operations in flight end, end the processes. Never raises."""

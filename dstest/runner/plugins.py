@@ -8,7 +8,7 @@ import msgspec
 
 from dstest.core import limits, registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Checker, FaultPlan, Nemesis, Option, System, Workload
+from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
 from nemeses.mix import Mix
@@ -35,6 +35,12 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     plans: list[FaultPlan]
     given: list[str]
+
+    @property
+    def workload_finishes(self) -> bool:
+        """Does the workload read the final state after the load?"""
+        made = self.workload.generator(0, 0, 1, self.spec.options)
+        return isinstance(made, Finishing)
 
 
 def _declared(*parts: Any) -> dict[str, Option]:
@@ -74,6 +80,12 @@ def _nemesis(names: str) -> Nemesis:
     return found
 
 
+def _speaks(checker: Checker, model: str, work: Workload) -> bool:
+    """Does the checker know the model, and the model every operation of the workload?"""
+    op_types = getattr(checker, "op_types", {}).get(model)
+    return model in checker.models and work.op_types <= (op_types or work.op_types)
+
+
 def resolve(
     spec: RunSpec,
     pairs: list[str],
@@ -96,13 +108,9 @@ def resolve(
         )
     checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
     model = spec.model or work.model
-    for checker in checkers:
-        op_types = getattr(checker, "op_types", {}).get(model)
-        if model not in checker.models or not work.op_types <= (op_types or work.op_types):
-            raise ConfigError(
-                f"--model {model}: {checker.name} knows {', '.join(checker.models)}",
-                remedy=f"leave --model out for {work.model}",
-            )
+    if not any(_speaks(checker, model, work) for checker in checkers):
+        said = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
+        raise ConfigError(f"--model {model}: {said}", remedy=f"leave --model out for {work.model}")
     options = registry.parse_options(pairs, _declared(system, work, chosen))
     names = [f"n{i + 1}" for i in range(spec.nodes)]
     plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)

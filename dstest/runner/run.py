@@ -134,6 +134,10 @@ class Run:
         await self._loaded(clock, load, journal)
         ui.phase("settle", "faults healed; waiting for every node to serve")
         await self._wait_healthy()
+        self._facts["load_end_ns"] = clock.now_ns()
+        if plugins.workload_finishes:
+            ui.phase("final", "the load ends; the final state is read")
+            await load.finish()
 
     def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
         return NemesisContext(

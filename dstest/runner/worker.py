@@ -22,8 +22,9 @@ import msgspec
 
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
-from dstest.core.protocols import Client, Definite, OpDraft
+from dstest.core.protocols import Answer, Client, Definite, Finishing, OpDraft, Reactive
 from dstest.runner.board import (
+    FINISHING,
     LOADING,
     TROUBLE_CRASH,
     TROUBLE_DISK,
@@ -38,6 +39,11 @@ _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+
+FINAL_S: Final = 20.0
+"""For the operations of the final phase, over all nodes."""
+
+_KINDS: Final = {"o": "ok", "f": "fail", "u": "unknown"}
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +108,8 @@ class Worker:
         ]
         try:
             await asyncio.gather(*tasks)
+            if board.state == FINISHING and isinstance(self._generator, Finishing):
+                await self._finish(self._generator)
         finally:
             beat.cancel()
             self._segment.sync()
@@ -144,25 +152,59 @@ class Worker:
     async def _process(self, slot: int, node: int, client: Client) -> None:
         """One logical process: one operation at a time until the load stops."""
         process_id = slot
+        last: Answer | None = None
         while self._loading():
             due_ns = await self._arrival()
             if not self._loading():
                 break
             began_ns = self._clock.now_ns()
-            kind = await self._operation(process_id, node, client, due_ns)
-            if kind == "u":
+            draft = self._draft(slot, last)
+            last = await self._operation(draft, process_id, node, client, due_ns)
+            if last.kind == "unknown":
                 process_id += self._config.concurrency
                 await client.close()
                 client = self._client(node)
                 await client.open()
-            if kind != "o" and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
+            if last.kind != "ok" and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
                 # Refused without being asked: do not spin. A slow answer needs no pause.
                 await asyncio.sleep(_FAILURE_PAUSE_S)
         await client.close()
 
-    async def _operation(self, process_id: int, node: int, client: Client, due_ns: int) -> str:
-        config = self._config
+    def _draft(self, slot: int, last: Answer | None) -> OpDraft:
+        if isinstance(self._generator, Reactive):
+            return self._generator.next_for(slot, last)
         draft: OpDraft = self._generator.next()
+        return draft
+
+    async def _finish(self, generator: Finishing) -> None:
+        """The final phase, node after node; what fails or stays unknown is the generator's to ask
+        again, until the time is up."""
+        config = self._config
+        end_ns = self._clock.now_ns() + int(FINAL_S * 1e9)
+        for node in range(len(config.nodes)):
+            # Far from the ids of the load, whose unknown operations count up in steps.
+            process_id = (1 << 40) + config.worker * len(config.nodes) + node
+            client = self._client(node)
+            await client.open()
+            last: Answer | None = None
+            while self._board.state == FINISHING and self._clock.now_ns() < end_ns:
+                draft = generator.final(node, last)
+                if draft is None:
+                    break
+                last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
+                if last.kind == "unknown":
+                    process_id += 1 << 20
+                    await client.close()
+                    client = self._client(node)
+                    await client.open()
+                if last.kind != "ok":
+                    await asyncio.sleep(_FAILURE_PAUSE_S)
+            await client.close()
+
+    async def _operation(
+        self, draft: OpDraft, process_id: int, node: int, client: Client, due_ns: int
+    ) -> Answer:
+        config = self._config
         op_id = self._next_op
         self._next_op += config.workers
         invoke_ns = self._clock.now_ns()
@@ -170,9 +212,10 @@ class Worker:
         if not self._write(
             ["i", op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name]
         ):
-            return "f"
+            return Answer(draft, "fail")
         self._board.invoked(config.worker, node, invoke_ns - due_ns)
         event: list[Any]
+        output: Any = None
         try:
             async with asyncio.timeout(config.op_timeout_s + 1.0):
                 reply = await client.invoke(draft, config.op_timeout_s)
@@ -189,10 +232,11 @@ class Worker:
         else:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
-            event = ["o", op_id, now_ns, reply.output, reply.node_seen, epoch]
+            output = reply.output
+            event = ["o", op_id, now_ns, output, reply.node_seen, epoch]
         self._write(event)
         self._board.completed(config.worker, node, event[0])
-        return str(event[0])
+        return Answer(draft, _KINDS[event[0]], output)
 
     def _epoch(self, invoke_ns: int, now_ns: int) -> str | None:
         index = self._board.first_window(invoke_ns, now_ns)

@@ -399,7 +399,7 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (SET, "1 read -> [] @0-5"),
     (("set", "eventual"), "1 add 7 @0-5\n2 read -> [7] @3-6"),
     (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n1 enqueue 8 @9-10"),
-    (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> ? @6-8\n3 dequeue @9-10"),
+    (QUEUE, "1 enqueue 7 @0-5\n2 drain -> ? @6-8\n3 dequeue @9-10"),
     (("unique-ids", "unique"), "1 generate -> 5 @0-1"),
     (("counter-bounds", "counter"), "2 read -> 0 @2-3"),
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),

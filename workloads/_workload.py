@@ -1,0 +1,80 @@
+"""What the workloads of single objects share: their record, rotating keys, final reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dstest.core.protocols import Answer, Generator, OpDraft, Option
+
+__all__ = ["FinalReads", "ObjectWorkload", "RotatingKeys"]
+
+Make = Callable[[int, int, int, Mapping[str, Any]], Generator]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWorkload:
+    """A workload as data. `make(seed, worker, processes, options)` gives a worker's generator;
+    `minimum` says how many good operations of each type a run needs to prove anything."""
+
+    name: str
+    doc: str
+    capability: str
+    model: str
+    checkers: tuple[str, ...]
+    op_types: frozenset[str]
+    make: Make
+    options: Mapping[str, Option] = field(default_factory=dict)
+    minimum: Mapping[str, int] = field(default_factory=dict)
+    serious: bool = True
+
+    def generator(
+        self, seed: int, worker: int, processes: int, options: Mapping[str, Any]
+    ) -> Generator:
+        return self.make(seed, worker, processes, options)
+
+
+class RotatingKeys:
+    """A few live keys, each retired for a fresh one after so many operations. Keys are called
+    `<worker>-<sequence>`: a key belongs to one worker, whose processes are spread over all nodes.
+    """
+
+    def __init__(self, worker: int, live: int, ops_per_key: int) -> None:
+        self._worker = worker
+        self._ops_per_key = max(1, ops_per_key)
+        self.used: list[str] = []
+        # Staggered ages keep the live keys from retiring all at once.
+        live = max(1, live)
+        self._live = [[self._fresh(), age * self._ops_per_key // live] for age in range(live)]
+
+    def _fresh(self) -> str:
+        self.used.append(f"{self._worker}-{len(self.used) + 1}")
+        return self.used[-1]
+
+    def pick(self, dice: Any) -> str:
+        """One of the live keys, for one more operation."""
+        at = dice.randrange(len(self._live))
+        slot = self._live[at]
+        key = str(slot[0])
+        slot[1] += 1
+        if slot[1] >= self._ops_per_key:
+            self._live[at] = [self._fresh(), 0]
+        return key
+
+
+class FinalReads:
+    """Final operations per node, each asked again until it succeeds."""
+
+    def __init__(self, of_node: Callable[[int], list[OpDraft]]) -> None:
+        self._of_node = of_node
+        self._left: dict[int, list[OpDraft]] = {}
+
+    def next(self, node: int, last: Answer | None) -> OpDraft | None:
+        """The next one at this node, None when all are done."""
+        left = self._left.get(node)
+        if left is None:
+            left = self._left[node] = list(reversed(self._of_node(node)))
+        elif last is not None and last.kind == "ok":
+            left.pop()
+        return left[-1] if left else None

@@ -1,0 +1,80 @@
+"""`append-log`: records are sent to a few logs and polled from an offset on, as with Kafka.
+
+A poller goes on behind the last offset that it was told about. After the load each log is polled
+to its end at every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import Answer, OpDraft, Option
+from workloads._workload import ObjectWorkload
+
+__all__ = ["APPEND_LOG", "AppendLogGenerator"]
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=3, help="logs, per load worker"),
+    "pollers": Option(type=int, default=3, help="every so many-th process polls"),
+    "page": Option(type=int, default=500, help="records in one poll, at most"),
+}
+
+
+class AppendLogGenerator:
+    """One worker's processes. Values are unique per log."""
+
+    def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
+        self._rng = rng.stream(seed, "workload", "append-log", worker)
+        self._keys = [f"{worker}-p{i + 1}" for i in range(max(1, int(options["keys"])))]
+        self._every = max(2, int(options["pollers"]))
+        self._page = int(options["page"])
+        self._value = 0
+        self._next: dict[tuple[int, str], int] = {}
+        self._left: dict[int, list[list[Any]]] = {}
+
+    def next(self) -> OpDraft:
+        """A record of a new value."""
+        self._value += 1
+        return OpDraft("send", self._rng.choice(self._keys), self._value)
+
+    def _poll(self, key: str, start: int) -> OpDraft:
+        return OpDraft("poll", key, {"from": start, "limit": self._page})
+
+    def next_for(self, slot: int, last: Answer | None) -> OpDraft:
+        """A poller goes on where it stopped; the others send."""
+        if slot % self._every:
+            return self.next()
+        if last is not None and last.kind == "ok":
+            self._next[slot, str(last.draft.key)] = last.output["to"] + 1
+        key = self._rng.choice(self._keys)
+        return self._poll(key, self._next.get((slot, key), 0))
+
+    def final(self, node: int, last: Answer | None) -> OpDraft | None:
+        """Each log from where its furthest poller stopped to its end."""
+        if node not in self._left:
+            ends = {
+                key: max([0, *(n for (_, k), n in self._next.items() if k == key)])
+                for key in self._keys
+            }
+            self._left[node] = [[key, start] for key, start in ends.items()]
+        left = self._left[node]
+        if last is not None and last.kind == "ok" and left:
+            left[0][1] = last.output["to"] + 1
+            if len(last.output["records"]) < self._page:
+                left.pop(0)
+        return self._poll(*left[0]) if left else None
+
+
+APPEND_LOG: Final = ObjectWorkload(
+    name="append-log",
+    doc="records with offsets, sent to logs and polled",
+    capability="log",
+    model="linearizable",
+    checkers=("kafka",),
+    op_types=frozenset({"send", "poll"}),
+    make=AppendLogGenerator,
+    options=_OPTIONS,
+    minimum={"send": 100, "poll": 50},
+)

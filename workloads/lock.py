@@ -1,0 +1,79 @@
+"""`lock` and `lease`: processes acquire, perhaps renew, and release a few locks.
+
+A process goes on according to how its last operation ended: who got a lock holds it for a few
+renewals, then releases it. A lock is retired after so many operations, because one whose acquire or
+release got lost may stay taken for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import Answer, OpDraft, Option
+from workloads._workload import ObjectWorkload, RotatingKeys
+
+__all__ = ["LEASE", "LOCK", "LockGenerator"]
+
+_KEYS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=2, help="locks live at a time, per load worker"),
+    "ops_per_key": Option(type=int, default=300, help="acquires of a lock before it is retired"),
+}
+_LEASE_OPTIONS: Final[Mapping[str, Option]] = {
+    **_KEYS,
+    "ttl_s": Option(type=int, default=3, help="time to live of a lease; etcd's least is 2"),
+    "renewals": Option(type=float, default=0.7, help="chance that a holder renews once more"),
+}
+
+
+class LockGenerator:
+    """One worker's processes. What a process does next depends on seed, worker, the order of
+    answers, and its own last one."""
+
+    def __init__(
+        self, seed: int, worker: int, processes: int, options: Mapping[str, Any], *, lease: bool
+    ) -> None:
+        self._rng = rng.stream(seed, "workload", "lease" if lease else "lock", worker)
+        self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
+        self._input = {"ttl_ns": int(options["ttl_s"]) * 1_000_000_000} if lease else None
+        self._renewals = float(options["renewals"]) if lease else 0.0
+
+    def next(self) -> OpDraft:
+        """For a process that holds nothing."""
+        return OpDraft("acquire", self._keys.pick(self._rng), self._input)
+
+    def next_for(self, slot: int, last: Answer | None) -> OpDraft:
+        """Acquire; who holds renews or releases."""
+        if last is None or last.kind != "ok" or last.draft.op_type == "release":
+            return self.next()
+        if last.draft.op_type == "acquire" and last.output is False:
+            return self.next()
+        if self._rng.random() < self._renewals:
+            return OpDraft("renew", last.draft.key, self._input)
+        return OpDraft("release", last.draft.key, self._input)
+
+
+LOCK: Final = ObjectWorkload(
+    name="lock",
+    doc="locks without a time to live: acquire and release",
+    capability="lock",
+    model="lock",
+    checkers=("exclusion",),
+    op_types=frozenset({"acquire", "release"}),
+    make=partial(LockGenerator, lease=False),
+    options=_KEYS,
+    minimum={"acquire": 100, "release": 30},
+)
+LEASE: Final = ObjectWorkload(
+    name="lease",
+    doc="leases: acquire, renew and release, with fencing tokens",
+    capability="lease",
+    model="lease",
+    checkers=("exclusion",),
+    op_types=frozenset({"acquire", "renew", "release"}),
+    make=partial(LockGenerator, lease=True),
+    options=_LEASE_OPTIONS,
+    minimum={"acquire": 100, "renew": 20, "release": 20},
+)

@@ -1,0 +1,52 @@
+"""`long-fork`: members of small groups are written once each; readers see the whole group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import OpDraft, Option
+from workloads._workload import ObjectWorkload, RotatingKeys
+
+__all__ = ["LONG_FORK", "LongForkGenerator"]
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=3, help="groups live at a time, per load worker"),
+    "members": Option(type=int, default=6, help="members of a group, each written once"),
+    "ops_per_key": Option(type=int, default=40, help="operations on a group before it is retired"),
+}
+
+
+class LongForkGenerator:
+    """One worker's stream. Operation k depends on seed, worker and k alone."""
+
+    def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
+        self._rng = rng.stream(seed, "workload", "long-fork", worker)
+        self._ops_per_key = max(1, int(options["ops_per_key"]))
+        self._keys = RotatingKeys(worker, int(options["keys"]), self._ops_per_key)
+        self._members = max(2, int(options["members"]))
+        self._unwritten: dict[str, list[str]] = {}
+
+    def next(self) -> OpDraft:
+        """The next operation; the stream never ends."""
+        key = self._keys.pick(self._rng)
+        if key not in self._unwritten:
+            self._unwritten[key] = [f"m{i}" for i in range(self._members)]
+        left = self._unwritten[key]
+        if left and self._rng.random() < 2 * self._members / self._ops_per_key:
+            return OpDraft("write", key, [left.pop(self._rng.randrange(len(left))), 1])
+        return OpDraft("read", key)
+
+
+LONG_FORK: Final = ObjectWorkload(
+    name="long-fork",
+    doc="single writes to members of groups, and reads of whole groups",
+    capability="group",
+    model="strict-serializable",
+    checkers=("long-fork",),
+    op_types=frozenset({"write", "read"}),
+    make=LongForkGenerator,
+    options=_OPTIONS,
+    minimum={"write": 100, "read": 200},
+)

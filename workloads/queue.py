@@ -1,0 +1,56 @@
+"""`queue`: unique elements go into a few queues and come out again; at the end all are drained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import Answer, OpDraft, Option
+from workloads._workload import ObjectWorkload
+
+__all__ = ["QUEUE", "QueueGenerator"]
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=4, help="queues, per load worker"),
+    "write_ratio": Option(type=float, default=0.5, help="share of operations that enqueue"),
+}
+
+
+class QueueGenerator:
+    """One worker's stream. Operation k depends on seed, worker and k alone."""
+
+    def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
+        self._rng = rng.stream(seed, "workload", "queue", worker)
+        self._keys = [f"{worker}-{i + 1}" for i in range(max(1, int(options["keys"])))]
+        self._ratio = float(options["write_ratio"])
+        self._element = 0
+        self._left: dict[int, list[str]] = {}
+
+    def next(self) -> OpDraft:
+        """The next operation; the stream never ends."""
+        key = self._rng.choice(self._keys)
+        if self._rng.random() >= self._ratio:
+            return OpDraft("dequeue", key)
+        self._element += 1
+        return OpDraft("enqueue", key, self._element)
+
+    def final(self, node: int, last: Answer | None) -> OpDraft | None:
+        """Dequeue until each queue is seen empty, at every node."""
+        left = self._left.setdefault(node, list(self._keys))
+        if last is not None and last.kind == "ok" and last.output is None:
+            left.pop(0)
+        return OpDraft("dequeue", left[0]) if left else None
+
+
+QUEUE: Final = ObjectWorkload(
+    name="queue",
+    doc="unique elements into and out of queues, which are drained at the end",
+    capability="queue",
+    model="exactly-once",
+    checkers=("total-queue", "order"),
+    op_types=frozenset({"enqueue", "dequeue"}),
+    make=QueueGenerator,
+    options=_OPTIONS,
+    minimum={"enqueue": 100, "dequeue": 100},
+)

@@ -1,0 +1,49 @@
+"""`session`: reads and writes whose answers carry versions; each process is a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import rng
+from dstest.core.protocols import OpDraft, Option
+from workloads._workload import ObjectWorkload, RotatingKeys
+
+__all__ = ["SESSION", "SessionGenerator"]
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "keys": Option(type=int, default=3, help="keys live at a time, per load worker"),
+    "ops_per_key": Option(type=int, default=500, help="operations on a key before it is retired"),
+    "write_ratio": Option(type=float, default=0.4, help="share of operations that write"),
+}
+
+
+class SessionGenerator:
+    """One worker's stream. Operation k depends on seed, worker and k alone."""
+
+    def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
+        self._rng = rng.stream(seed, "workload", "session", worker)
+        self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
+        self._ratio = float(options["write_ratio"])
+        self._value = 0
+
+    def next(self) -> OpDraft:
+        """The next operation; the stream never ends."""
+        key = self._keys.pick(self._rng)
+        if self._rng.random() >= self._ratio:
+            return OpDraft("read", key)
+        self._value += 1
+        return OpDraft("write", key, self._value)
+
+
+SESSION: Final = ObjectWorkload(
+    name="session",
+    doc="reads and writes with versions, for the four session guarantees",
+    capability="session",
+    model="session",
+    checkers=("sessions",),
+    op_types=frozenset({"read", "write"}),
+    make=SessionGenerator,
+    options=_OPTIONS,
+    minimum={"read": 100, "write": 100},
+)
