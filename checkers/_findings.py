@@ -171,6 +171,10 @@ class Findings:
             )
         )
 
+    def full(self, kind: str) -> bool:
+        """Are there enough witnesses of this type? Then the ops of another one matter little."""
+        return len(self.anomalies.get(kind, ())) >= ANOMALIES_MAX
+
     def _end(self) -> int:
         if self._end_ns is None:
             ops = self.history.ops

@@ -96,10 +96,11 @@ def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas:
     invoke = np.array([op.invoke_ts for op, _ in reads], dtype=np.int64)
     complete = np.array([end_of(op) for op, _ in reads], dtype=np.int64)
     for name in sorted({name for _, balances in reads for name in balances}):
-        found.tick()
         moves = deltas.get(name, [])
         low, high = Bounds(moves).at(invoke, complete)
         for i, (op, balances) in enumerate(reads):
+            if not i % 1024:
+                found.tick()
             value = balances.get(name)
             if value is None or low[i] + start <= value <= high[i] + start:
                 continue
@@ -107,7 +108,8 @@ def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas:
             limit = f"{low[i] + start} at least" if lost else f"{high[i] + start} at most"
             said = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
             kind = "lost-transfer" if lost else "phantom-transfer"
-            found.anomaly(kind, part.key, near(moves, op), said, minimal=False)
+            witness = [op] if found.full(kind) else near(moves, op)
+            found.anomaly(kind, part.key, witness, said, minimal=False)
 
 
 def decide(part: Part, found: Findings) -> int:

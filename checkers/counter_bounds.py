@@ -90,7 +90,8 @@ def _say(part: Part, found: Findings, seen: Op, value: int, low: int, high: int,
     else:
         kind, why = "phantom-increment", f"begun before it ended are {high} at most"
     said = f"{seen.op_type} {seen.op_id} saw {value}, and the increments {why}"
-    found.anomaly(kind, part.key, near(ops, seen), said, minimal=False)
+    witness = [seen] if found.full(kind) else near(ops, seen)
+    found.anomaly(kind, part.key, witness, said, minimal=False)
 
 
 def _monotonic(part: Part, seen: list[tuple[Op, int]], found: Findings) -> None:

@@ -5,8 +5,8 @@
         {"records": [[12, 7], [13, 9]], "to": 14}}
 
 A poll claims every record with an offset from `from` (where it is absent: from behind the last
-record that its process polled) to `to` (where it is absent: to its own last record). Offsets may
-have holes.
+record that its process polled) to `to` (where it is absent: to its own last record). With `to` and
+without `"more": true` it also claims that the log ended there. Offsets may have holes.
 
 | anomaly | meaning |
 |---|---|
@@ -17,7 +17,7 @@ have holes.
 | nonmonotonic-poll, int-duplicate | offsets that go down or repeat within a poll |
 | early-poll | a record from before the offset that was asked for |
 | nonmonotonic-send | a later send of a process (`linearizable`: of anybody) got a lower offset |
-| stale | a poll ends before an offset that was acknowledged before it began (`linearizable`) |
+| stale | the log ends before an offset acknowledged before the poll began (`linearizable`) |
 | garbage-read, failed-but-applied | never sent, or refused |
 
 Acknowledged offsets that no poll reached are `unseen`, and then the answer is unknown. Source:
@@ -104,7 +104,8 @@ def _stale(sends: list[Op], claims: list[Claim], part: Part, found: Findings) ->
             if top is None or _offset(ended[at]) > _offset(top):
                 top = ended[at]
             at += 1
-        if "to" in claim.op.output and top is not None and claim.end < _offset(top):
+        whole = "to" in claim.op.output and not claim.op.output.get("more")
+        if whole and top is not None and claim.end < _offset(top):
             said = (
                 f"poll {claim.op.op_id} ends at {claim.end}, though {_offset(top)} had been "
                 "acknowledged before it began"

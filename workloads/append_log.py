@@ -1,7 +1,8 @@
 """`append-log`: records are sent to a few logs and polled from an offset on, as with Kafka.
 
-A poller goes on behind the last offset that it was told about. After the load each log is polled
-to its end at every node.
+A poller goes on behind the last offset that it was told about. A log is retired after so many
+operations, because etcd looks at all of it for each poll. After the load each log is polled to its
+end, the youngest at every node.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from typing import Any, Final
 
 from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
-from workloads._workload import ObjectWorkload
+from workloads._workload import ObjectWorkload, RotatingKeys
 
 __all__ = ["APPEND_LOG", "AppendLogGenerator"]
 
+_EVERYWHERE: Final = 8
+"""The youngest logs are polled at each node at the end, the others at the first one."""
+
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="logs, per load worker"),
+    "keys": Option(type=int, default=3, help="logs live at a time, per load worker"),
+    "ops_per_key": Option(type=int, default=1000, help="operations on a log before it is retired"),
     "pollers": Option(type=int, default=3, help="every so many-th process polls"),
     "page": Option(type=int, default=500, help="records in one poll, at most"),
 }
@@ -27,7 +32,7 @@ class AppendLogGenerator:
 
     def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
         self._rng = rng.stream(seed, "workload", "append-log", worker)
-        self._keys = [f"{worker}-p{i + 1}" for i in range(max(1, int(options["keys"])))]
+        self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
         self._every = max(2, int(options["pollers"]))
         self._page = int(options["page"])
         self._value = 0
@@ -37,7 +42,7 @@ class AppendLogGenerator:
     def next(self) -> OpDraft:
         """A record of a new value."""
         self._value += 1
-        return OpDraft("send", self._rng.choice(self._keys), self._value)
+        return OpDraft("send", self._keys.pick(self._rng), self._value)
 
     def _poll(self, key: str, start: int) -> OpDraft:
         return OpDraft("poll", key, {"from": start, "limit": self._page})
@@ -48,16 +53,17 @@ class AppendLogGenerator:
             return self.next()
         if last is not None and last.kind == "ok":
             self._next[slot, str(last.draft.key)] = last.output["to"] + 1
-        key = self._rng.choice(self._keys)
+        key = self._keys.pick(self._rng)
         return self._poll(key, self._next.get((slot, key), 0))
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None:
         """Each log from where its furthest poller stopped to its end."""
         if node not in self._left:
-            ends = {
-                key: max([0, *(n for (_, k), n in self._next.items() if k == key)])
-                for key in self._keys
-            }
+            keys = self._keys.used if node == 0 else self._keys.used[-_EVERYWHERE:]
+            ends: dict[str, int] = dict.fromkeys(keys, 0)
+            for (_, key), start in self._next.items():
+                if key in ends:
+                    ends[key] = max(ends[key], start)
             self._left[node] = [[key, start] for key, start in ends.items()]
         left = self._left[node]
         if last is not None and last.kind == "ok" and left:

@@ -47,7 +47,7 @@ class EtcdSessionClient(EtcdOps):
 
 
 class EtcdLogClient(EtcdOps):
-    """send (output: {"offset"}), poll from an offset (output: {"records", "to"})."""
+    """send (output: {"offset"}), poll from an offset (output: {"records", "to", "more"})."""
 
     name = "log"
 
@@ -66,7 +66,9 @@ class EtcdLogClient(EtcdOps):
         records = [[kv.create_revision, json.loads(kv.value)] for kv in response.kvs]
         # A page that is full says nothing of what follows it.
         full = response.more and bool(records)
-        return {"records": records, "to": records[-1][0] if full else response.header.revision}
+        if full:
+            return {"records": records, "to": records[-1][0], "more": True}
+        return {"records": records, "to": response.header.revision}
 
 
 class EtcdWatchClient(EtcdOps):

@@ -135,9 +135,9 @@ def _load(facts: RunFacts) -> AuditRow:
     if absent:
         return short(f"{len(absent)} of {header.concurrency} clients never asked for anything")
     good = Counter(op.op_type for op in ops if op.outcome is Outcome.OK)
-    for kind, wanted in facts.minimum.items():
-        if good[kind] < wanted:
-            return short(f"{good[kind]} good operations of type {kind}, {wanted} needed")
+    for kind, least in facts.minimum.items():
+        if good[kind] < least:
+            return short(f"{good[kind]} good operations of type {kind}, {least} needed")
     times = sorted(op.invoke_ts for op in ops)
     grace_s = facts.op_timeout_s + TIMEOUT_GRACE_S
     quiet = spans(windows_of(facts, end_of(facts.history)), int(grace_s * SECOND_NS))

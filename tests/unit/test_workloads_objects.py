@@ -1,0 +1,93 @@
+"""Workloads of single objects: streams by seed, what processes do next, the final phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dstest.core import registry
+from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
+
+NAMES = [
+    *("append-log", "bank", "counter", "lease", "lock", "long-fork"),
+    *("queue", "session", "set", "unique-ids", "watch"),
+]
+
+
+def made(name: str, seed: int = 3, worker: int = 1) -> Any:
+    workload = registry.load("workloads", name)
+    options = {key: option.default for key, option in workload.options.items()}
+    return workload.generator(seed, worker, 10, options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_stream_of_known_operations(name: str) -> None:
+    workload = registry.load("workloads", name)
+    one, two, other = made(name), made(name), made(name, worker=2)
+    drafts = [one.next() for _ in range(2000)]
+    assert drafts == [two.next() for _ in range(2000)]
+    assert {draft.op_type for draft in drafts} <= workload.op_types
+    assert set(workload.minimum) <= workload.op_types
+    keys = {draft.key for draft in drafts} - {None}
+    assert keys.isdisjoint({other.next().key for _ in range(500)}), "a key belongs to one worker"
+    system = registry.load("systems", "etcd")
+    assert workload.capability in system.capabilities
+    for checker in workload.checkers:
+        assert registry.load("checkers", checker).name == checker
+
+
+def test_who_holds_a_lock_releases_it() -> None:
+    generator = made("lock")
+    assert isinstance(generator, Reactive)
+    first = generator.next_for(0, None)
+    assert first.op_type == "acquire"
+    got = generator.next_for(0, Answer(first, "ok", {"token": 5}))
+    assert (got.op_type, got.key) == ("release", first.key)
+    assert generator.next_for(0, Answer(first, "ok", False)).op_type == "acquire"
+    assert generator.next_for(0, Answer(first, "unknown")).op_type == "acquire"
+    assert generator.next_for(0, Answer(got, "ok")).op_type == "acquire"
+
+
+def test_a_watcher_goes_on_where_it_stopped() -> None:
+    generator = made("watch")
+    first = generator.next_for(0, None)
+    assert (first.op_type, first.input) == ("watch", {"from": 1})
+    second = generator.next_for(0, Answer(first, "ok", {"events": [], "to": 41}))
+    assert second.input == {"from": 42}
+    assert generator.next_for(0, Answer(second, "unknown")).input == {"from": 42}
+    final = generator.final(2, None)
+    assert final.input == {"from": 42, "until_now": True}
+    assert generator.final(2, Answer(final, "unknown")) == final
+    assert generator.final(2, Answer(final, "ok", {"events": [], "to": 50})) is None
+
+
+def test_queues_are_drained_at_the_end() -> None:
+    generator = made("queue")
+    assert isinstance(generator, Finishing)
+    last, seen = None, []
+    while (draft := generator.final(0, last)) is not None:
+        seen.append(draft)
+        last = Answer(draft, "ok", 7 if len(seen) == 1 else None)
+    assert len(seen) == 5
+    assert len({draft.key for draft in seen}) == 4
+
+
+def test_final_reads_are_asked_again_until_they_succeed() -> None:
+    generator = made("bank")
+    draft = generator.final(0, None)
+    assert draft == OpDraft("read", None)
+    assert generator.final(0, Answer(draft, "unknown")) == draft
+    assert generator.final(0, Answer(draft, "fail")) == draft
+    assert generator.final(0, Answer(draft, "ok", {})) is None
+    assert generator.final(1, None) == draft
+
+
+def test_a_log_is_polled_to_its_end_page_after_page() -> None:
+    generator = made("append-log")
+    draft = generator.final(0, None)
+    full = {"records": [[n, n] for n in range(500)], "to": 499}
+    again = generator.final(0, Answer(draft, "ok", full))
+    assert (again.key, again.input["from"]) == (draft.key, 500)
+    after = generator.final(0, Answer(again, "ok", {"records": [], "to": 600}))
+    assert after is None or after.key != draft.key
