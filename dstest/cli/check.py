@@ -12,7 +12,6 @@ from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
     from dstest.core.check import Anomaly, Budget, CheckResult
-    from dstest.core.history import History
 
 __all__ = ["check"]
 
@@ -29,6 +28,9 @@ def check(
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Consistency model, or object: fifo-queue, mutex, ..")
+    ] = None,
+    checker: Annotated[
+        str | None, typer.Option(help="One checker by name, instead of the workload's.")
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="auto, dstest, edn, json or log.")
@@ -71,7 +73,7 @@ def check(
         _batch(batch, budget)
         return
     assert history is not None
-    result = _answer(history, workload, model, format_, independent, option or [], budget)
+    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
     text = _text(history.name, result)
     if report is not None:
         _write(report, result, text)
@@ -84,6 +86,7 @@ def _answer(
     path: Path,
     workload: str | None,
     model: str | None,
+    checker: str | None,
     format_: str,
     independent: bool,
     option: list[str],
@@ -95,20 +98,24 @@ def _answer(
     from checkers.txn.api import WORKLOADS
     from dstest.cli.check_models import judge_objects, with_options
     from dstest.cli.check_options import transaction_options
+    from dstest.cli.check_oracles import Source, judge_oracles
     from dstest.cli.check_txn import judge_transactions, transactions_in
     from dstest.core.clock import monotonic_ns
     from dstest.store.importers import load_history
 
-    workload = workload or transactions_in(path)
-    if workload in WORKLOADS:
+    if checker is None:
+        workload = workload or transactions_in(path)
+    if checker is None and workload in WORKLOADS:
         options = transaction_options(option)
         return judge_transactions(path, format_, workload, model, budget, options)
     started = monotonic_ns()
     loaded = with_options(load_history(path, format_, independent=independent), option)
     load_s = (monotonic_ns() - started) / 1e9
-    result = judge_objects(loaded, model, budget) if workload is None else None
+    plain = workload is None and checker is None
+    result = judge_objects(loaded, model, budget) if plain else None
     if result is None:
-        result = _judge(loaded, workload, model, budget)
+        source = Source(path=str(path), format=format_, independent=independent)
+        result = judge_oracles(loaded, source, workload, model, checker, budget)
     return replace(result, seconds=replace(result.seconds, load=load_s))
 
 
@@ -127,32 +134,6 @@ def _batch(path: Path, budget: Budget) -> None:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
         ) from None
-
-
-def _judge(
-    history: History, workload: str | None, model: str | None, budget: Budget
-) -> CheckResult:
-    """The worst answer of the workload's history checkers."""
-    from msgspec.structs import replace
-
-    from dstest.core import registry
-
-    header = history.header
-    name = workload or header.workload or "cas-register"
-    plugin = registry.load("workloads", name)
-    asked = model or (header.model if workload in (None, header.workload) else None) or plugin.model
-    found = [registry.load("checkers", c) for c in plugin.checkers]
-    able = [c for c in found if c.kind == "history" and asked in c.models]
-    if not able:
-        known = sorted({m for c in found if c.kind == "history" for m in c.models})
-        raise ConfigError(
-            f"no checker of workload {name} knows the model {asked!r}",
-            remedy=f"--model {' or '.join(known)}" if known else "choose another --workload",
-        )
-    results = [c.check(history, asked, budget) for c in able]
-    rank = {False: 0, "unknown": 1, True: 2}
-    worst: CheckResult = min(results, key=lambda r: rank[r.valid])
-    return replace(worst, workload=name)
 
 
 def _json(result: CheckResult) -> bytes:

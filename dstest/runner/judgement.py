@@ -22,6 +22,7 @@ from dstest.core.protocols import Checker
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge.blame import blame
+from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
 from dstest.judge.canary import canary, mutants
 from dstest.judge.canary_models import model_mutants
 from dstest.judge.canary_oracles import mutator
@@ -86,23 +87,27 @@ def _gaps(history: History, workers: int, end_ns: int | None) -> list[Gap]:
     return gaps
 
 
-def _check(facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
-    results = {}
-    for name in facts["checkers"]:
-        checker = registry.load("checkers", name)
-        model = _model_of(checker, facts["model"])
-        result: CheckResult = checker.check(history, model, Budget())
-        results[name] = msgspec.structs.replace(result, workload=history.header.workload)
-    return results
-
-
-def _model_of(checker: Checker, asked: str) -> str:
-    """The run's model, or the checker's own where it judges by another one."""
-    return asked if asked in checker.models else checker.models[0]
+def _check(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
+    """Each checker's answer; several work at the same time, each in a process of its own."""
+    names: list[str] = facts["checkers"]
+    models = {n: model_of(registry.load("checkers", n), facts["model"]) for n in names}
+    if len(names) == 1:
+        checker = registry.load("checkers", names[0])
+        found = [budgeted(checker, history, models[names[0]], Budget())]
+    else:
+        source = Source(path=str(run.history), format="dstest")
+        found = run_jobs(
+            [Job(source=source, checker=n, model=models[n], budget=Budget()) for n in names]
+        )
+    workload = history.header.workload
+    return {
+        name: msgspec.structs.replace(result, workload=workload)
+        for name, result in zip(names, found, strict=True)
+    }
 
 
 def _again(checker: Checker, model: str, history: History) -> CheckResult:
-    return checker.check(history, _model_of(checker, model), Budget())
+    return checker.check(history, model_of(checker, model), Budget())
 
 
 def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
@@ -111,7 +116,7 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     model: str = facts["model"]
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        own = _model_of(checker, model)
+        own = model_of(checker, model)
         make: Any = txn_mutants if name in _TRANSACTIONAL else mutator(name, own) or mutants
         if name == "linearizable":
             make = partial(model_mutants, model=own)
@@ -142,7 +147,7 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         attempted=bool(history.ops),
         serious=facts["serious"],
         checkers_declared=list(facts["checkers"]),
-        results=_check(facts, history),
+        results=_check(run, facts, history),
         checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
         canary=_canary(facts, history, spec.seed),
         node_of_process=dict(folded.process_nodes),

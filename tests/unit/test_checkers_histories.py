@@ -387,9 +387,9 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (
         KAFKA,
         (
-            '1 send[p] 7 -> {"offset":3} @0-1\n1 send[p] 8 -> {"offset":4} @2-3\n2 poll[p] {"from":0}'
-            ' -> {"records":[[3,7]],"to":3,"more":true} @4-5\n2 poll[p] {"from":4} -> '
-            '{"records":[[4,8]],"to":9} @6-7'
+            '1 send[p] 7 -> {"offset":3} @0-1\n1 send[p] 8 -> {"offset":4} @2-3\n'
+            '2 poll[p] {"from":0} -> {"records":[[3,7]],"to":3,"more":true} @4-5\n'
+            '2 poll[p] {"from":4} -> {"records":[[4,8]],"to":9} @6-7'
         ),
     ),
     (("counter-bounds", "counter"), "1 inc -2 @0-1\n2 read -> -2 @2-3"),

@@ -1,0 +1,64 @@
+"""`dstest check` for histories of single objects: the workload's checkers, or one by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dstest.core.check import Budget, CheckResult
+from dstest.core.errors import ConfigError
+from dstest.core.history import Header, History
+from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
+
+__all__ = ["Source", "judge_oracles"]
+
+
+def _checkers(
+    header: Header, workload: str | None, model: str | None, checker: str | None
+) -> tuple[list[Any], str, str | None]:
+    """Checkers, the model they are asked for, and the workload's name."""
+    from dstest.core import registry
+
+    if checker is not None:
+        chosen = registry.load("checkers", checker)
+        if model is not None and model not in chosen.models:
+            raise ConfigError(
+                f"checker {checker} does not know the model {model!r}",
+                remedy=f"--model {' or '.join(chosen.models)}",
+            )
+        return [chosen], model or header.model or chosen.models[0], workload or header.workload
+    name = workload or header.workload or "cas-register"
+    plugin = registry.load("workloads", name)
+    asked = model or (header.model if workload in (None, header.workload) else None) or plugin.model
+    found = [registry.load("checkers", c) for c in plugin.checkers]
+    if not any(asked in c.models for c in found):
+        known = sorted({m for c in found for m in c.models})
+        raise ConfigError(
+            f"no checker of workload {name} knows the model {asked!r}",
+            remedy=f"--model {' or '.join(known)}" if known else "choose another --workload",
+        )
+    return found, asked, name
+
+
+def judge_oracles(
+    loaded: History,
+    source: Source,
+    workload: str | None,
+    model: str | None,
+    checker: str | None,
+    budget: Budget,
+) -> CheckResult:
+    """One answer, within the budget; several checkers work at once, each in its own process."""
+    able, asked, name = _checkers(loaded.header, workload, model, checker)
+    if len(able) == 1:
+        result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+    else:
+        options = loaded.header.options
+        jobs = [
+            Job(source=source, checker=c.name, model=model_of(c, asked), budget=budget,
+                options=options)
+            for c in able
+        ]  # fmt: skip
+        result = merged(run_jobs(jobs))
+    return replace(result, workload=name)
