@@ -78,6 +78,7 @@ def compare(want: dict[str, Any], got: dict[str, Any]) -> str:
     return "same" if sorted(got["anomaly_types"]) == sorted(want["anomaly_types"]) else "names"
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("judge", [ours, oracle], ids=["checkers", "oracle"])
 @pytest.mark.parametrize("name", FILES)
 def test_answers_are_elles(name: str, judge: Judge) -> None:
