@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int initial = flags & 32 ? (int)anything(&b) : 0;
     struct lin_limits little = {INT64_MAX / 4, next(&b) << 6, next(&b), NULL, flags >> 6 & 1};
     struct bytes spoiling = b;
-    b.p += b.end - b.p < 12 ? b.end - b.p : 4 * spoils;
+    b.p += b.end - b.p < 3 * spoils ? b.end - b.p : 3 * spoils;
     make_history(&h, &b);
     for (int k = 1; k <= n_keys; k++) {
         offsets[k] = k == n_keys ? h.n : h.n * k / n_keys;

@@ -25,23 +25,28 @@ AUTOMATA = sorted(
 )
 
 
-def run_driver(
-    folder: Path, source: str, sources: list[Path], defines: list[str], seed: int, rounds: int
-) -> None:
-    """Builds and runs a driver; it prints how many rounds went well."""
+def build_driver(folder: Path, files: list[str], sources: list[Path], defines: list[str]) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     driver = folder / "driver"
     build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}"]
-    here = Path(__file__).parent / source
+    here = [str(Path(__file__).parent / name) for name in files]
     made = subprocess.run(
-        [*build, str(here), *map(str, sources), "-o", str(driver)],
+        [*build, *here, *map(str, sources), "-o", str(driver)],
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert made.returncode == 0, made.stderr
+    return driver
+
+
+def run_driver(
+    folder: Path, source: str, sources: list[Path], defines: list[str], seed: int, rounds: int
+) -> None:
+    """Builds and runs a driver; it prints how many rounds went well."""
+    driver = build_driver(folder, [source], sources, defines)
     ran = subprocess.run(
         [str(driver), str(seed), str(rounds)], capture_output=True, text=True, timeout=100
     )
@@ -75,3 +80,12 @@ def test_search_agrees_with_brute_force_under_sanitizers(
     tmp_path: Path, seed: int, defines: list[str]
 ) -> None:
     run_driver(tmp_path, "fuzz_lin.c", SOURCES, defines, seed, 6000)
+
+
+def test_what_fuzzing_found_under_sanitizers(tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    corpus = sorted(str(p) for p in (here / "corpus" / "lin").iterdir())
+    driver = build_driver(tmp_path, ["replay.c", "target_lin.c"], SOURCES, [])
+    ran = subprocess.run([str(driver), *corpus], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == f"{len(corpus)} files\n"
