@@ -35,6 +35,9 @@ def run(
         list[str] | None,
         typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
     ] = None,
+    stop_on_violation: Annotated[
+        bool, typer.Option("--stop-on-violation", help="End the run at the first proven one.")
+    ] = False,
     store: Annotated[Path, typer.Option(help="Where run directories go.")] = _STORE,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
     keep_lab: Annotated[bool, typer.Option(help="Leave a lab of our own up.")] = False,
@@ -57,6 +60,7 @@ def run(
         concurrency=concurrency,
         seed=fresh_seed() if seed is None else seed,
         model=model,
+        stop_on_violation=stop_on_violation,
     )
     plugins = resolve(spec, option or [])
     done = run_session(plugins, store=store, lab_id=lab_id, keep_lab=keep_lab)

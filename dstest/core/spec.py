@@ -25,4 +25,5 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 20
     seed: int = 0
     model: str | None = None
+    stop_on_violation: bool = False
     options: dict[str, Any] = msgspec.field(default_factory=dict)

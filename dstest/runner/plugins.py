@@ -11,6 +11,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner.streaming import PREFIX_CLOSED
 from nemeses.mix import Mix
 
 __all__ = ["RUN_OPTIONS", "Plugins", "resolve"]
@@ -111,6 +112,11 @@ def resolve(
     if not any(_speaks(checker, model, work) for checker in checkers):
         said = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
         raise ConfigError(f"--model {model}: {said}", remedy=f"leave --model out for {work.model}")
+    if spec.stop_on_violation and not PREFIX_CLOSED.intersection(work.checkers):
+        raise ConfigError(
+            f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",
+            remedy="leave it out for this workload",
+        )
     options = registry.parse_options(pairs, _declared(system, work, chosen))
     names = [f"n{i + 1}" for i in range(spec.nodes)]
     plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)

@@ -26,6 +26,7 @@ from dstest.runner.load import Load
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
 from dstest.runner.progress import Progress
+from dstest.runner.streaming import PREFIX_CLOSED, watch_for_violation
 from dstest.store.layout import RunDir, disk_full
 from dstest.store.segment import SegmentWriter
 
@@ -132,6 +133,8 @@ class Run:
             f" {load.workers} processes, {len(plugins.plans)} faults planned",
         )
         await self._loaded(clock, load, journal)
+        if "stopped_by" in self._facts:
+            return
         ui.phase("settle", "faults healed; waiting for every node to serve")
         await self._wait_healthy()
         self._facts["load_end_ns"] = clock.now_ns()
@@ -156,23 +159,40 @@ class Run:
         end_ns = int(self._plugins.spec.time_limit_s * 1e9)
         watch = asyncio.create_task(self._watch(clock, load, journal))
         faults = asyncio.create_task(self._loop.run(self._plugins.plans))
+        stream = asyncio.create_task(self._stream(clock))
+        tasks: set[asyncio.Task[Any]] = {watch, faults, stream}
         try:
-            while not faults.done():
-                done, _ = await asyncio.wait({watch, faults}, return_when=asyncio.FIRST_COMPLETED)
+            while not faults.done() and not stream.done():
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
             healed_ns = clock.now_ns()
             while (now_ns := clock.now_ns()) < self._end_ns(end_ns, healed_ns):
+                if stream.done():
+                    self._facts["stopped_by"] = stream.result()
+                    break
                 wait_s = min(0.5, (self._end_ns(end_ns, healed_ns) - now_ns) / 1e9)
-                await asyncio.wait({watch}, timeout=wait_s)
+                await asyncio.wait({watch, stream}, timeout=wait_s)
                 if watch.done():
                     watch.result()
         finally:
-            for task in (watch, faults):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(watch, faults, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         self._facts["settled_ns"] = self._recovery.settled_ns
         self._facts["load_s"] = round(clock.now_ns() / 1e9, 3)
+
+    async def _stream(self, clock: RunClock) -> str:
+        """What a look at the run so far has proved; for ever, where nobody asked for looks."""
+        plugins = self._plugins
+        names = [c.name for c in plugins.checkers if c.name in PREFIX_CLOSED]
+        if not plugins.spec.stop_on_violation or not names:
+            await asyncio.Event().wait()
+        found = await watch_for_violation(
+            self._run.segments, names, plugins.model, plugins.spec.options, clock
+        )
+        self._ui.say(f"violation: {found}; the run ends here")
+        return found
 
     def _end_ns(self, limit_ns: int, healed_ns: int) -> int:
         """When the load may end, as things stand: the cluster has recovered and was measured."""
