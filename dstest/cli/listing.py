@@ -36,6 +36,31 @@ def _matrix() -> list[dict[str, Any]]:
     return rows
 
 
+def _workloads() -> list[dict[str, Any]]:
+    """What clients can do: the capability that it needs, and which checkers judge it."""
+    from dstest.core import registry
+
+    found = [registry.load("workloads", name) for name in registry.names("workloads")]
+    return [
+        {
+            "workload": w.name,
+            "doc": w.doc,
+            "capability": w.capability,
+            "model": w.model,
+            "checkers": list(w.checkers),
+        }
+        for w in found
+    ]
+
+
+def _checkers() -> list[dict[str, Any]]:
+    """Every checker with the models that it knows."""
+    from dstest.core import registry
+
+    found = [registry.load("checkers", name) for name in registry.names("checkers")]
+    return [{"checker": c.name, "kind": c.kind, "models": list(c.models)} for c in found]
+
+
 def _runs(store: Path) -> list[dict[str, str]]:
     statuses = sorted(store.glob("*/*/status"), key=lambda path: path.parent.name)
     return [{"run": str(s.parent), "status": s.read_text().strip()} for s in statuses]
@@ -50,8 +75,14 @@ def list_(
 
     matrix, runs = _matrix(), _runs(store)
     if json_:
-        typer.echo(msgspec.json.encode({"matrix": matrix, "runs": runs}).decode())
+        shown = {"matrix": matrix, "workloads": _workloads(), "checkers": _checkers()}
+        typer.echo(msgspec.json.encode({**shown, "runs": runs}).decode())
         return
+    for row in _workloads():
+        judges = ", ".join(row["checkers"])
+        typer.echo(f"workload {row['workload']:14} {row['capability']:13} {judges}: {row['doc']}")
+    for row in _checkers():
+        typer.echo(f"checker  {row['checker']:14} {', '.join(row['models'])}")
     for row in matrix:
         note = "" if row["fits"] else f"  ({row['reason']})"
         typer.echo(f"{row['system']:10} {row['workload']:14} {row['nemesis']:12}{note}")

@@ -14,6 +14,7 @@ from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_again import KEYS_MIN, not_read_again
+from dstest.judge.canary_oracles import ORACLES
 from dstest.judge.facts import SECOND_NS, Pace, RunFacts, pace, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
@@ -43,8 +44,8 @@ P99_SLACK_MS: Final = 200.0
 RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
-LINEARIZABLE: Final = "linearizable"
-"""The checker that every mutant is a violation for; weaker ones may accept some."""
+SURE: Final = frozenset({"linearizable", *(name.split("/")[0] for name in ORACLES)})
+"""The checkers that every mutant is a violation for; others may accept some."""
 
 NETWORK_NEMESES: Final = ("partition", "packet", "loss", "latency", "bandwidth", "slow-network")
 
@@ -186,7 +187,7 @@ def _oracle(facts: RunFacts) -> AuditRow:
     missed = [
         row
         for row in facts.canary.details
-        if row.get("checker") == LINEARIZABLE and row.get("valid") is True
+        if row.get("checker") in SURE and row.get("valid") is True
     ]
     if missed:
         first = f"{missed[0].get('kind')}: {missed[0].get('mutant')}"

@@ -1,0 +1,99 @@
+"""A run judged while it runs: parts of true histories are never called wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from true_histories import KINDS, history
+
+from dstest.core import registry
+from dstest.core.check import Budget
+from dstest.core.errors import ConfigError
+from dstest.core.history import History
+from dstest.core.op import Outcome
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.streaming import PREFIX_CLOSED, Look, prefix
+from dstest.store.segment import SegmentWriter
+
+STREAMED = [name for name, kind in KINDS.items() if kind.checker in PREFIX_CLOSED]
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_no_part_of_a_true_history_is_a_violation(name: str) -> None:
+    kind = KINDS[name]
+    checker = registry.load("checkers", kind.checker)
+    for seed in range(2):
+        made = history(name, seed, 120)
+        last = max(op.invoke_ts for op in made.ops)
+        for share in range(1, 10):
+            part = History(header=made.header, ops=prefix(made.ops, last * share // 10))
+            result = checker.check(part, kind.model, Budget())
+            assert result.valid is not False, (name, seed, share, result.reason)
+
+
+def test_what_had_not_ended_is_unknown() -> None:
+    made = history("set-full", 1, 50)
+    cut = made.ops[25].invoke_ts
+    part = prefix(made.ops, cut)
+    assert len(part) == 26
+    for op in part:
+        if op.outcome is not Outcome.UNKNOWN:
+            assert op.complete_ts is not None and op.complete_ts <= cut
+        else:
+            assert op.output is None
+
+
+def _segment(folder: Path, made: History) -> None:
+    folder.mkdir()
+    writer = SegmentWriter(folder / "worker-0.seg", {"worker": 0})
+    for op in made.ops:
+        writer.append(
+            ["i", op.op_id, op.process_id, op.invoke_ts, op.op_type, op.key, op.input, "n1"]
+        )
+        if op.outcome is Outcome.OK:
+            writer.append(["o", op.op_id, op.complete_ts, op.output, "n1", None])
+    writer.close()
+
+
+def look(folder: Path, made: History, cut_ns: int) -> Any:
+    _segment(folder, made)
+    asked = Look(segments=str(folder), checker="set-full", model="linearizable", cut_ns=cut_ns)
+    done = subprocess.run(
+        [sys.executable, "-m", "dstest.runner.streaming"],
+        input=msgspec.json.encode(asked),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_look_at_the_segments_of_a_run(tmp_path: Path) -> None:
+    made = history("set-full", 2, 80, unknown=0.0, fail=0.0)
+    last = made.ops[-1]
+    assert last.op_type == "read" and last.complete_ts is not None
+    assert look(tmp_path / "clean", made, last.complete_ts)["valid"] is True
+    broken = msgspec.structs.replace(last, output=last.output[:-1])
+    ops = [*made.ops[:-1], broken]
+    wrong = look(tmp_path / "broken", History(header=made.header, ops=ops), last.complete_ts)
+    assert wrong["valid"] is False
+    before = look(tmp_path / "before", History(header=made.header, ops=ops), last.invoke_ts - 1)
+    assert before["valid"] is not False
+
+
+def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
+    class Ledger:
+        name, capability, model = "ledger", "register", "ledger"
+        checkers = ("exactly-once",)
+        op_types = frozenset({"pay", "audit"})
+        serious, options, doc = True, {}, ""
+
+    with pytest.raises(ConfigError, match="whole runs only"):
+        resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]
