@@ -42,7 +42,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import TELLING, Op
 
-__all__ = ["REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
+__all__ = ["RECENT", "REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -52,6 +52,9 @@ CHECKS_MAX = 4_000
 
 CHECK_STEPS_MAX = 2_000_000
 """A candidate that costs more than this is kept as it is."""
+
+RECENT = (64, 1_024, 16_384)
+"""So many operations before the failure are tried alone first: most contradictions are recent."""
 
 STATES_NAMED_MAX = 8
 """More possible values than this are counted, not listed."""
@@ -210,6 +213,12 @@ def reduce(columns: Columns, *, time_ns: int, memory_bytes: int) -> Witness:
         left = max(1, deadline - monotonic_ns())
         return _illegal(columns, candidate, left, memory_bytes) is not None
 
+    for last in RECENT:
+        drop = np.arange(len(rows)) < len(rows) - last
+        candidate = rule.without(rows, drop)
+        if len(candidate) < len(rows) // 2 and still_illegal(candidate):
+            rows = candidate
+            break
     chunk = max(1, len(rows) // 2)
     while True:
         before, at = len(rows), 0

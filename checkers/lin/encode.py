@@ -126,18 +126,17 @@ def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None
 
 
 def _gone(ops: Sequence[Op]) -> set[int | str]:
-    """Processes whose last operation, and no other, is of unknown outcome."""
-    unknown: Counter[int | str] = Counter()
-    last: dict[int | str, Op] = {}
+    """Processes of which one operation alone is of unknown outcome, invoked after all others had
+    completed."""
+    unknown: dict[int | str, int | None] = {}
+    ended: dict[int | str, int] = {}
     for op in ops:
-        unknown[op.process_id] += op.timeout_marker or op.complete_ts is None
-        if op.process_id not in last or last[op.process_id].invoke_ts <= op.invoke_ts:
-            last[op.process_id] = op
-    return {
-        p
-        for p, op in last.items()
-        if unknown[p] == 1 and (op.timeout_marker or op.complete_ts is None)
-    }
+        process = op.process_id
+        if op.timeout_marker or op.complete_ts is None:
+            unknown[process] = None if process in unknown else op.invoke_ts
+        else:
+            ended[process] = max(op.complete_ts, ended.get(process, op.complete_ts))
+    return {p for p, at in unknown.items() if at is not None and ended.get(p, at - 1) < at}
 
 
 def _arrange(

@@ -32,7 +32,7 @@ rest: some tens of milliseconds."""
 ANOMALIES_MAX: Final = 16
 """Illegal keys that get a witness of their own; the others are counted in the reason."""
 
-WITNESS_TIME_NS: Final = 5_000_000_000
+WITNESS_TIME_NS: Final = 10_000_000_000
 """For reducing one witness; spent only where a reduction is hard."""
 
 WITNESSES_TIME_NS: Final = 20_000_000_000

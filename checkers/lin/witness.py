@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from checkers._columns import I64, NEVER
 from checkers._native import ILLEGAL, OK, Limits
-from checkers._witness import phrase
+from checkers._witness import RECENT, phrase
 from checkers.lin.encode import Coded, only
 from checkers.lin.holds import REFUSED, holds
 from checkers.lin.monitor import MAYBE, NOTHING, Parts, some
@@ -80,6 +80,14 @@ def _halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple
         chunk = max(1, chunk // 2)
 
 
+def _marked(unit: I64, units: I64) -> npt.NDArray[np.bool_]:
+    """Which operations belong to these units? Negative units never do."""
+    marks = np.zeros(max(int(unit.max(initial=0)), int(units.max(initial=0))) + 2, np.bool_)
+    marks[units] = True
+    found: npt.NDArray[np.bool_] = marks[unit] & (unit >= 0)
+    return found
+
+
 def of_values(
     coded: Coded, parts: Parts, key: int, deadline: int, memory_bytes: int
 ) -> Witness | None:
@@ -99,11 +107,16 @@ def of_values(
         unit = np.where(alone | taken, unit, -1)
 
     def illegal(units: I64) -> bool:
-        keep = np.isin(unit, units)
-        return bool(some(part, own, keep, memory_bytes)[0] == ILLEGAL)
+        nonlocal part, unit
+        keep = _marked(unit, units)
+        if some(part, own, keep, memory_bytes)[0] != ILLEGAL:
+            return False
+        part, unit = only(part, np.flatnonzero(keep)), unit[keep]
+        own.kind, own.value = own.kind[keep], own.value[keep]
+        return True
 
     units, minimal = _halving(np.unique(unit[unit >= 0]), illegal, deadline)
-    small = only(part, np.flatnonzero(np.isin(unit, units)))
+    small = only(part, np.flatnonzero(_marked(unit, units)))
     named = np.ones(len(small.classes), np.bool_)
     if len(small.classes) <= TAIL_MAX:
         left = max(1, deadline - monotonic_ns())
@@ -138,23 +151,30 @@ def of_holds(
     """A witness in the words of holds of a lock, for what the search rejected at row `bad`; None
     where its rules do not hold."""
     part, _ = _cut(coded, key, bad)
-    unit = holds(part, ops)
-    if unit is None:
+    numbers = holds(part, ops)
+    if numbers is None:
         return None
-
-    def rows_of(units: I64) -> I64:
-        return np.flatnonzero(np.isin(unit, units))
+    unit: I64 = numbers
 
     def illegal(units: I64) -> bool:
+        nonlocal part, unit
+        keep = _marked(unit, units)
+        candidate = only(part, np.flatnonzero(keep))
         left = max(1, deadline - monotonic_ns())
-        limits = Limits(left, memory_bytes)
-        return bool(search(only(part, rows_of(units)), limits).verdict[0] == ILLEGAL)
+        if search(candidate, Limits(left, memory_bytes)).verdict[0] != ILLEGAL:
+            return False
+        part, unit = candidate, unit[keep]
+        return True
 
     units = np.unique(unit[unit != REFUSED])
     if not illegal(units):
         return None
+    for last in RECENT:
+        if last < len(units) and illegal(units[-last:]):
+            units = units[-last:]
+            break
     units, minimal = _halving(units, illegal, deadline)
-    small = only(part, rows_of(units))
+    small = only(part, np.flatnonzero(_marked(unit, units)))
     return Witness(small, np.ones(len(small.classes), np.bool_), None, 0, minimal)
 
 

@@ -314,7 +314,7 @@ def random_history(model: str, dice: random.Random, most: int = 7, key: Any = "k
     count = dice.randint(1, most)
     for i in range(count):
         kind, asked = draft(model, dice, i + 1, few)
-        process = dice.randrange(3)
+        process = f"{key}-{dice.randrange(3)}"
         at = 2 * i
         invoke, complete = at - dice.randint(0, spread), at + dice.randint(0, spread)
         fate = dice.random()
