@@ -237,7 +237,7 @@ CATALOGUE: Final = (
         "slow follower",
         "cluster",
         "delay for one node, or throttled CPU",
-        "lag of one replica, none of the others",
+        "lag of one replica, none of the others; throttled periods of its group",
     ),
     Fault(
         "N28",
