@@ -9,9 +9,10 @@ Writes go to single members of a group, each member once; a read returns the who
 |---|---|
 | long-fork | one read saw a and not b, another b and not a (snapshot isolation forbids it) |
 | causal-reverse | a read saw b and not a, though a had ended before b began |
+| lost, stale | acknowledged or read before a read began that does not see it |
 | phantom, future-read, failed-but-applied, duplicated | as in `set-full` |
 
-`causal-reverse` is forbidden by strict serializability, and by strong snapshot isolation; under
+`causal-reverse`, `lost` and `stale` are forbidden by strict serializability; under
 `snapshot-isolation` only forks count. A member that was written twice leaves its group undecided.
 Source: Jepsen's `tests.long-fork` and `tests.causal-reverse`; Cerone, Bernardi and Gotsman (2015).
 """
@@ -23,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, listed
-from checkers._visibility import Visibility, report_forks, report_strangers
+from checkers._visibility import Visibility, report_forks, report_missing, report_strangers
 from dstest.core.op import Op
 
 __all__ = ["CHECKER", "REVERSE"]
@@ -58,10 +59,9 @@ def decide(part: Part, found: Findings) -> int:
     if part.key in found.undecided:
         return 0
     real = report_strangers(v, part.key, found)
-    told = np.zeros(len(v.known_ns), np.bool_)
+    compared = report_forks(v, part.key, found, ~real)
     if found.model == "strict-serializable":
-        told = _reversed(v, part, found, real)
-    compared = report_forks(v, part.key, found, told | ~real)
+        report_missing(v, part.key, found, real)
     found.count(reads=len(v.reads), writes=len(v.attempt))
     return compared if len(v.attempt) > 1 else 0
 

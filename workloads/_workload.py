@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dstest.core.protocols import Answer, Generator, OpDraft, Option
 
-__all__ = ["FinalReads", "ObjectWorkload", "RotatingKeys"]
+__all__ = ["READ_AGAIN", "FinalReads", "ObjectWorkload", "RotatingKeys"]
+
+RETIRED_MAX: Final = 64
+"""Keys that are gone back to: old enough to be older than a fault."""
+
+READ_AGAIN: Final = 0.1
+"""Share of reads that go back to any of them."""
 
 Make = Callable[[int, int, int, Mapping[str, Any]], Generator]
 
@@ -51,6 +57,10 @@ class RotatingKeys:
     def _fresh(self) -> str:
         self.used.append(f"{self._worker}-{len(self.used) + 1}")
         return self.used[-1]
+
+    def read_again(self, dice: Any) -> str:
+        """A live or retired key: what was acknowledged there must still be there."""
+        return str(dice.choice(self.used[-RETIRED_MAX:]))
 
     def pick(self, dice: Any) -> str:
         """One of the live keys, for one more operation."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
-from dstest.core.protocols import OpDraft, Option
-from workloads._workload import ObjectWorkload, RotatingKeys
+from dstest.core.protocols import Answer, OpDraft, Option
+from workloads._workload import READ_AGAIN, FinalReads, ObjectWorkload, RotatingKeys
 
 __all__ = ["LONG_FORK", "LongForkGenerator"]
 
@@ -27,6 +27,9 @@ class LongForkGenerator:
         self._keys = RotatingKeys(worker, int(options["keys"]), self._ops_per_key)
         self._members = max(2, int(options["members"]))
         self._unwritten: dict[str, list[str]] = {}
+        self._finals = FinalReads(
+            lambda node: [OpDraft("read", key) for key in self._keys.used] if node == 0 else []
+        )
 
     def next(self) -> OpDraft:
         """The next operation; the stream never ends."""
@@ -36,7 +39,12 @@ class LongForkGenerator:
         left = self._unwritten[key]
         if left and self._rng.random() < 2 * self._members / self._ops_per_key:
             return OpDraft("write", key, [left.pop(self._rng.randrange(len(left))), 1])
-        return OpDraft("read", key)
+        again = self._rng.random() < READ_AGAIN
+        return OpDraft("read", self._keys.read_again(self._rng) if again else key)
+
+    def final(self, node: int, last: Answer | None) -> OpDraft | None:
+        """Every group once more, at the first node."""
+        return self._finals.next(node, last)
 
 
 LONG_FORK: Final = ObjectWorkload(

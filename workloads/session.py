@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dstest.core import rng
 from dstest.core.protocols import OpDraft, Option
-from workloads._workload import ObjectWorkload, RotatingKeys
+from workloads._workload import READ_AGAIN, ObjectWorkload, RotatingKeys
 
 __all__ = ["SESSION", "SessionGenerator"]
 
@@ -31,7 +31,8 @@ class SessionGenerator:
         """The next operation; the stream never ends."""
         key = self._keys.pick(self._rng)
         if self._rng.random() >= self._ratio:
-            return OpDraft("read", key)
+            again = self._rng.random() < READ_AGAIN
+            return OpDraft("read", self._keys.read_again(self._rng) if again else key)
         self._value += 1
         return OpDraft("write", key, self._value)
 

@@ -48,10 +48,11 @@ class WatchGenerator:
         return OpDraft("watch", None, {"from": self._next.get(slot, 1)})
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None:
-        """From where the furthest watcher stopped to the newest revision, at every node."""
+        """Up to the newest revision: at the first node from the very beginning, so that whatever
+        was destroyed would show; at the others from where the furthest watcher stopped."""
         if last is not None and last.kind == "ok":
             return None
-        start = max(self._next.values(), default=1)
+        start = 1 if node == 0 else max(self._next.values(), default=1)
         return OpDraft("watch", None, {"from": start, "until_now": True})
 
 

@@ -25,6 +25,9 @@ def _keys_of(op: Op) -> Iterator[tuple[Any, bool]]:
     """(key, was it read) of each access; nothing for operations that are no reads or writes."""
     if op.op_type in _READ | _WRITE:
         yield op.key, op.op_type in _READ
+    elif op.op_type == "watch" and isinstance(op.output, dict):
+        for event in op.output.get("events") or ():
+            yield event.get("key"), True
     elif op.op_type == "txn":
         for function, key, _ in op.input or ():
             yield key, function == _MICRO_READ

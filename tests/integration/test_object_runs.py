@@ -22,17 +22,12 @@ def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) 
     assert canary.canary_killed == canary.canary_total > 0
 
 
-@pytest.mark.parametrize(
-    ("workload", "kind"), [("lock", "overlapping-holds"), ("counter", "lost-increment")]
-)
-def test_without_guards_the_run_ends_at_the_violation(
-    lab: LabInfo, tmp_path: Path, workload: str, kind: str
-) -> None:
+def test_without_guards_the_run_ends_at_the_violation(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
-        lab, tmp_path, workload=workload, nemesis=NoNemesis(), time_limit_s=60.0,
+        lab, tmp_path, workload="counter", nemesis=NoNemesis(), time_limit_s=60.0,
         stop_on_violation=True, options=("guard=none",),
     )  # fmt: skip
     assert done.exit_code == 1, done.verdict.reason
     types = {t for result in done.verdict.checkers.values() for t in result["anomaly_types"]}
-    assert kind in types
+    assert "lost-increment" in types
     assert done.verdict.evidence.budget.measured["duration_s"] < 55

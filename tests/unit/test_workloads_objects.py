@@ -56,6 +56,7 @@ def test_a_watcher_goes_on_where_it_stopped() -> None:
     second = generator.next_for(0, Answer(first, "ok", {"events": [], "to": 41}))
     assert second.input == {"from": 42}
     assert generator.next_for(0, Answer(second, "unknown")).input == {"from": 42}
+    assert generator.final(0, None).input == {"from": 1, "until_now": True}
     final = generator.final(2, None)
     assert final.input == {"from": 42, "until_now": True}
     assert generator.final(2, Answer(final, "unknown")) == final
