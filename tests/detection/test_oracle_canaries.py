@@ -148,7 +148,8 @@ def _seeded(name: str, kind: str, made: History) -> History | None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", LARGE)
 def test_long_histories(name: str) -> None:
     """A clean one passes; with one seeded violation the right anomaly is named, and briefly."""
