@@ -154,6 +154,7 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str)
     assert not verdict_of(found)["verdict"].startswith("PASS")
 
 
+@pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="this kernel has no /dev/fuse")
 def test_the_file_system_forgets_what_was_not_synced(tmp_path: Path) -> None:
     """On this host: names and data, whole and by the sector."""
     import os

@@ -167,6 +167,11 @@ def thin() -> tuple[Op, ...]:
     return tuple(o for o in ops() if o.invoke_ts // S % 2 or o.op_id % 5 == 0 or o.fault_epoch)
 
 
+def left_behind() -> tuple[Op, ...]:
+    """Each operation has a key of its second: what was written before a fault is never read."""
+    return tuple(msgspec.structs.replace(o, key=f"0-{o.invoke_ts // S}") for o in ops())
+
+
 def limping() -> tuple[Op, ...]:
     """After the last heal every fourth operation fails."""
     return tuple(
@@ -256,6 +261,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         {"RF7"},
         P,
     ),
+    "RF2 nothing read again": (lambda: but(history=history(left_behind())), {"RF2"}, P),
     "RF7 unread": (lambda: but(log_lines={"n1": 5}), {"RF7"}, P),
     "RF8 sick": (lambda: but(healthy={**good().healthy, "n4": False}), {"RF8"}, P),
     "RF8 leak": (lambda: but(residue={"n1": ["table inet dstest"]}), {"RF8"}, P),
