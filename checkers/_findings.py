@@ -34,6 +34,7 @@ from dstest.core.op import Op, Outcome
 
 __all__ = [
     "ANOMALIES_MAX",
+    "ANY_TYPE",
     "Findings",
     "OutOfTime",
     "Part",
@@ -200,6 +201,15 @@ class Findings:
         if tested == 0:
             return "unknown", "; ".join([f"nothing was tested: {vacuous}", *self.notes])
         return True, "; ".join(self.notes) or None
+
+
+class _AnyType(frozenset[str]):
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+ANY_TYPE: Final[frozenset[str]] = _AnyType()
+"""For checkers that know every type of operation."""
 
 
 def _by_key(op: Op) -> Any:

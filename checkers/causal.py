@@ -17,7 +17,8 @@ bad patterns (Bouajjani, Enea, Guerraoui and Hamza, POPL 2017):
 
 On one clock no cycle is possible but by a read that ends before its write begins, so that pattern
 takes CyclicCO's place. Vector clocks: memory is writes times processes, time is reads times the
-processes that wrote the key; a history too big for the budget is undecided.
+processes that wrote the key, both per component of processes that share keys; a component too big
+for the budget is undecided.
 """
 
 from __future__ import annotations
@@ -125,8 +126,35 @@ def _own_writes(part: Part) -> dict[int, int]:
     return before
 
 
+def _components(part: Part) -> list[Part]:
+    """Processes that share no key, not even by way of others, know nothing of each other: each
+    such component is judged alone, with clocks of its own size."""
+    above: dict[Any, Any] = {}
+
+    def root(name: Any) -> Any:
+        while above.setdefault(name, name) != name:
+            above[name] = name = above[above[name]]
+        return name
+
+    keys = Interner()
+    everything = (part.ok, part.unknown, part.failed)
+    for op in (op for ops in everything for op in ops):
+        above[root(("process", op.process_id))] = root(("key", keys.id_of(op.key)))
+    pieces: dict[Any, Part] = {}
+    for kind, ops in zip(("ok", "unknown", "failed"), everything, strict=True):
+        for op in ops:
+            piece = pieces.setdefault(root(("process", op.process_id)), Part(part.key))
+            getattr(piece, kind).append(op)
+    return list(pieces.values())
+
+
 def decide(part: Part, found: Findings) -> int:
     """All bad patterns; the number of reads tested."""
+    return sum(_decide(piece, found) for piece in _components(part))
+
+
+def _decide(part: Part, found: Findings) -> int:
+    """Those of one component."""
     keys, values, sessions = Interner(), Interner(), Interner()
     writes = part.maybe("write")
     names = _sources(part, keys, values)

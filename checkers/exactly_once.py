@@ -3,6 +3,8 @@
     {"op_type": "credit", "key": "a1", "input": {"id": "p-17", "amount": 5}, "output": null}
     {"op_type": "audit",  "key": null, "output": ["p-17", "p-18"]}       ids of all effects
 
+Where audits carry the key of an account, each account is judged by its own audits.
+
 The idempotency key is the input's `id` (or `idempotency_id`, `idem`), never the op_id. Retries are
 operations of their own with the same id. Effects are what the audits that began after the last
 completed attempt list.
@@ -44,46 +46,65 @@ def _business_id(op: Op) -> Any:
 
 
 def _say(
-    at: int, n: int, tries: list[Op], audit: Op, value: Any, found: Findings, part: Part
+    at: int, n: int, tries: list[Op], audit: Op, value: Any, found: Findings, key: Any
 ) -> None:
     outcomes = {op.outcome for op in tries}
     if n > 1:
         said = f"{value!r} was tried {len(tries)} times and took effect {n} times"
-        found.anomaly("duplicated", part.key, [*tries[:6], audit], said)
+        found.anomaly("duplicated", key, [*tries[:6], audit], said)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
         said = f"op {acked.op_id} acknowledged {value!r}, and audit {audit.op_id} lists no effect"
-        found.anomaly("lost", part.key, [acked, audit], said)
+        found.anomaly("lost", key, [acked, audit], said)
     if n and not tries:
         said = f"audit {audit.op_id} lists {value!r}, which nobody ever tried"
-        found.anomaly("phantom", part.key, [audit], said)
+        found.anomaly("phantom", key, [audit], said)
     if n and tries and outcomes == {Outcome.FAIL}:
         said = f"{value!r} was refused definitely each time, and audit {audit.op_id} lists it"
-        found.anomaly("failed-but-applied", part.key, [*tries[:6], audit], said)
+        found.anomaly("failed-but-applied", key, [*tries[:6], audit], said)
+
+
+def _accounts(part: Part) -> list[tuple[Any, list[Op], list[Op]]]:
+    """Attempts, by invocation, and audits, per account; all in one where an audit covers all."""
+    attempts = [op for op in (*part.ok, *part.unknown, *part.failed) if op.op_type in _EFFECTS]
+    attempts.sort(key=lambda op: op.invoke_ts)
+    audits = part.of("audit")
+    if any(op.key is None for op in audits):
+        return [(part.key, attempts, audits)]
+    keys = Interner()
+    accounts: dict[int, tuple[Any, list[Op], list[Op]]] = {}
+    for at, ops in ((1, attempts), (2, audits)):
+        for op in ops:
+            account = accounts.setdefault(keys.id_of(op.key), (op.key, [], []))
+            account[at].append(op)
+    return list(accounts.values())
 
 
 def decide(part: Part, found: Findings) -> int:
     """Anomalies of all ids in the final audits; the number of ids that were tried twice or more."""
+    return sum(_decide(*account, part, found) for account in _accounts(part))
+
+
+def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, found: Findings) -> int:
+    """Those of one account."""
     ids = Interner()
     tries: dict[int, list[Op]] = {}
-    attempts = [op for op in (*part.ok, *part.unknown, *part.failed) if op.op_type in _EFFECTS]
-    attempts.sort(key=lambda op: op.invoke_ts)
     for op in attempts:
         tries.setdefault(ids.id_of(_business_id(op)), []).append(op)
     last = max((end_of(op) for op in attempts if op.outcome is not Outcome.UNKNOWN), default=-1)
-    audits = [op for op in part.of("audit") if op.invoke_ts > last]
+    audits = [op for op in audits if op.invoke_ts > last]
     if not audits:
-        found.undecide(part.key, "no audit began after the last attempt had ended")
+        found.undecide(part.key, f"no audit of {key!r} began after the last attempt had ended")
         return 0
     told: set[int] = set()
     for audit in audits:
         found.tick()
         effects = Counter(ids.id_of(value) for value in listed(audit))
         for at in tries.keys() | effects.keys():
+            if at in told:
+                continue
             before = sum(found.counts.values())
-            if at not in told:
-                value = ids.values[at]
-                _say(at, effects[at], tries.get(at, []), audit, value, found, part)
+            _say(at, effects[at], tries.get(at, []), audit, ids.values[at], found, key)
             if sum(found.counts.values()) > before:
                 told.add(at)
     repeated = sum(1 for ops in tries.values() if len(ops) > 1)

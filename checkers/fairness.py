@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one
+from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end_of, in_one
 from dstest.core.op import Op, Outcome
 
 __all__ = ["CHECKER", "THRESHOLDS"]
@@ -35,13 +35,6 @@ THRESHOLDS: Final = (
     "fairness_spread",
 )
 GROUP_OPS_MIN: Final = 30
-
-
-class _AnyType(frozenset[str]):
-    """Every type of operation belongs to a group."""
-
-    def __contains__(self, item: object) -> bool:
-        return True
 
 
 def _group(op: Op, by: str) -> Any:
@@ -119,7 +112,7 @@ CHECKER: Final = PerKey(
     "fairness",
     decide,
     models=("fair",),
-    types=_AnyType(),
+    types=ANY_TYPE,
     vacuous="there are fewer than two groups",
     observers=frozenset(),
     key_of=in_one,

@@ -8,6 +8,7 @@ The option `invariants` of the run declares them, separated by commas:
     size=2       so many entries                  unique          no value twice
     no-null      every value is there             equal           all values are the same
 
+A number may be a product of numbers and of names of the run's options: `sum=accounts*balance`.
 `equal` states that effects in several parts are all or nothing: each part holds the same. The dumps
 that began after the last completed operation that changes anything are judged, and the last two of
 a node must be equal, else the state was not at rest and the answer is unknown.
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one
+from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end_of, in_one
 from dstest.core.op import Op
 
 __all__ = ["CHECKER"]
@@ -42,11 +43,20 @@ _PLAIN: Final[dict[str, Callable[[list[Any]], bool]]] = {
 }
 
 
-def _holds(op: Op, text: str, values: list[Any]) -> bool:
+def _number(text: str, options: dict[str, Any]) -> float:
+    """A product; ValueError where a factor is neither a number nor the name of a numeric option."""
+    product = 1.0
+    for factor in text.split("*"):
+        product *= float(options.get(factor.strip(), factor))
+    return product
+
+
+def _holds(op: Op, text: str, values: list[Any], options: dict[str, Any]) -> bool:
     name, equals, number = text.partition("=")
     try:
         if equals and name in _NUMERIC:
-            return _NUMERIC[name](values, float(number))
+            expected = _number(number, options)
+            return _NUMERIC[name](values, expected)
         if not equals and name in _PLAIN:
             return _PLAIN[name](values)
     except TypeError:
@@ -76,7 +86,7 @@ def decide(part: Part, found: Findings) -> int:
         values = list(op.output.values()) if isinstance(op.output, dict) else list(op.output)
         for text in declared:
             tested += 1
-            if not _holds(op, text, values):
+            if not _holds(op, text, values, found.options):
                 said = f"{text} does not hold in dump {op.op_id}: {values[:8]!r}"
                 found.anomaly("invariant-violated", part.key, [op], said)
     return tested
@@ -86,7 +96,7 @@ CHECKER: Final = PerKey(
     "final-state",
     decide,
     models=("invariant",),
-    types=frozenset({"dump", "read", "write", "add", "append", "inc", "transfer", "delete", "cas"}),
+    types=ANY_TYPE,
     vacuous="no invariant was declared, or nothing was dumped at rest",
     observers=frozenset({"dump", "read"}),
     key_of=in_one,

@@ -2,7 +2,8 @@
 
     {"op_type": "dump", "key": null, "node_seen": "n2", "output": {"x": 7, "y": [1, 2]}}
 
-Only dumps that began after the last completed write count, and a replica is at rest when its last
+A dump with a key is one of that key's object, a dump without of everything. Only dumps that began
+after the last completed write there count, and a replica is at rest when its last
 two such dumps are equal; otherwise the answer is unknown, because comparing before convergence
 proves nothing. Writes of unknown outcome may or may not be there, but on all replicas alike.
 
@@ -18,7 +19,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from checkers._findings import Findings, Part, PerKey, end_of
+from checkers._columns import Interner
+from checkers._findings import ANY_TYPE, Findings, Part, PerKey, end_of, in_one
 from dstest.core.op import Op
 
 __all__ = ["CHECKER"]
@@ -37,14 +39,33 @@ def _difference(a: Any, b: Any) -> str:
     return f"{_plain(a)[:80]} and {_plain(b)[:80]}"
 
 
+def _named(key: Any) -> str:
+    return "" if key is None else f"{key!r}: "
+
+
 def decide(part: Part, found: Findings) -> int:
     """Differences between replicas; the number of replicas compared with the first."""
-    changes = [op for op in (*part.ok, *part.failed) if op.op_type != "dump"]
-    last = max((end_of(op) for op in changes), default=-1)
-    dumps: dict[str, list[Op]] = {}
+    ended: dict[Any, int] = {}
+    keys = Interner()
+    for op in (*part.ok, *part.failed):
+        if op.op_type not in ("dump", "read"):
+            key = keys.id_of(op.key)
+            ended[key] = max(ended.get(key, -1), end_of(op))
+    last = max(ended.values(), default=-1)
+    compared = 0
+    by_key: dict[int, tuple[Any, dict[str, list[Op]]]] = {}
     for op in part.of("dump"):
-        if op.invoke_ts > last and op.node_seen is not None:
-            dumps.setdefault(op.node_seen, []).append(op)
+        key = keys.id_of(op.key)
+        at_rest = op.invoke_ts > (last if op.key is None else ended.get(key, -1))
+        if at_rest and op.node_seen is not None:
+            by_key.setdefault(key, (op.key, {}))[1].setdefault(op.node_seen, []).append(op)
+    for key, dumps in by_key.values():
+        compared += _compare(key, dumps, part, found)
+    return compared
+
+
+def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, found: Findings) -> int:
+    """Differences between the replicas' final dumps of one key, or of everything."""
     if len(dumps) < 2:
         return 0
     restless = [
@@ -53,16 +74,16 @@ def decide(part: Part, found: Findings) -> int:
         if len(ops) < 2 or _plain(ops[-1].output) != _plain(ops[-2].output)
     ]
     if restless:
-        found.undecide(part.key, f"not at rest: {', '.join(sorted(restless))}")
+        found.undecide(part.key, f"{_named(key)}not at rest: {', '.join(sorted(restless))}")
         return 0
     first, *others = [ops[-1] for _, ops in sorted(dumps.items())]
     for op in others:
         if _plain(op.output) != _plain(first.output):
             said = (
-                f"{first.node_seen} and {op.node_seen} differ at rest: "
+                f"{_named(key)}{first.node_seen} and {op.node_seen} differ at rest: "
                 f"{_difference(first.output, op.output)}"
             )
-            found.anomaly("divergence", part.key, [first, op], said)
+            found.anomaly("divergence", key, [first, op], said)
     found.count(replicas=len(dumps))
     return len(others)
 
@@ -71,7 +92,8 @@ CHECKER: Final = PerKey(
     "reconciliation",
     decide,
     models=("converged",),
-    types=frozenset({"dump", "write", "add", "append", "enqueue", "dequeue", "inc", "delete"}),
+    types=ANY_TYPE,
     vacuous="fewer than two replicas were dumped at rest",
-    observers=frozenset({"dump"}),
+    observers=frozenset({"dump", "read"}),
+    key_of=in_one,
 )

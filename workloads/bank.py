@@ -1,4 +1,8 @@
-"""`bank`: money moves between a few accounts, and all of them are read at once."""
+"""`bank`: money moves between a few accounts, and all of them are read at once.
+
+After the load each node is read once more, and then tells twice what it holds itself: replicas at
+rest must be equal, and no money may be missing in any of them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,11 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "bank_accounts": Option(type=int, default=8, help="accounts"),
     "bank_balance": Option(type=int, default=20, help="balance of each account at the start"),
     "bank_max": Option(type=int, default=5, help="a transfer moves at most so much"),
+    "invariants": Option(
+        type=str,
+        default="sum=bank_accounts*bank_balance,min=0,size=bank_accounts",
+        help="what must hold in each replica at the end; numbers, or products of options",
+    ),
     "write_ratio": Option(type=float, default=0.6, help="share of operations that transfer"),
 }
 
@@ -27,7 +36,9 @@ class BankGenerator:
         self._accounts = range(max(2, int(options["bank_accounts"])))
         self._amount_max = int(options["bank_max"])
         self._ratio = float(options["write_ratio"])
-        self._finals = FinalReads(lambda node: [OpDraft("read", None)])
+        self._finals = FinalReads(
+            lambda node: [OpDraft(kind, None) for kind in ("read", "dump", "dump")]
+        )
 
     def next(self) -> OpDraft:
         """The next operation; the stream never ends."""
@@ -38,17 +49,17 @@ class BankGenerator:
         return OpDraft("transfer", None, {"from": a, "to": b, "amount": amount})
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None:
-        """All accounts once more, at every node."""
+        """All accounts once more at every node, then what the node itself holds, twice."""
         return self._finals.next(node, last)
 
 
 BANK: Final = ObjectWorkload(
     name="bank",
-    doc="transfers between accounts, and reads of all of them",
+    doc="transfers between accounts, reads of all of them, and replicas compared at the end",
     capability="bank",
     model="strict-serializable",
-    checkers=("bank",),
-    op_types=frozenset({"transfer", "read"}),
+    checkers=("bank", "reconciliation", "final-state"),
+    op_types=frozenset({"transfer", "read", "dump"}),
     make=BankGenerator,
     options=_OPTIONS,
     minimum={"transfer": 50, "read": 50},

@@ -12,6 +12,7 @@ from clusters.systems.etcd_objects import (
     EtcdCounterClient,
     EtcdGroupClient,
     EtcdIdClient,
+    EtcdLedgerClient,
     EtcdQueueClient,
     EtcdSetClient,
 )
@@ -25,6 +26,7 @@ CLIENTS: Final[Mapping[str, Callable[[str, str, Mapping[str, Any]], Client]]] = 
     "bank": EtcdBankClient,
     "counter": EtcdCounterClient,
     "group": EtcdGroupClient,
+    "ledger": EtcdLedgerClient,
     "lease": EtcdLeaseClient,
     "lock": EtcdLockClient,
     "log": EtcdLogClient,

@@ -1,4 +1,4 @@
-"""etcd as sets, queues, counters, banks, id generators and groups of keys.
+"""etcd as sets, queues, counters, banks, ledgers, id generators and groups of keys.
 
 | capability | how it is kept |
 |---|---|
@@ -6,11 +6,12 @@
 | queue | one key per element in order of creation; the oldest is deleted if it is still as read |
 | counter, unique-ids | one key; read, then put if it is still as read |
 | bank | one key per account, absent = initial balance; a transfer puts two if both are as read |
+| ledger | one key per business id, put if it is absent; its version says how often it was put |
 | group | one key per member, a put each; a read is one range over the prefix |
 
 A guard that fails has applied nothing, so the client reads again until its time is up, as users'
 code does; then the operation failed definitely. `-o guard=none` compares nothing: updates get lost,
-elements come out twice, ids are given twice.
+elements come out twice, ids are given twice, payments are made twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from clusters.systems.etcd_ops import CONFLICT, EtcdOps, delete, modified_at, put
+from clusters.systems.etcd_ops import CONFLICT, EtcdOps, created_at, delete, modified_at, put
 from clusters.systems.etcd_wire import SORT_ASCEND, SORT_BY_CREATE
 from dstest.core.protocols import Definite, OpDraft
 
@@ -28,6 +29,7 @@ __all__ = [
     "EtcdCounterClient",
     "EtcdGroupClient",
     "EtcdIdClient",
+    "EtcdLedgerClient",
     "EtcdQueueClient",
     "EtcdSetClient",
 ]
@@ -130,6 +132,13 @@ class EtcdBankClient(EtcdOps):
         response = await self.range(self.path("account", ""), prefix=True)
         return {name: balance for name, (balance, _) in self._accounts(response).items()}
 
+    async def do_dump(self, op: OpDraft) -> dict[str, int]:
+        """What this member itself holds, once it has applied all that was agreed upon before."""
+        prefix = self.path("account", "")
+        await self.range(prefix, prefix=True, limit=1, serializable=False)
+        response = await self.range(prefix, prefix=True, serializable=True)
+        return {name: balance for name, (balance, _) in self._accounts(response).items()}
+
     async def do_transfer(self, op: OpDraft) -> bool:
         found: bool = await _retried(lambda: self._move(op.input))
         return found
@@ -145,6 +154,29 @@ class EtcdBankClient(EtcdOps):
             [put(keys[a], accounts[a][0] - amount), put(keys[b], accounts[b][0] + amount)],
         )
         return True
+
+
+class EtcdLedgerClient(EtcdOps):
+    """credit (output: whether it was the first), audit (ids of all effects of one account)."""
+
+    name = "ledger"
+
+    async def do_credit(self, op: OpDraft) -> bool:
+        key = self.path(op.key, op.input["id"])
+        try:
+            await self.commit([created_at(key, 0)], [put(key, op.input["amount"])])
+        except Definite as error:
+            if str(error) != CONFLICT:
+                raise
+            return False
+        return True
+
+    async def do_audit(self, op: OpDraft) -> list[str]:
+        response = await self.range(self.path(op.key, ""), prefix=True)
+        effects = []
+        for kv in response.kvs:
+            effects += [kv.key.rsplit(b"/", 1)[1].decode()] * kv.version
+        return effects
 
 
 class EtcdGroupClient(EtcdOps):

@@ -109,7 +109,8 @@ class EtcdOps:
         """A range request; with `prefix` all keys that begin with `key`."""
         if prefix:
             fields["range_end"] = after_prefix(key)
-        request = message("RangeRequest")(key=key, serializable=self._serializable, **fields)
+        fields.setdefault("serializable", self._serializable)
+        request = message("RangeRequest")(key=key, **fields)
         return await self.stub.range(request, timeout=self.left_s())
 
     async def look(self, key: bytes, **fields: Any) -> Any:

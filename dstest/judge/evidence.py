@@ -24,6 +24,17 @@ from dstest.judge.lints import LintContext, end_of, lint
 __all__ = ["build_evidence", "checker_evidence", "demoted", "eligible", "lint_context"]
 
 _READS = frozenset({"read", "watch", "poll", "dump", "audit"})
+_FINAL = ("dump", "audit")
+
+
+def _left_to_others(result: CheckResult, others: list[CheckResult]) -> int:
+    """Looks at the final state that `result` does not know, and that another checker judged."""
+    granted = 0
+    for kind in _FINAL:
+        stranger = f"{kind}: not an operation of "
+        if any(not any(r.startswith(stranger) for r in o.ops.excluded) for o in others):
+            granted += sum(n for r, n in result.ops.excluded.items() if r.startswith(stranger))
+    return granted
 
 
 def eligible(result: CheckResult, ops: Sequence[Op]) -> int:
@@ -59,7 +70,11 @@ def checker_evidence(facts: RunFacts) -> CheckerEvidence:
         outcome = "unknown"
     else:
         outcome = "clean"
-    wanted = {name: eligible(r, facts.history.ops) for name, r in results.items()}
+    wanted = {
+        name: eligible(r, facts.history.ops)
+        - _left_to_others(r, [o for o in results.values() if o is not r])
+        for name, r in results.items()
+    }
     # A checker that also read definite failures did more than it had to, not something else.
     consumed = {name: min(r.ops.consumed, wanted[name]) for name, r in results.items()}
     vacuous = any(n == 0 for n in consumed.values())

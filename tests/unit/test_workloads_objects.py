@@ -10,8 +10,8 @@ from dstest.core import registry
 from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
 
 NAMES = [
-    *("append-log", "bank", "counter", "lease", "lock", "long-fork"),
-    *("queue", "session", "set", "unique-ids", "watch"),
+    *("append-log", "bank", "causal", "counter", "lease", "ledger", "lock", "long-fork"),
+    *("queue", "session", "set", "tenants", "unique-ids", "watch"),
 ]
 
 
@@ -80,8 +80,24 @@ def test_final_reads_are_asked_again_until_they_succeed() -> None:
     assert draft == OpDraft("read", None)
     assert generator.final(0, Answer(draft, "unknown")) == draft
     assert generator.final(0, Answer(draft, "fail")) == draft
-    assert generator.final(0, Answer(draft, "ok", {})) is None
+    dump = generator.final(0, Answer(draft, "ok", {}))
+    assert dump == OpDraft("dump", None)
+    assert generator.final(0, Answer(dump, "fail")) == dump
+    assert generator.final(0, Answer(dump, "ok", {})) == dump
+    assert generator.final(0, Answer(dump, "ok", {})) is None
     assert generator.final(1, None) == draft
+
+
+def test_a_payment_is_tried_again_until_it_ends_well_and_sometimes_after() -> None:
+    generator = made("ledger")
+    first = generator.next_for(0, None)
+    assert generator.next_for(0, Answer(first, "unknown")) == first
+    assert generator.next_for(0, Answer(first, "fail")) == first
+    drafts = [generator.next_for(0, Answer(first, "ok")) for _ in range(2000)]
+    ids = [draft.input["id"] for draft in drafts]
+    assert 0.15 < 1 - len(set(ids)) / len(ids) < 0.25
+    assert len({(draft.key, draft.input["id"]) for draft in drafts}) == len(set(ids))
+    assert {generator.final(0, None).op_type, generator.final(3, None).op_type} == {"audit"}
 
 
 def test_a_log_is_polled_to_its_end_page_after_page() -> None:
