@@ -17,6 +17,7 @@ __all__ = [
     "NODES_MAX",
     "PROBE_UDP_PORT",
     "SSH_CONNECT_TIMEOUT_S",
+    "UNPACKED_BYTES_MAX",
     "WITNESS_OPS_MAX",
 ]
 
@@ -58,3 +59,6 @@ WITNESS_OPS_MAX: Final = 64
 
 BALLAST_BYTES: Final = 8 * 1024 * 1024
 """Reserved on the store's disk at the start, given back when it fills, so that a run can seal."""
+
+UNPACKED_BYTES_MAX: Final = 4 << 30
+"""A gzipped history is not unpacked beyond it: a small file must not eat the memory."""

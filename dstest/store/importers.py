@@ -13,6 +13,7 @@ Any of them may be gzipped.
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import tempfile
 import zlib
@@ -22,7 +23,9 @@ from msgspec.structs import replace
 
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import History
+from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.store import jepsen
+from dstest.store.jepsen_shapes import as_ours
 
 __all__ = ["FORMATS", "load_history"]
 
@@ -47,11 +50,17 @@ def _bytes_of(path: Path) -> bytes:
         ) from None
     if raw[:2] == b"\x1f\x8b":
         try:
-            raw = gzip.decompress(raw)
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+                raw = packed.read(UNPACKED_BYTES_MAX + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise HistoryError(
                 f"{path} is not whole: {error}", remedy="copy the file again"
             ) from None
+        if len(raw) > UNPACKED_BYTES_MAX:
+            raise HistoryError(
+                f"{path} unpacks to more than {UNPACKED_BYTES_MAX >> 20} MiB",
+                remedy="unpack it, and judge it in parts",
+            )
     return raw
 
 
@@ -112,4 +121,5 @@ def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = Fal
     if not events and text.strip() not in ("[]", "()"):
         raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
     history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
-    return replace(history, header=replace(history.header, source=f"{found}: {path.name}"))
+    header = replace(history.header, source=f"{found}: {path.name}")
+    return replace(history, header=header, ops=as_ours(history.ops))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dstest.core import registry
+from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
@@ -217,3 +219,51 @@ def test_our_own_histories(tmp_path: Path) -> None:
     packed = tmp_path / "history.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert load_history(packed) == history
+
+
+def test_counters_of_jepsen_add_and_sets_do_too(tmp_path: Path) -> None:
+    def events(value: str) -> str:
+        return (
+            "{:process 0, :type :invoke, :f :add, :value 3}"
+            "{:process 0, :type :ok, :f :add, :value 3}"
+            "{:process 1, :type :invoke, :f :read, :value nil}"
+            f"{{:process 1, :type :ok, :f :read, :value {value}}}"
+        )
+
+    path = tmp_path / "history.edn"
+    path.write_text(events("3"))
+    counter = load_history(path)
+    assert [(op.op_type, op.input, op.output) for op in counter.ops] == [
+        ("inc", 3, None),
+        ("read", None, 3),
+    ]
+    result = registry.load("checkers", "counter-bounds").check(counter, "counter", Budget())
+    assert result.valid is True
+    path.write_text(events("[3]"))
+    assert [op.op_type for op in load_history(path).ops] == ["add", "read"]
+
+
+def test_banks_of_jepsen_are_judged(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(
+        "{:process 0, :type :invoke, :f :transfer, :value {:from 0, :to 1, :amount 3}}"
+        "{:process 0, :type :ok, :f :transfer, :value {:from 0, :to 1, :amount 3}}"
+        "{:process 1, :type :invoke, :f :read, :value nil}"
+        "{:process 1, :type :ok, :f :read, :value {0 7, 1 13}}"
+        "{:process 1, :type :invoke, :f :read, :value nil}"
+        "{:process 1, :type :ok, :f :read, :value {0 7, 1 12}}"
+    )
+    history = load_history(path)
+    bank = registry.load("checkers", "bank")
+    result = bank.check(history, "snapshot-isolation", Budget())
+    assert result.anomaly_types == ["wrong-total"]
+
+
+def test_a_small_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.edn.gz"
+    path.write_bytes(gzip.compress(b" " * 5000))
+    monkeypatch.setattr("dstest.store.importers.UNPACKED_BYTES_MAX", 4000)
+    with pytest.raises(HistoryError, match="unpacks to more"):
+        load_history(path)

@@ -10,7 +10,17 @@ from dstest.core import registry
 from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
 
 NAMES = [
-    *("append-log", "bank", "causal", "counter", "lease", "ledger", "lock", "long-fork"),
+    *(
+        "append-log",
+        "bank",
+        "bank-replicas",
+        "causal",
+        "counter",
+        "lease",
+        "ledger",
+        "lock",
+        "long-fork",
+    ),
     *("queue", "session", "set", "tenants", "unique-ids", "watch"),
 ]
 
@@ -75,7 +85,7 @@ def test_queues_are_drained_at_the_end() -> None:
 
 
 def test_final_reads_are_asked_again_until_they_succeed() -> None:
-    generator = made("bank")
+    generator = made("bank-replicas")
     draft = generator.final(0, None)
     assert draft == OpDraft("read", None)
     assert generator.final(0, Answer(draft, "unknown")) == draft

@@ -1,0 +1,45 @@
+"""Jepsen's words for operations that have other names here, told by what the history holds.
+
+| Jepsen | here |
+|---|---|
+| counter: `add` of numbers, `read` of one number | `inc`, `read` |
+| bank, sets, queues, transactions | the same words |
+
+An `add` whose reads return collections is a set's and stays one.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dstest.core.op import Op, Outcome
+
+__all__ = ["as_ours"]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_counter(ops: list[Op]) -> bool:
+    """Only adds and reads; every number that was added is one, and so is every value read."""
+    if {op.op_type for op in ops} != {"add", "read"}:
+        return False
+    reads = [op for op in ops if op.op_type == "read" and op.outcome is Outcome.OK]
+    adds = [op for op in ops if op.op_type == "add"]
+    return (
+        bool(reads)
+        and all(_is_number(op.output) for op in reads)
+        and all(_is_number(op.input) for op in adds)
+    )
+
+
+def as_ours(ops: list[Op]) -> list[Op]:
+    """The operations with the names and outputs that our checkers know."""
+    if not _is_counter(ops):
+        return ops
+    return [
+        # Jepsen completes an add with what was added, which is not the value afterwards.
+        replace(op, op_type="inc", output=None) if op.op_type == "add" else op
+        for op in ops
+    ]
