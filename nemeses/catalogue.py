@@ -40,7 +40,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PTRACE: Final = "not built yet: nodes share the host's clock, so it takes a patched vDSO"
-_NETEM: Final = "not built yet: this kernel has no netem, so it takes a queue in user space"
 
 CATALOGUE: Final = (
     Fault(
@@ -97,9 +96,8 @@ CATALOGUE: Final = (
         "N08",
         "latency",
         "network",
-        "netem, or a queue in user space",
-        "round trip longer on the target path, the same on others",
-        _NETEM,
+        "iptables with NFQUEUE on the nodes",
+        "packets held, by path; round trips longer there and the same on others",
     ),
     Fault(
         "N09",
@@ -133,17 +131,15 @@ CATALOGUE: Final = (
         "N13",
         "duplication",
         "network",
-        "netem, or a queue in user space",
-        "packets sent twice; datagrams that arrive twice",
-        _NETEM,
+        "iptables with NFQUEUE on the nodes",
+        "packets sent twice; datagrams that arrive twice, and TCP's DSACK counters",
     ),
     Fault(
         "N14",
         "reordering",
         "network",
-        "netem, or a queue in user space",
-        "TCP's out-of-order counter; inversions of arrival",
-        _NETEM,
+        "iptables with NFQUEUE on the nodes",
+        "packets overtaken; datagrams that arrive late, and TCP's out-of-order counter",
     ),
     Fault(
         "N15",

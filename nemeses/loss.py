@@ -13,18 +13,19 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses import nft, probes
 from nemeses.cluster import nodes_of
 from nemeses.partition import Partition
-from nemeses.partition_evidence import dropped, path_name
+from nemeses.partition_evidence import both_sides, dropped, path_name
+from nemeses.paths import Reached
 
 __all__ = ["NEMESIS", "Loss", "right_share"]
 
@@ -85,43 +86,37 @@ class Loss(Partition):
         facts = {**plan.facts, "resent_before": await _resent(ctx)}
         return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
 
-    def _rules(
+    def rules(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> str:
         infos = [ctx.node(source).info for source in sources]
         return nft.loss_rules(infos, ctx.lab, record.facts["share"], hook=self._hook)
 
-    async def _probe(self, ctx: NemesisContext, token: str) -> dict[str, tuple[int, int]]:
+    async def probe(self, ctx: NemesisContext, token: str) -> Reached:
         found = await probes.probe(nodes_of(ctx), token, count=BURST, spacing_ms=BURST_SPACING_MS)
         return {path_name(path): result for path, result in found.items()}
 
-    def _whole(self, result: tuple[int, int]) -> bool:
-        return all(n < 0 or n >= ARRIVE_MIN * BURST for n in result)
+    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+        return [path for path, result in reach.items() if not _whole(result)]
 
-    async def _evidence(
+    async def evidence(
         self, ctx: NemesisContext, record: LandingRecord, token: str
     ) -> LandingRecord:
         counted, reach, resent = await asyncio.gather(
-            dropped(ctx, record), self._probe(ctx, token), _resent(ctx)
+            dropped(ctx, record), self.probe(ctx, token), _resent(ctx)
         )
         injector = _injector(record, counted)
         victim = self._victim(record, reach, resent)
         control = self._control(record, reach)
         seen, lost = _totals(record, counted)
         shares = {"measured_share": round(lost / seen, 4) if seen else None, "resent": resent}
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            facts={**record.facts, **shares},
-            landed=_landed(record, injector, victim, control),
-        )
+        record = msgspec.structs.replace(record, facts={**record.facts, **shares})
+        return both_sides(record, injector, victim, control)
 
     def _victim(
         self,
         record: LandingRecord,
-        reach: Mapping[str, tuple[int, int]],
+        reach: Reached,
         resent: Mapping[str, int],
     ) -> Signal:
         cuts, share = record.facts["cuts"], record.facts["share"]
@@ -134,7 +129,7 @@ class Loss(Partition):
             lost_all, sent_all = lost_all + lost, sent_all + sent
             if not right_share(lost, sent, share):
                 said.append(f"{path} loses {lost} of {sent}")
-            if not self._whole(tuple(before[path])):
+            if not _whole(before[path]):
                 said.append(f"{path} lost datagrams before")
         again = sum(resent.values()) - sum(record.facts["resent_before"].values())
         if not again:
@@ -150,10 +145,10 @@ class Loss(Partition):
             or f"{lost_all} of {sent_all} datagrams lost, {again} segments sent again",
         )
 
-    def _control(self, record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
+    def _control(self, record: LandingRecord, reach: Reached) -> Signal:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         others = [p for p in reach if p not in cuts]
-        hit = [p for p in others if not self._whole(reach[p])]
+        hit = [p for p in others if not _whole(reach[p])]
         return Signal(
             signal=f"datagrams of {BURST} that arrived on the other paths",
             before={p: before[p] for p in others},
@@ -161,6 +156,11 @@ class Loss(Partition):
             moved=bool(hit),
             detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
         )
+
+
+def _whole(result: Sequence[int]) -> bool:
+    """Does a path with this probe result carry what it should?"""
+    return all(n < 0 or n >= ARRIVE_MIN * BURST for n in result)
 
 
 async def _resent(ctx: NemesisContext) -> dict[str, int]:
@@ -191,14 +191,6 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
         moved=bool(cuts) and not silent and seen >= PACKETS_MIN and right_share(lost, seen, share),
         detail=said,
     )
-
-
-def _landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    if not injector.moved and not victim.moved:
-        return "no"
-    idle = any(n == 0 for n in record.facts["baseline_packets"].values())
-    whole = injector.moved and victim.moved and not control.moved and not idle
-    return "yes" if whole else "ambiguous"
 
 
 NEMESIS = Loss()

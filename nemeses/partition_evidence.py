@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from nemeses.grudges import Path
 __all__ = [
     "accounts",
     "alive",
+    "both_sides",
     "dropped",
     "evidence",
     "path_name",
@@ -32,13 +32,28 @@ def path_name(path: Path) -> str:
     return f"{path[0]}->{path[1]}"
 
 
-def alive(result: tuple[int, int]) -> bool:
+def alive(result: tuple[int, ...]) -> bool:
     """Something arrived over every family that the path has."""
     return result[0] > 0 and result[1] != 0
 
 
 def _dead(result: tuple[int, int]) -> bool:
     return result[0] == 0 and result[1] <= 0
+
+
+def both_sides(
+    record: LandingRecord, injector: Signal, victim: Signal, control: Signal
+) -> LandingRecord:
+    """The record with its signals; `yes` needs both, paths in use before, and the others whole."""
+    landed: Landed = "ambiguous"
+    idle = any(n == 0 for n in record.facts["baseline_packets"].values())
+    if not injector.moved and not victim.moved:
+        landed = "no"
+    elif injector.moved and victim.moved and not control.moved and not idle:
+        landed = "yes"
+    return msgspec.structs.replace(
+        record, injector=injector, victim=victim, control=control, landed=landed
+    )
 
 
 async def accounts(ctx: NemesisContext) -> dict[Path, int]:
@@ -122,21 +137,4 @@ async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> La
         else:
             detail = f"{victim.detail}; no new term after {facts['term_before']}"
             victim = msgspec.structs.replace(victim, moved=False, detail=detail)
-    return msgspec.structs.replace(
-        record,
-        injector=injector,
-        victim=victim,
-        control=control,
-        facts=facts,
-        landed=_landed(injector, victim, control, facts),
-    )
-
-
-def _landed(injector: Signal, victim: Signal, control: Signal, facts: Mapping[str, Any]) -> Landed:
-    """`yes` needs both sides, a path that was in use before, and an untouched control path."""
-    if not injector.moved and not victim.moved:
-        return "no"
-    idle = any(n == 0 for n in facts["baseline_packets"].values())
-    if injector.moved and victim.moved and not control.moved and not idle:
-        return "yes"
-    return "ambiguous"
+    return both_sides(msgspec.structs.replace(record, facts=facts), injector, victim, control)

@@ -20,6 +20,7 @@ MARKER_PATH = "/etc/dstest-lab"
 
 BASE_PACKAGES = (
     "iproute2",
+    "iptables",
     "iputils-ping",
     "nftables",
     "openssh-server",

@@ -61,6 +61,7 @@ class Agent:
             "counters": counters,
             "probe_listen": self.probes.listen,
             "probe_counts": self.probes.counts,
+            "probe_arrivals": self.probes.arrivals,
             "lease_renew": lambda ids: agent_lease.renew(self.run, ids),
             "lease_list": lambda: agent_lease.list_all(self.run),
         }
@@ -70,6 +71,7 @@ class Agent:
             "read": read,
             "write": write,
             "probe_send": agent_probe.send,
+            "probe_round_trips": agent_probe.round_trips,
             "lease_arm": self.lease_arm,
             "lease_release": lambda id: agent_lease.release(self.run, id),
         }

@@ -1,13 +1,15 @@
 """Runs on a node: datagrams that prove which directed paths between nodes carry traffic.
 
-A node listens and counts what arrives by token and source address; another sends. Nothing is
-answered, so a count speaks of one direction only. Standard library only.
+A node listens and counts what arrives by token and source address; another sends. Numbers in the
+datagrams tell what came twice and what came late. These are not answered, so a count speaks of one
+direction only; an echo is, and its round trip is timed by who asks. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import select
 import socket
 import threading
 import time
@@ -16,6 +18,8 @@ from typing import Any
 __all__ = ["Probes"]
 
 MAGIC = b"dstest-probe:"
+ECHO = b"dstest-echo:"
+BACK = b"dstest-back:"
 TOKENS_MAX = 4096
 """The oldest token is forgotten beyond this."""
 
@@ -28,7 +32,7 @@ class Probes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ports: dict[int, list[str]] = {}
-        self._counts: dict[str, dict[str, int]] = {}
+        self._seen: dict[str, dict[str, list[int]]] = {}
 
     def listen(self, port: int) -> dict[str, Any]:
         """Count datagrams to this port, of both families. Safe to repeat. Raises OSError."""
@@ -59,20 +63,40 @@ class Probes:
     def _count(self, sock: socket.socket) -> None:
         while True:
             data, source = sock.recvfrom(2048)
+            if data.startswith(ECHO):
+                with contextlib.suppress(OSError):
+                    sock.sendto(BACK + data[len(ECHO) :], source)
             if not data.startswith(MAGIC):
                 continue
-            token = data[len(MAGIC) :].decode("utf-8", "replace")
+            token, _, number = data[len(MAGIC) :].decode("utf-8", "replace").rpartition("#")
+            if not number.isdigit() or int(number) >= COUNT_MAX:
+                continue
             address = str(source[0]).partition("%")[0]
             with self._lock:
-                if token not in self._counts and len(self._counts) >= TOKENS_MAX:
-                    self._counts.pop(next(iter(self._counts)))
-                by_source = self._counts.setdefault(token, {})
-                by_source[address] = by_source.get(address, 0) + 1
+                if token not in self._seen and len(self._seen) >= TOKENS_MAX:
+                    self._seen.pop(next(iter(self._seen)))
+                # Datagrams, those that came late, the highest number, a bit for each number.
+                row = self._seen.setdefault(token, {}).setdefault(address, [0, 0, -1, 0])
+                row[0] += 1
+                row[1] += int(number) < row[2] and not row[3] >> int(number) & 1
+                row[2] = max(row[2], int(number))
+                row[3] |= 1 << int(number)
 
     def counts(self, token: str) -> dict[str, int]:
         """Source address -> datagrams with this token that arrived here."""
         with self._lock:
-            return dict(self._counts.get(token, {}))
+            return {source: row[0] for source, row in self._seen.get(token, {}).items()}
+
+    def arrivals(self, token: str) -> dict[str, dict[str, int]]:
+        """Source address -> how many `came`, how many `different` ones, how many of those `late`.
+
+        Late is what came for the first time after one that was sent after it.
+        """
+        with self._lock:
+            return {
+                source: {"came": row[0], "different": bin(row[3]).count("1"), "late": row[1]}
+                for source, row in self._seen.get(token, {}).items()
+            }
 
 
 def send(
@@ -85,18 +109,18 @@ def send(
     """
     if not 0 < count <= COUNT_MAX:
         raise ValueError(f"count must be 1 to {COUNT_MAX}, not {count}")
-    payload = MAGIC + token.encode()
     result: dict[str, dict[str, Any]] = {t: {"sent": 0, "errors": {}} for t in targets}
     with contextlib.ExitStack() as stack:
         sockets: dict[int, socket.socket] = {}
-        for family in {socket.AF_INET6 if ":" in target else socket.AF_INET for target in targets}:
+        for family in {_family(target) for target in targets}:
             sockets[family] = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
             sockets[family].settimeout(1.0)
         for turn in range(count):
             if turn:
                 time.sleep(spacing_ms / 1e3)
+            payload = MAGIC + f"{token}#{turn}".encode()
             for target in targets:
-                family = socket.AF_INET6 if ":" in target else socket.AF_INET
+                family = _family(target)
                 row = result[target]
                 try:
                     sockets[family].sendto(payload, (target, port))
@@ -105,3 +129,55 @@ def send(
                     name = errno.errorcode.get(error.errno or 0, type(error).__name__)
                     row["errors"][name] = row["errors"].get(name, 0) + 1
     return result
+
+
+def round_trips(
+    targets: list[str],
+    port: int,
+    token: str,
+    count: int = 9,
+    spacing_ms: float = 10.0,
+    wait_s: float = 1.0,
+) -> dict[str, list[int]]:
+    """Send `count` echoes to each target, `spacing_ms` apart; wait `wait_s` for the last answers.
+
+    Returns target -> microseconds of each round trip that ended, in the order of sending.
+    """
+    if not 0 < count <= COUNT_MAX:
+        raise ValueError(f"count must be 1 to {COUNT_MAX}, not {count}")
+    sent: dict[bytes, tuple[str, int]] = {}
+    took: dict[bytes, int] = {}
+    with contextlib.ExitStack() as stack:
+        sockets = {
+            family: stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            for family in {_family(target) for target in targets}
+        }
+        for sock in sockets.values():
+            sock.setblocking(False)
+
+        def gather(until_ns: int) -> None:
+            while len(took) < len(sent) and (left_ns := until_ns - time.monotonic_ns()) > 0:
+                for ready in select.select(list(sockets.values()), [], [], left_ns / 1e9)[0]:
+                    with contextlib.suppress(OSError):
+                        key = ready.recv(2048)[len(BACK) :]
+                        if key in sent and key not in took:
+                            took[key] = time.monotonic_ns() - sent[key][1]
+
+        began_ns = time.monotonic_ns()
+        for turn in range(count):
+            for index, target in enumerate(targets):
+                key = f"{token}#{turn}#{index}".encode()
+                sent[key] = (target, time.monotonic_ns())
+                with contextlib.suppress(OSError):
+                    sockets[_family(target)].sendto(ECHO + key, (target, port))
+            gather(began_ns + int((turn + 1) * spacing_ms * 1e6))
+        gather(time.monotonic_ns() + int(wait_s * 1e9))
+    result: dict[str, list[int]] = {target: [] for target in targets}
+    for key, (target, _) in sent.items():
+        if key in took:
+            result[target].append(took[key] // 1000)
+    return result
+
+
+def _family(target: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in target else socket.AF_INET

@@ -53,7 +53,7 @@ def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path) -> None:
 class TooLittle(Loss):
     """Loses a third of what was asked for."""
 
-    def _rules(
+    def rules(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> str:
         infos = [ctx.node(source).info for source in sources]

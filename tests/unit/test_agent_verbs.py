@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -331,3 +332,26 @@ def test_what_is_no_frame_ends_the_agent_with_a_word(
         assert said in done.stdout.decode(errors="replace")
     finally:
         end_janitors(run)
+
+
+def test_probes_tell_what_came_twice_and_late_and_how_long_echoes_take(with_agent: Any) -> None:
+    async def body(client: AgentClient, _: int) -> None:
+        port = 17073
+        await client.call("probe_listen", {"port": port}, 5.0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for number in (0, 2, 1, 1, 5, 3, 3, 6):
+                sock.sendto(b"dstest-probe:t#%d" % number, ("127.0.0.1", port))
+            for junk in (b"dstest-probe:t", b"dstest-probe:t#x", b"dstest-probe:t#99999999"):
+                sock.sendto(junk, ("127.0.0.1", port))
+        await asyncio.sleep(0.05)
+        found = await client.call("probe_arrivals", {"token": "t"}, 5.0)
+        assert found == {"127.0.0.1": {"came": 8, "different": 6, "late": 2}}
+        args = {"targets": ["127.0.0.1", "::1"], "port": port, "token": "e", "count": 5}
+        times = await client.call("probe_round_trips", {**args, "wait_s": 1.0}, 5.0)
+        assert {target: len(row) for target, row in times.items()} == {"127.0.0.1": 5, "::1": 5}
+        assert all(0 <= us < 1_000_000 for row in times.values() for us in row)
+        nobody = {**args, "port": 17074, "spacing_ms": 1, "wait_s": 0.05}
+        mute = await client.call("probe_round_trips", nobody, 5.0)
+        assert mute == {"127.0.0.1": [], "::1": []}
+
+    with_agent(body)
