@@ -1,7 +1,9 @@
-"""Several nemeses in one run: one fault at a time, kinds drawn from a weighted bag.
+"""Several nemeses in one run: kinds drawn from a weighted bag, one fault at a time or two at once.
 
-The members share one set of windows, since they share the options that make them. Each window goes
-to one member, which thus never meets the faults of another; every record is judged as its own.
+The members share one set of windows, since they share the options that make them. By default each
+window goes to one member, which thus never meets the faults of another. With `-o at_once=2` two
+members of different lanes (`overlap.py`) share most windows: a storm. Every record is judged as its
+own.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, Prepares
+from nemeses.overlap import LANES
 
 __all__ = ["Mix", "parse_weights"]
 
 _WEIGHT_MAX: Final = 1000
+_ALONE: Final = 0.25
+"""Share of a storm's windows in which a fault that could have company has none."""
 
 
 def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
@@ -42,11 +47,14 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
 def _merged(members: Sequence[Nemesis]) -> dict[str, Option]:
     """All options; one that two members declare alike is given once, for both."""
     found: dict[str, Option] = {
+        "at_once": Option(
+            type=int, default=1, choices=(1, 2), help="faults that stand at the same time, at most"
+        ),
         "weights": Option(
             type=str, default="", help="how often each kind comes, such as kill:2,partition:1"
-        )
+        ),
     }
-    owner = {"weights": "a mix"}
+    owner = dict.fromkeys(found, "a mix")
     for member in members:
         for key, option in member.options.items():
             if found.setdefault(key, option) != option:
@@ -64,7 +72,7 @@ class Mix:
     def __init__(self, members: Sequence[Nemesis]) -> None:
         self._members = {member.name: member for member in members}
         self.name = ",".join(self._members)
-        self.doc = "one fault at a time of: " + ", ".join(self._members)
+        self.doc = "one fault at a time, or two at once, of: " + ", ".join(self._members)
         self.faults: tuple[str, ...] = tuple(dict.fromkeys(f for m in members for f in m.faults))
         self.options: Mapping[str, Option] = _merged(members)
 
@@ -90,10 +98,9 @@ class Mix:
                 f"--nemesis {self.name}: these do not come in the same windows",
                 remedy="one run for each of them",
             )
-        kinds = _drawn(weights, rng)
         windows = list(zip(*offers.values(), strict=True))
-        chosen = [next(kinds) for _ in windows]
-        absent = [name for name in offers if name not in chosen]
+        chosen = _companies(weights, len(windows), int(options["at_once"]), rng)
+        absent = [name for name in offers if not any(name in kinds for kinds in chosen)]
         if absent:
             raise ConfigError(
                 f"--time-limit {time_limit_s:g} has room for {len(windows)} faults, which leaves "
@@ -101,15 +108,21 @@ class Mix:
                 remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
             )
         queues = {name: iter(offer) for name, offer in offers.items()}
-        return [
-            msgspec.structs.replace(
-                next(queues[kind]),
-                fault_id=f"f{index + 1}",
-                start_ns=window[0].start_ns,
-                duration_ns=window[0].duration_ns,
-            )
-            for index, (kind, window) in enumerate(zip(chosen, windows, strict=True))
-        ]
+        plans: list[FaultPlan] = []
+        for kinds, window in zip(chosen, windows, strict=True):
+            for kind in kinds:
+                place = LANES.get(kind)
+                plans.append(
+                    msgspec.structs.replace(
+                        next(queues[kind]),
+                        fault_id=f"f{len(plans) + 1}",
+                        start_ns=window[0].start_ns,
+                        duration_ns=window[0].duration_ns,
+                        # The network first: a server that comes back needs its peers.
+                        heal_rank=int(place is not None and place.lane != "network"),
+                    )
+                )
+        return plans
 
     async def prepare(self, ctx: NemesisContext) -> None:
         for member in self._members.values():
@@ -146,6 +159,27 @@ class Mix:
                 known = found.setdefault(node, [])
                 known += [row for row in rows if row not in known]
         return found
+
+
+def _companies(
+    weights: Mapping[str, int], count: int, at_once: int, rng: random.Random
+) -> list[list[str]]:
+    """Per window, the kinds that stand in it, in the order of their injection."""
+    kinds = _drawn(weights, rng)
+    found = []
+    for _ in range(count):
+        company = [next(kinds)]
+        place = LANES.get(company[0])
+        others = [
+            name
+            for name in weights
+            if place is not None and name in LANES and LANES[name].lane != place.lane
+        ]
+        if at_once > 1 and others and rng.random() >= _ALONE:
+            company += rng.choices(others, [weights[name] for name in others])
+            company.sort(key=lambda name: LANES[name].turn)
+        found.append(company)
+    return found
 
 
 def _drawn(weights: Mapping[str, int], rng: random.Random) -> Iterator[str]:

@@ -62,19 +62,22 @@ def _clients(
     return bad, problems
 
 
-def _victim(
+def victim(
     record: LandingRecord, asked: Mapping[str, int], bad: Mapping[str, int], problems: list[str]
 ) -> Signal:
     before: dict[str, int] = record.facts["asked_before"]
     targets = record.targets
     paths = [p for p in asked if p.rpartition("->")[2] in targets]
     answering = [p for p in paths if asked[p]]
-    silent_before = [p for p in paths if not before.get(p)]
+    # Another fault may cut some of the ways to a target; who answered on none of them before cannot
+    # be seen to fall silent.
+    heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
+    silent_before = [name for name in targets if name not in heard]
     said = list(problems)
     if answering:
         said.append(f"still answers: {', '.join(answering)}")
     if silent_before:
-        said.append(f"did not answer before: {', '.join(silent_before)}")
+        said.append(f"answered nobody before: {', '.join(silent_before)}")
     return Signal(
         signal="answers to a request; bad operations of clients since",
         before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in targets}},
@@ -85,14 +88,14 @@ def _victim(
     )
 
 
-def _control(
+def control(
     record: LandingRecord,
     asked: Mapping[str, int],
     sights: Mapping[str, tuple[Sight, Sight]],
 ) -> Signal:
     before: dict[str, int] = record.facts["asked_before"]
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
-    silent = [p for p in paths if not asked[p]]
+    silent = [p for p in paths if before.get(p) and not asked[p]]
     hit = [name for name, looks in sights.items() if not looks[1].alive or looks[1].stopped]
     said = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
@@ -136,8 +139,8 @@ async def gather(
     return (
         record,
         {n: sights[n] for n in targets if n in sights},
-        _victim(record, asked, bad, problems),
-        _control(record, asked, others),
+        victim(record, asked, bad, problems),
+        control(record, asked, others),
     )
 
 

@@ -35,6 +35,12 @@ def run(
         list[str] | None,
         typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
     ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            help="Faults exactly as in this file, another run's schedule.json, for --nemesis."
+        ),
+    ] = None,
     stop_on_violation: Annotated[
         bool, typer.Option("--stop-on-violation", help="End the run at the first proven one.")
     ] = False,
@@ -47,6 +53,7 @@ def run(
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
     from dstest.runner.plugins import resolve
+    from dstest.runner.schedule_file import read_schedule
     from dstest.runner.session import run_session
 
     spec = RunSpec(
@@ -60,9 +67,11 @@ def run(
         concurrency=concurrency,
         seed=fresh_seed() if seed is None else seed,
         model=model,
+        schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
     )
-    plugins = resolve(spec, option or [])
+    planned = None if schedule is None else read_schedule(schedule)
+    plugins = resolve(spec, option or [], schedule=planned)
     done = run_session(plugins, store=store, lab_id=lab_id, keep_lab=keep_lab)
     _show(done, json_)
 

@@ -256,13 +256,18 @@ class Traffic(Protocol):
 
 
 class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One planned fault. `start_ns` and `duration_ns` are run time; `facts` are its parameters."""
+    """One planned fault. `start_ns` and `duration_ns` are run time; `facts` are its parameters.
+
+    Faults that are due at the same time stand together: they are injected in the order of the
+    schedule, each once the one before has landed, and healed by `heal_rank`, lowest first.
+    """
 
     fault_id: str
     nemesis: str
     start_ns: int
     duration_ns: int
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    heal_rank: int = 0
 
 
 class Epochs(Protocol):

@@ -12,6 +12,7 @@ __all__ = ["RunSpec"]
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `rate` is offered operations per second over all clients, None = closed loop.
 
+    `schedule` is the file that the faults were taken from, None where they were planned by seed.
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -25,5 +26,6 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 20
     seed: int = 0
     model: str | None = None
+    schedule: str | None = None
     stop_on_violation: bool = False
     options: dict[str, Any] = msgspec.field(default_factory=dict)

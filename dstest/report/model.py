@@ -246,6 +246,7 @@ def command_of(spec: dict[str, Any], given: list[str] | None = None) -> str:
         "concurrency": "--concurrency",
         "seed": "--seed",
         "model": "--model",
+        "schedule": "--schedule",
     }
     for key, flag in flags.items():
         value = spec.get(key)

@@ -1,12 +1,16 @@
 """Drive the fault schedule: inject when due, look again in mid-window and at its end, heal.
 
-Every stage is journalled, so that a run which dies at any moment can still say what was injected.
+Faults that are due at the same time stand together. The next ones wait until the cluster has
+recovered from those before: a fault on a system that is down proves nothing. Every stage is
+journalled, so that a run which dies at any moment can still say what was injected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import groupby
+from typing import Final
 
 import msgspec
 
@@ -17,9 +21,14 @@ from dstest.runner.epochs import Journal
 
 __all__ = ["NemesisLoop", "describe"]
 
+_LOOK_S: Final = 0.2
+_PATIENCE_S: Final = 15.0
+"""A cluster that has not recovered by then gets its next fault all the same."""
+
 
 class NemesisLoop:
-    """`records` holds the newest record of each fault; `standing` the one not healed yet."""
+    """`records` holds the newest record of each fault; `standing` those not healed yet, in the
+    order of their healing. `ready` says whether the cluster has recovered."""
 
     def __init__(
         self,
@@ -27,41 +36,65 @@ class NemesisLoop:
         ctx: NemesisContext,
         journal: Journal,
         tell: Callable[[str], None],
+        ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._nemesis = nemesis
         self._ctx = ctx
         self._journal = journal
         self._tell = tell
+        self._ready = ready
         self.records: dict[str, LandingRecord] = {}
-        self.standing: LandingRecord | None = None
+        self.standing: dict[str, LandingRecord] = {}
+        self._ranks: dict[str, int] = {}
 
     def _keep(self, record: LandingRecord) -> LandingRecord:
         self.records[record.fault_id] = record
         self._journal.fault(record)
         return record
 
-    async def run(self, plans: list[FaultPlan]) -> None:
-        """All planned faults, one after the other. Raises LabError where a node is lost."""
-        for plan in plans:
-            await self._ctx.clock.until(plan.start_ns)
-            await self._one(plan)
+    def _stand(self, record: LandingRecord) -> LandingRecord:
+        self.standing[record.fault_id] = self._keep(record)
+        return record
 
-    async def _one(self, plan: FaultPlan) -> None:
-        self._tell(f"{plan.fault_id}: injecting {_facts(plan)}")
-        self.standing = self._stub(plan)
-        record = self._keep(await self._nemesis.inject(self._ctx, plan))
-        self.standing = record
-        self._tell(f"{plan.fault_id}: landed {record.landed}; {describe(record)}")
-        if record.injected_at is not None:
-            # A fault that took long to land still stands for half its time afterwards.
-            landed_ns = record.landed_at or record.injected_at
-            half_ns = plan.duration_ns // 2
-            end_ns = max(record.injected_at + plan.duration_ns, landed_ns + half_ns)
+    async def run(self, plans: list[FaultPlan]) -> None:
+        """All planned faults. Raises LabError where a node is lost."""
+        for start_ns, group in groupby(plans, key=lambda plan: plan.start_ns):
+            await self._ctx.clock.until(start_ns)
+            if self.records:
+                await self._recovered()
+            await self._together(list(group))
+
+    async def _recovered(self) -> None:
+        patience_ns = self._ctx.clock.now_ns() + int(_PATIENCE_S * 1e9)
+        for at_ns in range(self._ctx.clock.now_ns(), patience_ns, int(_LOOK_S * 1e9)):
+            if self._ready():
+                return
+            await self._ctx.clock.until(at_ns)
+
+    async def _together(self, plans: list[FaultPlan]) -> None:
+        end_ns = half_ns = 0
+        for plan in plans:
+            self._ranks[plan.fault_id] = plan.heal_rank
+            record = await self._inject(plan)
+            if record.injected_at is not None:
+                # A fault that took long to land still stands for half its time afterwards.
+                half_ns = plan.duration_ns // 2
+                landed_ns = record.landed_at or record.injected_at
+                end_ns = max(end_ns, record.injected_at + plan.duration_ns, landed_ns + half_ns)
+        if end_ns:
             for look_ns in (end_ns - half_ns, end_ns):
                 await self._ctx.clock.until(look_ns)
-                record = self._keep(await self._nemesis.recheck(self._ctx, record))
-                self.standing = record
+                for record in list(self.standing.values()):
+                    if record.injected_at is not None:
+                        self._stand(await self._nemesis.recheck(self._ctx, record))
         await self.heal()
+
+    async def _inject(self, plan: FaultPlan) -> LandingRecord:
+        self._tell(f"{plan.fault_id}: injecting {_facts(plan)}")
+        self.standing[plan.fault_id] = self._stub(plan)
+        record = self._stand(await self._nemesis.inject(self._ctx, plan))
+        self._tell(f"{plan.fault_id}: landed {record.landed}; {describe(record)}")
+        return record
 
     def _stub(self, plan: FaultPlan) -> LandingRecord:
         return LandingRecord(
@@ -75,16 +108,23 @@ class NemesisLoop:
         )
 
     async def heal(self) -> None:
-        """Heal the standing fault, if any."""
-        record = self.standing
-        if record is None:
-            return
+        """Heal what stands; the first failure is raised once every heal was tried."""
+        failure: Exception | None = None
+        for fault_id in sorted(self.standing, key=lambda name: self._ranks.get(name, 0)):
+            try:
+                await self._heal(self.standing[fault_id])
+            except (DstestError, OSError) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _heal(self, record: LandingRecord) -> None:
         opened = self._ctx.epochs.opened
         if record.injected_at is None and opened and opened.fault_id == record.fault_id:
             # Interrupted in mid-injection: the epoch's own record knows what was about to be done.
             record = opened
         record = self._keep(await self._nemesis.heal(self._ctx, record))
-        self.standing = None
+        del self.standing[record.fault_id]
         state = "heal proven" if record.heal_verified else "HEAL NOT PROVEN"
         self._tell(f"{record.fault_id}: {state}")
 
@@ -97,9 +137,9 @@ class NemesisLoop:
                     await step()
             except (DstestError, TimeoutError, OSError) as error:
                 problems.append(f"{type(error).__name__}: {error}")
-        if self.standing is not None:
+        for record in self.standing.values():
             note = "its heal failed; the node's own lease heals it"
-            self._keep(msgspec.structs.replace(self.standing, notes=[*self.standing.notes, note]))
+            self._keep(msgspec.structs.replace(record, notes=[*record.notes, note]))
         return problems
 
     async def audit(self) -> dict[str, list[str]]:

@@ -11,10 +11,12 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner.schedule_file import Schedule
 from dstest.runner.streaming import PREFIX_CLOSED
 from nemeses.mix import Mix
+from nemeses.schedule import RECOVERY_S
 
-__all__ = ["RUN_OPTIONS", "Plugins", "resolve"]
+__all__ = ["RUN_OPTIONS", "Plugins", "resolve", "schedule_of"]
 
 RUN_OPTIONS: dict[str, Option] = {
     "op_timeout_s": Option(type=float, default=2.0, help="when a client gives up on an operation"),
@@ -87,17 +89,54 @@ def _speaks(checker: Checker, model: str, work: Workload) -> bool:
     return model in checker.models and work.op_types <= (op_types or work.op_types)
 
 
+def _scheduled(
+    schedule: Schedule, spec: RunSpec, nemesis: Nemesis, pairs: list[str]
+) -> dict[str, Any]:
+    """The options that a schedule brings with it, but for those given by the user."""
+    if schedule.nodes != spec.nodes:
+        raise ConfigError(
+            f"the schedule is for {schedule.nodes} nodes", remedy=f"--nodes {schedule.nodes}"
+        )
+    end_s = max((p.start_ns + p.duration_ns for p in schedule.plans), default=0) / 1e9 + RECOVERY_S
+    if spec.time_limit_s < end_s:
+        raise ConfigError(
+            f"--time-limit {spec.time_limit_s:g}: the last fault of the schedule would not fit",
+            remedy=f"--time-limit {end_s:g} or more",
+        )
+    given = {pair.partition("=")[0] for pair in pairs}
+    unknown = schedule.options.keys() - nemesis.options.keys()
+    if unknown:
+        raise ConfigError(f"{nemesis.name} has no option {', '.join(sorted(unknown))}")
+    return {key: value for key, value in schedule.options.items() if key not in given}
+
+
+def schedule_of(plugins: Plugins) -> Schedule:
+    """The schedule of a run, to be kept with it."""
+    spec = plugins.spec
+    return Schedule(
+        nemesis=spec.nemesis,
+        nodes=spec.nodes,
+        time_limit_s=spec.time_limit_s,
+        options={key: spec.options[key] for key in plugins.nemesis.options},
+        plans=plugins.plans,
+    )
+
+
 def resolve(
     spec: RunSpec,
     pairs: list[str],
     *,
     nemesis: Nemesis | None = None,
     workload: Workload | None = None,
+    schedule: Schedule | None = None,
 ) -> Plugins:
     """All parts of a run, options typed, the fault schedule planned. Raises ConfigError.
 
-    `nemesis` and `workload` replace the named ones; tests sabotage a run with them.
+    `nemesis` and `workload` replace the named ones; tests sabotage a run with them. A `schedule`
+    takes the place of the spec's nemesis and of planning by seed.
     """
+    if schedule is not None:
+        spec = msgspec.structs.replace(spec, nemesis=schedule.nemesis)
     _check_numbers(spec)
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
@@ -118,8 +157,12 @@ def resolve(
             remedy="leave it out for this workload",
         )
     options = registry.parse_options(pairs, _declared(system, work, chosen))
-    names = [f"n{i + 1}" for i in range(spec.nodes)]
-    plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
+    if schedule is None:
+        names = [f"n{i + 1}" for i in range(spec.nodes)]
+        plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
+    else:
+        plans = schedule.plans
+        options |= _scheduled(schedule, spec, chosen, pairs)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),
         system=system,

@@ -17,6 +17,7 @@ from dstest.core.verdict import exit_code
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
+from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
 from dstest.store.layout import RunDir
 
@@ -42,9 +43,12 @@ def replay(
     if facts is None or evidence is None:
         raise ConfigError(f"{path} was never judged", remedy=f"`dstest recover {path}` first")
     wanted = evidence["violation_fingerprint"]
+    planned = run.path / SCHEDULE
+    schedule = read_schedule(planned) if planned.exists() else None
     runs, reproduced = [], 0
     for _ in range(times):
-        plugins = resolve(_spec(facts), list(facts.get("options_given", [])))
+        given = list(facts.get("options_given", []))
+        plugins = resolve(_spec(facts), given, schedule=schedule)
         done = run_session(plugins, store=store, lab_id=lab_id, ui=ui)
         runs.append(done)
         if done.exit_code == Exit.INTERRUPTED:

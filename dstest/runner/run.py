@@ -126,7 +126,13 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
-        self._loop = NemesisLoop(plugins.nemesis, context, journal, ui.say)
+        self._loop = NemesisLoop(
+            plugins.nemesis,
+            context,
+            journal,
+            ui.say,
+            ready=lambda: self._recovery.settled_ns is not None,
+        )
         ui.phase(
             "load",
             f"{spec.workload} for {spec.time_limit_s:g} s, {spec.concurrency} clients in"
@@ -216,15 +222,14 @@ class Run:
             await asyncio.gather(*map(self._ping, self._nodes.values()))
             now, now_ns = load.traffic.total(), clock.now_ns()
             rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
-            standing = self._loop.standing if self._loop else None
-            fault = "cluster whole" if standing is None else f"fault {standing.fault_id}"
+            standing = list(self._loop.standing) if self._loop else []
+            fault = f"fault {' and '.join(standing)}" if standing else "cluster whole"
             self._ui.figures(
                 f"load {now_ns / 1e9:5.1f}s  {rate:6.0f} ok/s  ok {now['ok']}  fail {now['fail']}"
                 f"  unknown {now['unknown']}  {fault}"
             )
             last, last_ns = now, now_ns
-            whole = standing is None
-            self._recovery.look(now_ns, now["ok"], now["unknown"], whole=whole)
+            self._recovery.look(now_ns, now["ok"], now["unknown"], whole=not standing)
 
     async def _ping(self, node: Any) -> None:
         try:

@@ -20,9 +20,10 @@ from dstest.core.node import LabInfo
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
 from dstest.runner.judgement import judge
-from dstest.runner.plugins import Plugins
+from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import Progress
 from dstest.runner.run import Outcome, Run
+from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["DEFAULT_LAB", "Finished", "alive", "recover", "run_session"]
@@ -153,6 +154,7 @@ def run_session(
     facts = _initial_facts(plugins)
     run.write("spec.toml", _toml(facts["spec"]))
     run.write_json("run.json", facts)
+    run.write_json(SCHEDULE, schedule_of(plugins))
     ui.say(f"run {run.path}")
     try:
         with _lab(plugins, lab_id, keep_lab, ui) as lab:

@@ -13,7 +13,7 @@ from nemeses.none import NoNemesis
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("workload", ["queue", "watch"])
+@pytest.mark.parametrize("workload", ["bank-replicas", "queue", "watch"])
 def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) -> None:
     done = run_here(lab, tmp_path, workload=workload)
     assert done.exit_code == 0, done.verdict.reason

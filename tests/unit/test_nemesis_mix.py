@@ -14,6 +14,7 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from nemeses.kill import KILL
 from nemeses.mix import Mix, parse_weights
+from nemeses.overlap import LANES
 from nemeses.partition import NEMESIS as PARTITION
 from nemeses.pause import NEMESIS as PAUSE
 
@@ -54,6 +55,22 @@ def test_weights() -> None:
     assert counts["kill"] > 2 * counts["pause"]
     assert counts["pause"] >= 10
     assert parse_weights("a:2, b:3", ["a", "b", "c"]) == {"a": 2, "b": 3, "c": 1}
+
+
+def test_in_a_storm_two_lanes_meet_and_the_network_is_healed_first() -> None:
+    plans = planned(time_limit_s=2000.0, at_once=2)
+    windows = [list(group) for _, group in itertools.groupby(plans, key=lambda p: p.start_ns)]
+    assert [p.fault_id for p in plans] == [f"f{i + 1}" for i in range(len(plans))]
+    assert {len(window) for window in windows} == {1, 2}
+    for window in windows:
+        lanes = [LANES[p.nemesis].lane for p in window]
+        turns = [LANES[p.nemesis].turn for p in window]
+        assert len(set(lanes)) == len(lanes)
+        assert turns == sorted(turns)
+        assert len({p.duration_ns for p in window}) == 1
+        assert all((p.heal_rank == 0) == (LANES[p.nemesis].lane == "network") for p in window)
+    for earlier, later in itertools.pairwise(windows):
+        assert earlier[0].start_ns + earlier[0].duration_ns < later[0].start_ns
 
 
 @pytest.mark.parametrize("text", ["kil:2", "kill", "kill:0", "kill:-1", "kill:x", "kill:9999"])

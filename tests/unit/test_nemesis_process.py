@@ -12,7 +12,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from nemeses.kill import KILL, STOP
 from nemeses.pause import NEMESIS as PAUSE
-from nemeses.process_evidence import demote, landed
+from nemeses.process_evidence import control, demote, landed, victim
 from nemeses.process_sight import Sight
 from nemeses.scopes import SCOPES, fitting, victims
 from nemeses.service import ways
@@ -111,6 +111,31 @@ def test_landed_needs_both_sides_and_untouched_others() -> None:
     assert landed(record(), no, no, no) == "no"
     assert landed(record(), yes, yes, yes) == "ambiguous"
     assert landed(record(ended_early=True), yes, yes, no) == "ambiguous"
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "moved"),
+    [
+        ({"control->n1": 1, "n2->n1": 1}, {"control->n1": 0, "n2->n1": 0}, True),
+        ({"control->n1": 1, "n2->n1": 0}, {"control->n1": 0, "n2->n1": 0}, True),
+        ({"control->n1": 0, "n2->n1": 0}, {"control->n1": 0, "n2->n1": 0}, False),
+        ({"control->n1": 1, "n2->n1": 1}, {"control->n1": 0, "n2->n1": 1}, False),
+    ],
+    ids=["all fall silent", "one way was cut before", "no way was open before", "still answers"],
+)
+def test_who_is_silent_must_have_answered_somebody(
+    before: dict[str, int], asked: dict[str, int], moved: bool
+) -> None:
+    signal = victim(record(asked_before=before), asked, {"n1": 3}, [])
+    assert signal.moved is moved, signal.detail
+
+
+def test_bystanders_that_answered_must_go_on() -> None:
+    asked = {"control->n2": 0, "control->n3": 1}
+    hit = record(asked_before={"control->n2": 1, "control->n3": 1})
+    assert control(hit, asked, {}).moved
+    cut_before = record(asked_before={"control->n2": 0, "control->n3": 1})
+    assert not control(cut_before, asked, {}).moved
 
 
 def test_what_ended_early_never_lands_again() -> None:

@@ -1,0 +1,34 @@
+"""Which faults may stand at the same time, and in what order they come and go.
+
+Two faults overlap only where each can still be proven: a rule that drops packets needs a living
+sender, a killed server needs nobody else to restart it. So faults are in lanes, at most one of a
+lane stands, and what is not in a lane stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = ["LANES", "Place"]
+
+
+class Place(NamedTuple):
+    """A lane, and the turn in which its faults are injected: lower ones first."""
+
+    lane: str
+    turn: int
+
+
+LANES: Final[Mapping[str, Place]] = {
+    # These slow a server down or change its clock: its own traffic proves them.
+    "clock": Place("node", 0),
+    "slow-disk": Place("node", 0),
+    # These need traffic on every path that they touch.
+    "partition": Place("network", 1),
+    "loss": Place("network", 1),
+    # These end the traffic of their targets.
+    "kill": Place("node", 2),
+    "stop": Place("node", 2),
+    "pause": Place("node", 2),
+}

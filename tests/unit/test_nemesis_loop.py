@@ -1,0 +1,103 @@
+"""The nemesis loop: order of injections, looks and heals; what happens when one of them fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dstest.core.clock import RunClock, monotonic_ns
+from dstest.core.errors import LabError
+from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import FaultPlan, NemesisContext
+from dstest.runner.nemesis_loop import NemesisLoop
+
+MS = 1_000_000
+
+
+class Told:
+    """A nemesis that tells what is asked of it; `broken` are faults whose heal fails."""
+
+    def __init__(self, broken: tuple[str, ...] = ()) -> None:
+        self.calls: list[str] = []
+        self.broken = broken
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        self.calls.append(f"inject {plan.fault_id}")
+        now = ctx.clock.now_ns()
+        return LandingRecord(
+            fault_id=plan.fault_id, nemesis=plan.nemesis, targets=[], scheduled_at=plan.start_ns,
+            epoch=plan.fault_id, injected_at=now, landed_at=now, landed="yes",
+        )  # fmt: skip
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        self.calls.append(f"look {record.fault_id}")
+        return record
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        self.calls.append(f"heal {record.fault_id}")
+        if record.fault_id in self.broken:
+            raise LabError("the node is lost")
+        return replace(record, heal_verified=True)
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        self.calls.append("teardown")
+
+
+class Deaf:
+    """A journal and epochs that keep nothing."""
+
+    opened = None
+
+    def fault(self, record: LandingRecord) -> None:
+        pass
+
+
+def loop_of(nemesis: Told, **more: Any) -> NemesisLoop:
+    ctx = NemesisContext(
+        nodes={}, lab=None, deployment=None, clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
+        traffic=None, epochs=Deaf(),
+    )  # fmt: skip
+    return NemesisLoop(nemesis, ctx, Deaf(), lambda said: None, **more)  # type: ignore[arg-type]
+
+
+def plan(name: str, start_ms: int, rank: int = 0) -> FaultPlan:
+    return FaultPlan(
+        fault_id=name, nemesis="told", start_ns=start_ms * MS, duration_ns=20 * MS, heal_rank=rank
+    )
+
+
+def test_faults_of_one_time_stand_together() -> None:
+    told = Told()
+    loop = loop_of(told)
+    asyncio.run(loop.run([plan("f1", 5, rank=1), plan("f2", 5), plan("f3", 60)]))
+    assert told.calls == [
+        *("inject f1", "inject f2", "look f1", "look f2", "look f1", "look f2"),
+        *("heal f2", "heal f1", "inject f3", "look f3", "look f3", "heal f3"),
+    ]
+    assert not loop.standing
+    assert all(record.heal_verified for record in loop.records.values())
+
+
+def test_a_heal_that_fails_stops_no_other() -> None:
+    told = Told(broken=("f1",))
+    loop = loop_of(told)
+    with pytest.raises(LabError):
+        asyncio.run(loop.run([plan("f1", 5), plan("f2", 5, rank=1)]))
+    assert told.calls[-2:] == ["heal f1", "heal f2"]
+    assert list(loop.standing) == ["f1"]
+    problems = asyncio.run(loop.finish())
+    assert told.calls[-2:] == ["heal f1", "teardown"]
+    assert problems
+    assert "lease heals it" in loop.records["f1"].notes[-1]
+
+
+def test_the_next_fault_waits_for_the_cluster() -> None:
+    told = Told()
+    looks = iter([False, False, True])
+    loop = loop_of(told, ready=lambda: next(looks))
+    asyncio.run(loop.run([plan("f1", 5), plan("f2", 30)]))
+    assert told.calls[-1] == "heal f2"
+    assert next(looks, None) is None
