@@ -27,6 +27,9 @@ LANES: Final[Mapping[str, Place]] = {
     # These need traffic on every path that they touch.
     "partition": Place("network", 1),
     "loss": Place("network", 1),
+    "latency": Place("network", 1),
+    "duplicate": Place("network", 1),
+    "reorder": Place("network", 1),
     # These end the traffic of their targets.
     "kill": Place("node", 2),
     "stop": Place("node", 2),
