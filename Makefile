@@ -53,8 +53,9 @@ bench: setup
 
 ## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us
 nemesis-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short tests/integration/test_nemesis_*.py \
-		tests/integration/test_sabotage.py $(TEST_ARGS)
+	$(BIN)/python -m pytest -v --tb=short --nemesis-table=build/nemesis-selftest.md \
+		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
+		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from selftest_table import Seen, look_at, table
 
 from clusters.labs import image, state
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core.node import LabInfo
+from nemeses.catalogue import rows
 
 EVERY_TIME = {
     "test_it_lands_and_heals[kill-primaries]",
@@ -21,6 +24,45 @@ EVERY_TIME = {
     "test_the_file_system_forgets_what_was_not_synced",
     "test_unsynced_writes_are_lost_and_the_loss_is_found",
 }
+
+
+SEEN: pytest.StashKey[list[Seen]] = pytest.StashKey()
+FAILED: pytest.StashKey[set[str]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nemesis-table", help="write what was shown of each fault to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SEEN] = []
+    config.stash[FAILED] = set()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    if report.failed:
+        item.config.stash[FAILED].add(item.nodeid)
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _runs_are_read(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """Keeps what the test's runs recorded, where somebody wants the table of faults."""
+    yield
+    if request.config.getoption("--nemesis-table", None):
+        request.config.stash[SEEN] += look_at(request.node.nodeid, tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    path = config.getoption("--nemesis-table", None)
+    if path:
+        failed = config.stash[FAILED]
+        text = table(rows(), [s for s in config.stash[SEEN] if s.test not in failed])
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+        terminalreporter.write(text)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
