@@ -226,7 +226,8 @@ Decide = Callable[[Part, Findings], int]
 class PerKey:
     """A checker that decides each key alone.
 
-    `types` are the operations it knows, `observers` those of them that change nothing, `vacuous`
+    `keyed` is whether operations of different keys have nothing to do with each other. `types` are
+    the operations it knows, `observers` those of them that change nothing, `vacuous`
     says what a history must hold to be judged.
     """
 
@@ -252,6 +253,7 @@ class PerKey:
         self._observers = observers
         self._vacuous = vacuous
         self._key_of = key_of
+        self.keyed = key_of is _by_key
 
     def _parts(self, history: History, excluded: Counter[str]) -> list[Part]:
         keys = Interner()

@@ -17,7 +17,7 @@ from dstest.core.history import Window
 from dstest.core.op import Op
 from dstest.store.segment import Damage, read_segment
 
-__all__ = ["Folded", "fold", "windows_of"]
+__all__ = ["Folded", "fold", "operation", "windows_of"]
 
 
 class Folded(NamedTuple):
@@ -31,7 +31,8 @@ class Folded(NamedTuple):
     counters: dict[str, int]
 
 
-def _complete(invoke: list[Any], done: list[Any] | None, epoch_of_open: str | None) -> Op:
+def operation(invoke: list[Any], done: list[Any] | None, epoch_of_open: str | None) -> Op:
+    """One operation of its two events; None = it was never completed."""
     _, op_id, process_id, time_ns, op_type, key, input_, _node = invoke
     common = {
         "op_id": op_id,
@@ -109,7 +110,7 @@ def fold(segments: Path) -> Folded:
     records = sorted(faults.values(), key=lambda r: r.scheduled_at)
     windows = windows_of(records)
     invokes.sort(key=lambda e: (e[3], e[1]))
-    ops = [_complete(e, done.get(e[1]), _epoch_of_open(e[3], windows)) for e in invokes]
+    ops = [operation(e, done.get(e[1]), _epoch_of_open(e[3], windows)) for e in invokes]
     known = {e[1] for e in invokes}
     counters = {
         "invokes": len(invokes),

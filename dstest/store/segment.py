@@ -26,7 +26,14 @@ import msgspec
 
 from dstest.core.errors import HistoryError
 
-__all__ = ["SEGMENT_SCHEMA", "Damage", "SegmentWriter", "encode_line", "read_segment"]
+__all__ = [
+    "SEGMENT_SCHEMA",
+    "Damage",
+    "SegmentWriter",
+    "decode_line",
+    "encode_line",
+    "read_segment",
+]
 
 SEGMENT_SCHEMA = "dstest.segment/1"
 
@@ -100,7 +107,7 @@ def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[lis
         if number == last:
             torn = line != b""
             break
-        event = _decode(line)
+        event = decode_line(line)
         if event is None:
             bad.append(number + 1)
             continue
@@ -115,7 +122,8 @@ def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[lis
         )
 
 
-def _decode(line: bytes) -> list[Any] | None:
+def decode_line(line: bytes) -> list[Any] | None:
+    """The event of a line without its newline; None where its checksum does not match."""
     if len(line) < 11 or line[8:10] != b" [":
         return None
     if line[:8] != b"%08x" % zlib.crc32(line[8:] + b"\n"):

@@ -18,8 +18,10 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.op import Outcome
 from dstest.core.spec import RunSpec
+from dstest.runner import following
+from dstest.runner.following import Following, prefix
 from dstest.runner.plugins import resolve
-from dstest.runner.streaming import PREFIX_CLOSED, Look, prefix
+from dstest.runner.streaming import PREFIX_CLOSED, Look
 from dstest.store.segment import SegmentWriter
 
 STREAMED = [name for name, kind in KINDS.items() if kind.checker in PREFIX_CLOSED]
@@ -67,7 +69,7 @@ def look(folder: Path, made: History, cut_ns: int) -> Any:
     asked = Look(segments=str(folder), checker="set-full", model="linearizable", cut_ns=cut_ns)
     done = subprocess.run(
         [sys.executable, "-m", "dstest.runner.streaming"],
-        input=msgspec.json.encode(asked),
+        input=msgspec.json.encode(asked) + b"\n",
         capture_output=True,
         timeout=60,
         check=True,
@@ -97,3 +99,80 @@ def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
 
     with pytest.raises(ConfigError, match="whole runs only"):
         resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]
+
+
+class Writing:
+    """Segments that grow."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self._writers = [SegmentWriter(folder / f"worker-{n}.seg", {"worker": n}) for n in (0, 1)]
+
+    def invoke(self, op_id: int, key: str, at_ns: int) -> None:
+        self._writers[op_id % 2].append(["i", op_id, op_id, at_ns, "add", key, op_id, "n1"])
+
+    def done(self, op_id: int, at_ns: int) -> None:
+        self._writers[op_id % 2].append(["o", op_id, at_ns, None, "n1", None])
+
+
+def seen(following_: Following, cut_ns: int) -> list[tuple[Any, Any, bool]]:
+    return [(op.op_id, op.key, op.timeout_marker) for op in following_.look(cut_ns)]
+
+
+def test_each_look_gives_whole_keys_in_which_something_is_new(tmp_path: Path) -> None:
+    run = Writing(tmp_path / "segments")
+    keyed, whole = Following(run.folder, keyed=True), Following(run.folder, keyed=False)
+    run.invoke(0, "a", 10)
+    run.invoke(1, "b", 11)
+    run.done(0, 20)
+    run.done(1, 31)
+    assert seen(keyed, 30) == seen(whole, 30) == [(0, "a", False), (1, "b", True)]
+    assert seen(keyed, 40) == [(1, "b", False)]
+    assert seen(whole, 40) == [(0, "a", False), (1, "b", False)]
+    assert seen(keyed, 50) == seen(whole, 50) == []
+    run.invoke(2, "a", 60)
+    assert seen(keyed, 55) == seen(whole, 55) == []
+    assert seen(keyed, 70) == [(0, "a", False), (2, "a", True)]
+    assert len(seen(whole, 70)) == 3
+
+
+def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    run = Writing(tmp_path / "segments")
+    following_ = Following(run.folder, keyed=True)
+    run.invoke(0, "a", 10)
+    path = run.folder / "worker-0.seg"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    assert seen(following_, 20) == []
+    path.write_bytes(whole)
+    assert seen(following_, 20) == [(0, "a", True)]
+
+
+def test_keys_without_news_are_forgotten_and_stay_so(tmp_path: Path) -> None:
+    run = Writing(tmp_path / "segments")
+    following_ = Following(run.folder, keyed=True)
+    run.invoke(0, "a", 10)
+    run.done(0, 11)
+    assert seen(following_, 20) == [(0, "a", False)]
+    late = 20 + following.IDLE_NS + 1
+    run.invoke(1, "b", late)
+    assert seen(following_, late) == [(1, "b", True)]
+    run.invoke(2, "a", late + 1)
+    run.invoke(4, "b", late + 1)
+    assert seen(following_, late + 2) == [(1, "b", True), (4, "b", True)]
+
+
+def test_whole_histories_are_kept_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "OPS_MAX", 3)
+    run = Writing(tmp_path / "segments")
+    following_ = Following(run.folder, keyed=False)
+    for n in range(3):
+        run.invoke(n, "a", n)
+    assert len(seen(following_, 10)) == 3
+    run.invoke(3, "a", 11)
+    assert seen(following_, 20) == []
+    run.invoke(4, "a", 21)
+    assert seen(following_, 30) == []

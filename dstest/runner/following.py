@@ -1,0 +1,124 @@
+"""Segments of a run that goes on, read on from where they were left, and what is new in them.
+
+Checkers that judge each key alone are given only the keys in which something happened since the
+last look, each with all its operations; a key in which nothing has happened for a while is
+forgotten, and what comes later in it is left to the judgement after the run. So a look costs what
+was done since the last one, however long the run. Other checkers are given everything, up to a
+bound.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.op import Op
+from dstest.store.seal import operation
+from dstest.store.segment import decode_line
+
+__all__ = ["OPS_MAX", "Following", "prefix"]
+
+IDLE_NS: Final = 120_000_000_000
+"""A key without news for so long is forgotten."""
+
+OPS_MAX: Final = 2_000_000
+"""Operations kept for a checker of whole histories; a longer run is judged at its end alone."""
+
+
+def prefix(ops: list[Op], cut_ns: int) -> list[Op]:
+    """What was known at `cut_ns`: later operations are left out, unfinished ones are unknown."""
+    kept = []
+    for op in ops:
+        if op.invoke_ts > cut_ns:
+            continue
+        if op.complete_ts is not None and op.complete_ts > cut_ns:
+            op = msgspec.structs.replace(
+                op,
+                complete_ts=None,
+                output=None,
+                error="unfinished",
+                timeout_marker=True,
+                node_seen=None,
+            )
+        kept.append(op)
+    return kept
+
+
+class _Tail:
+    """One segment, read as far as its last whole line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> list[list[Any]]:
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        events = (decode_line(line) for line in data[:end].split(b"\n")[:-1])
+        return [event for event in events if event is not None]
+
+
+class Following:
+    """The operations of a run's segments so far. `keyed`: each key is judged alone."""
+
+    def __init__(self, segments: Path, *, keyed: bool) -> None:
+        self._segments = segments
+        self._keyed = keyed
+        self._tails: dict[Path, _Tail] = {}
+        self._invokes: dict[Any, list[Any]] = {}
+        self._done: dict[Any, list[Any]] = {}
+        self._of_key: dict[str, list[Any]] = {}
+        self._news_ns: dict[str, int] = {}
+        self._forgotten: set[str] = set()
+        self._ahead: list[tuple[int, str]] = []
+
+    def _name(self, key: Any) -> str:
+        return repr(key) if self._keyed else ""
+
+    def _read(self) -> None:
+        for path in sorted(self._segments.glob("*.seg")):
+            for event in self._tails.setdefault(path, _Tail(path)).read():
+                if event[0] == "i":
+                    name = self._name(event[5])
+                    if name in self._forgotten:
+                        continue
+                    self._invokes[event[1]] = event
+                    self._of_key.setdefault(name, []).append(event[1])
+                    self._ahead.append((event[3], name))
+                elif event[0] in ("o", "f", "u") and event[1] in self._invokes:
+                    self._done[event[1]] = event
+                    self._ahead.append((event[2], self._name(self._invokes[event[1]][5])))
+
+    def look(self, cut_ns: int) -> list[Op]:
+        """Operations as known at run time `cut_ns`, by invocation: of the keys with something new
+        since the last look, or all of them. Empty where there is nothing new, or too much."""
+        self._read()
+        fresh = {name for at_ns, name in self._ahead if at_ns <= cut_ns} - self._forgotten
+        self._ahead = [event for event in self._ahead if event[0] > cut_ns]
+        for name in fresh:
+            self._news_ns[name] = cut_ns
+        if not self._keyed and len(self._invokes) > OPS_MAX:
+            self._forget("")
+            return []
+        ops = [
+            operation(self._invokes[op_id], self._done.get(op_id), None)
+            for name in fresh
+            for op_id in self._of_key.get(name, ())
+        ]
+        for name, news_ns in list(self._news_ns.items()):
+            if self._keyed and news_ns < cut_ns - IDLE_NS:
+                self._forget(name)
+        ops.sort(key=lambda op: (op.invoke_ts, op.op_id))
+        return prefix(ops, cut_ns)
+
+    def _forget(self, name: str) -> None:
+        self._forgotten.add(name)
+        self._news_ns.pop(name, None)
+        for op_id in self._of_key.pop(name, ()):
+            self._invokes.pop(op_id, None)
+            self._done.pop(op_id, None)
