@@ -37,6 +37,7 @@ __all__ = ["main"]
 ROUNDS = 3
 LOAD_S = 8.0
 PARTITIONS = 10
+KILLS = 5
 LAB_ID = "bench"
 
 
@@ -143,6 +144,21 @@ async def partitions(
     return taken
 
 
+async def _signalled(etcd: Any, names: list[str]) -> dict[str, list[float]]:
+    """Milliseconds from the request until all servers are gone, and until all are stopped."""
+    taken: dict[str, list[float]] = {"kill": [], "pause": []}
+    for _ in range(KILLS):
+        started = time.perf_counter()
+        await etcd.pause(names)
+        taken["pause"].append((time.perf_counter() - started) * 1e3)
+        await etcd.resume(names)
+        started = time.perf_counter()
+        await etcd.kill(names)
+        taken["kill"].append((time.perf_counter() - started) * 1e3)
+        await etcd.restart(names)
+    return taken
+
+
 async def _all(lab: LabInfo, say: Callable[[str], None]) -> None:
     plugins = resolve(RunSpec(concurrency=50, time_limit_s=60.0, seed=1), [])
     nodes = await connect_all(lab)
@@ -153,6 +169,12 @@ async def _all(lab: LabInfo, say: Callable[[str], None]) -> None:
         f"partition requested -> last rule on five nodes: median {statistics.median(taken):.1f} ms,"
         f" worst {max(taken):.1f} ms of {len(taken)} (target 100 ms)"
     )
+    for name, times_ms in (await _signalled(etcd, list(nodes))).items():
+        done = "gone" if name == "kill" else "stopped"
+        say(
+            f"{name} requested -> five servers {done}: median {statistics.median(times_ms):.1f} ms,"
+            f" worst {max(times_ms):.1f} ms of {len(times_ms)} (target 50 ms)"
+        )
     with tempfile.TemporaryDirectory() as folder:
         rates, bares, cpu = [], [], []
         for _ in range(ROUNDS):
