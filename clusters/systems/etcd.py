@@ -7,7 +7,6 @@ no supervisor brings it back behind a nemesis.
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -15,9 +14,13 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from clusters.systems import etcd_node
+from clusters.systems.etcd_auth import SECRET, SECRET_FILE, SECRET_KEPT, auth_flag, token_for
 from clusters.systems.etcd_client import CLIENT_PORT, Stub
 from clusters.systems.etcd_clients import CLIENTS, DEFINITE_ERRORS
+from clusters.systems.etcd_files import EtcdFiles
 from clusters.systems.etcd_metrics import metrics, wal_syncs
+from clusters.systems.etcd_node import DATA, HOME, LOG, PEER_PORT, PIDFILE, url
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -26,39 +29,11 @@ from dstest.core.protocols import Client, Option, PrimaryView
 
 __all__ = ["SYSTEM", "Etcd", "EtcdDeployment"]
 
-HOME: Final = "/opt/etcd"
-DATA: Final = f"{HOME}/data"
-LOG: Final = f"{HOME}/etcd.log"
-PIDFILE: Final = f"{HOME}/etcd.pid"
-START: Final = f"{HOME}/start"
-START_LOCK: Final = f"{HOME}/start.lock"
-PEER_PORT: Final = 2380
+BINARY: Final = "/usr/bin/etcd"
 START_TIMEOUT_S: Final = 45.0
 
-START_SCRIPT: Final = """\
-#!/bin/sh
-# Start etcd on the data it has, unless it runs. Run under a lock: a lease and a heal may both come.
-pid=$(cat {pidfile} 2>/dev/null)
-if [ -n "$pid" ] && [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] &&
-    ! grep -q '^State:.[ZX]' /proc/$pid/status; then
-    exit 0
-fi
-cd {home} || exit 1
-setsid {command} </dev/null >>{log} 2>&1 &
-pid=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] && break
-    sleep 0.05
-done
-echo $pid >{pidfile}.new && mv {pidfile}.new {pidfile}
-"""
 
-
-def _url(address: str, port: int) -> str:
-    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-
-
-class EtcdDeployment:
+class EtcdDeployment(EtcdFiles):
     """etcd on the nodes of one lab. Implements Kill, Pause, Primary and LogFiles too.
 
     A member is known by its pid file: whoever started it last, we or a node's own lease, it is
@@ -72,6 +47,7 @@ class EtcdDeployment:
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._options = dict(options)
+        self._token = token_for(options)
         self._processes: dict[str, tuple[int, int]] = {}
         self._members: dict[int, str] = {}
 
@@ -96,20 +72,18 @@ class EtcdDeployment:
 
     def _argv(self, node: Node, new: bool) -> list[str]:
         address = node.info.address
-        peers = ",".join(
-            f"{n.name}={_url(n.info.address, PEER_PORT)}" for n in self._nodes.values()
-        )
+        peers = ",".join(f"{n.name}={url(n.info.address, PEER_PORT)}" for n in self._nodes.values())
         argv = [
-            "/usr/bin/etcd",
+            BINARY,
             *("--name", node.name),
             *("--data-dir", DATA),
-            *("--listen-peer-urls", _url(address, PEER_PORT)),
+            *("--listen-peer-urls", url(address, PEER_PORT)),
             *(
                 "--listen-client-urls",
-                f"{_url(address, CLIENT_PORT)},http://127.0.0.1:{CLIENT_PORT}",
+                f"{url(address, CLIENT_PORT)},http://127.0.0.1:{CLIENT_PORT}",
             ),
-            *("--advertise-client-urls", _url(address, CLIENT_PORT)),
-            *("--initial-advertise-peer-urls", _url(address, PEER_PORT)),
+            *("--advertise-client-urls", url(address, CLIENT_PORT)),
+            *("--initial-advertise-peer-urls", url(address, PEER_PORT)),
             *("--initial-cluster", peers),
             *("--initial-cluster-state", "new" if new else "existing"),
             *("--initial-cluster-token", node.info.lab_id or "dstest"),
@@ -118,9 +92,16 @@ class EtcdDeployment:
             *("--logger", "zap"),
             *("--log-outputs", "stderr"),
         ]
+        if self._token:
+            argv += auth_flag()
         if self._options.get("unsafe_no_fsync"):
             argv.append("--unsafe-no-fsync")
         return argv
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Was `-o auth=true` given?"""
+        return bool(self._token)
 
     async def _spawn(self, node: Node, new: bool) -> None:
         found = await node.call(
@@ -128,22 +109,36 @@ class EtcdDeployment:
         )
         self._processes[node.name] = (found["pid"], found["start_time"])
 
-    async def _put_script(self, node: Node) -> None:
-        text = START_SCRIPT.format(
-            pidfile=PIDFILE, home=HOME, log=LOG, command=shlex.join(self._argv(node, False))
-        )
-        await node.put(START, text.encode(), mode=0o755)
+    async def _put_scripts(self, node: Node) -> None:
+        others = [n.info.address for n in self._nodes.values() if n is not node]
+        scripts = {
+            etcd_node.START: etcd_node.start_script(BINARY, self._argv(node, False)[1:]),
+            etcd_node.STOP: etcd_node.stop_script(),
+            etcd_node.REJOIN: etcd_node.rejoin_script(
+                [url(address, CLIENT_PORT) for address in others],
+                url(node.info.address, PEER_PORT),
+                self._token,
+            ),
+        }
+        for path, text in scripts.items():
+            await node.put(path, text.encode(), mode=0o755)
+        for path, data in etcd_node.programs().items():
+            await node.put(path, data)
+        for path in (SECRET_FILE, SECRET_KEPT):
+            await node.put(path, SECRET.encode())
 
     def restart_command(self, name: str) -> list[str]:
         """What starts a member that does not run, on its node; harmless where it does run."""
-        return ["flock", "--close", "--timeout", "8", START_LOCK, START]
+        return etcd_node.locked(etcd_node.START)
 
     async def start(self) -> None:
         """Start all members on empty data and wait until each serves a linearizable read."""
         await self.stop()
         await self.wipe()
-        await self._each(list(self._nodes), self._put_script)
+        await self._each(list(self._nodes), self._put_scripts)
         await self._each(list(self._nodes), lambda node: self._spawn(node, True))
+        if self._token:
+            await self._switch_auth_on(START_TIMEOUT_S)
         await self._wait_healthy(list(self._nodes))
         await self._learn_members()
 
@@ -165,8 +160,11 @@ class EtcdDeployment:
                 )
             await asyncio.sleep(0.1)
 
+    def _stub(self, node: Node, token: str | None = None) -> Stub:
+        return Stub(node.info.address, self._token if token is None else token)
+
     async def _ask(self, node: Node, method: str, request: Any, timeout_s: float) -> Any:
-        stub = Stub(node.info.address)
+        stub = self._stub(node)
         try:
             return await getattr(stub, method)(request, timeout=timeout_s, wait_for_ready=True)
         except grpc.aio.AioRpcError:
@@ -295,7 +293,7 @@ class EtcdDeployment:
             # Something may be mounted there: its content goes, the directory stays.
             await node.run(["mkdir", "-p", DATA])
             await node.run(["find", DATA, "-mindepth", "1", "-delete"])
-            await node.run(["rm", "-f", LOG, PIDFILE])
+            await node.run(["rm", "-rf", LOG, PIDFILE, *etcd_node.STRAYS])
 
         await self._each(list(self._nodes), clean)
 
@@ -341,6 +339,9 @@ class Etcd:
         ),
         "heartbeat_ms": Option(type=int, default=100, help="raft heartbeat interval"),
         "election_ms": Option(type=int, default=1000, help="raft election timeout"),
+        "auth": Option(
+            type=bool, default=False, help="members ask for tokens, and clients have them"
+        ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
     }
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from clusters.systems.etcd_auth import token_for
 from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, METHODS, STREAMS, message
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
@@ -65,27 +67,31 @@ _CHANNEL_OPTIONS: Final = (
 
 
 class Stub:
-    """A gRPC channel to one member with one callable per method of `METHODS` and `STREAMS`."""
+    """A gRPC channel to one member with one callable per method of `METHODS` and `STREAMS`.
 
-    def __init__(self, address: str) -> None:
+    With a `token`, every call carries it.
+    """
+
+    def __init__(self, address: str, token: str = "") -> None:
         target = f"[{address}]" if ":" in address else address
         self.channel = grpc.aio.insecure_channel(
             f"{target}:{CLIENT_PORT}", options=_CHANNEL_OPTIONS
         )
+        metadata = (("token", token),)
         for name, (path, request, response) in METHODS.items():
             call = self.channel.unary_unary(
                 path,
                 request_serializer=message(request).SerializeToString,
                 response_deserializer=message(response).FromString,
             )
-            setattr(self, name, call)
+            setattr(self, name, partial(call, metadata=metadata) if token else call)
         for name, (path, request, response) in STREAMS.items():
             stream = self.channel.stream_stream(
                 path,
                 request_serializer=message(request).SerializeToString,
                 response_deserializer=message(response).FromString,
             )
-            setattr(self, name, stream)
+            setattr(self, name, partial(stream, metadata=metadata) if token else stream)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -114,11 +120,12 @@ class EtcdClient:
         self._node = node
         self._address = address
         self._serializable = options.get("reads", "linearizable") == "serializable"
+        self._token = token_for(options)
         self._stub: Stub | None = None
 
     async def open(self) -> None:
         """Begin to connect; does not wait."""
-        self._stub = Stub(self._address)
+        self._stub = Stub(self._address, self._token)
         self._stub.channel.get_state(try_to_connect=True)
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:

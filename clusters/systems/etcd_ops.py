@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import grpc.aio
 
+from clusters.systems.etcd_auth import token_for
 from clusters.systems.etcd_client import Stub, classify
 from clusters.systems.etcd_wire import COMPARE_CREATE, COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
@@ -65,12 +66,13 @@ class EtcdOps:
         self._options = options
         self._serializable = options.get("reads", "linearizable") == "serializable"
         self.guarded = options.get("guard", "all") != "none"
+        self._token = token_for(options)
         self._stub: Stub | None = None
         self._deadline_ns = 0
 
     async def open(self) -> None:
         """Begin to connect; does not wait."""
-        self._stub = Stub(self._address)
+        self._stub = Stub(self._address, self._token)
         self._stub.channel.get_state(try_to_connect=True)
 
     async def close(self) -> None:

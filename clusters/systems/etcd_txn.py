@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import grpc.aio
 
+from clusters.systems.etcd_auth import token_for
 from clusters.systems.etcd_client import Stub, classify
 from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
@@ -40,11 +41,12 @@ class EtcdTxnClient:
         self._address = address
         self._serializable = options.get("reads", "linearizable") == "serializable"
         self._guard = options.get("guard", "all")
+        self._token = token_for(options)
         self._stub: Stub | None = None
 
     async def open(self) -> None:
         """Begin to connect; does not wait."""
-        self._stub = Stub(self._address)
+        self._stub = Stub(self._address, self._token)
         self._stub.channel.get_state(try_to_connect=True)
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:

@@ -133,6 +133,31 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
         ("raft_term", 6, "uint64"),
         ("raft_applied_index", 7, "uint64"),
     ),
+    "HashKVRequest": (("revision", 1, "int64"),),
+    "HashKVResponse": (
+        ("header", 1, "ResponseHeader"),
+        ("hash", 2, "uint32"),
+        ("compact_revision", 3, "int64"),
+    ),
+    "CompactionRequest": (("revision", 1, "int64"), ("physical", 2, "bool")),
+    "CompactionResponse": (("header", 1, "ResponseHeader"),),
+    "Member": (
+        ("ID", 1, "uint64"),
+        ("name", 2, "string"),
+        ("peerURLs", 3, "*string"),
+        ("clientURLs", 4, "*string"),
+        ("isLearner", 5, "bool"),
+    ),
+    "MemberListRequest": (),
+    "MemberListResponse": (("header", 1, "ResponseHeader"), ("members", 2, "*Member")),
+    "MemberRemoveRequest": (("ID", 1, "uint64"),),
+    "MemberRemoveResponse": (("header", 1, "ResponseHeader"), ("members", 2, "*Member")),
+    "AuthUserAddRequest": (("name", 1, "string"), ("password", 2, "string")),
+    "AuthUserAddResponse": (("header", 1, "ResponseHeader"),),
+    "AuthUserGrantRoleRequest": (("user", 1, "string"), ("role", 2, "string")),
+    "AuthUserGrantRoleResponse": (("header", 1, "ResponseHeader"),),
+    "AuthEnableRequest": (),
+    "AuthEnableResponse": (("header", 1, "ResponseHeader"),),
 }
 
 METHODS: Final[dict[str, tuple[str, str, str]]] = {
@@ -143,6 +168,21 @@ METHODS: Final[dict[str, tuple[str, str, str]]] = {
     "grant": ("/etcdserverpb.Lease/LeaseGrant", "LeaseGrantRequest", "LeaseGrantResponse"),
     "revoke": ("/etcdserverpb.Lease/LeaseRevoke", "LeaseRevokeRequest", "LeaseRevokeResponse"),
     "status": ("/etcdserverpb.Maintenance/Status", "StatusRequest", "StatusResponse"),
+    "hash_kv": ("/etcdserverpb.Maintenance/HashKV", "HashKVRequest", "HashKVResponse"),
+    "compact": ("/etcdserverpb.KV/Compact", "CompactionRequest", "CompactionResponse"),
+    "member_list": ("/etcdserverpb.Cluster/MemberList", "MemberListRequest", "MemberListResponse"),
+    "member_remove": (
+        "/etcdserverpb.Cluster/MemberRemove",
+        "MemberRemoveRequest",
+        "MemberRemoveResponse",
+    ),
+    "auth_user_add": ("/etcdserverpb.Auth/UserAdd", "AuthUserAddRequest", "AuthUserAddResponse"),
+    "auth_user_grant": (
+        "/etcdserverpb.Auth/UserGrantRole",
+        "AuthUserGrantRoleRequest",
+        "AuthUserGrantRoleResponse",
+    ),
+    "auth_enable": ("/etcdserverpb.Auth/AuthEnable", "AuthEnableRequest", "AuthEnableResponse"),
 }
 """Short name -> (gRPC path, request message, response message)."""
 
@@ -166,7 +206,9 @@ SORT_DESCEND: Final = 2
 SORT_BY_CREATE: Final = 2
 SORT_BY_MOD: Final = 3
 
-_TYPES: Final = {"bool": 8, "string": 9, "bytes": 12, "int32": 5, "int64": 3, "uint64": 4}
+_TYPES: Final = {
+    "bool": 8, "string": 9, "bytes": 12, "int32": 5, "int64": 3, "uint64": 4, "uint32": 13,
+}  # fmt: skip
 _MESSAGE_TYPE: Final = 11
 
 

@@ -1,0 +1,153 @@
+"""Runs on a node whose etcd is stopped: flips bytes of its files, shows them, puts them back.
+
+    python3 agent_flip.py STATE flip log DATA FRACTION
+    python3 agent_flip.py STATE flip store DATA OLD NEW
+    python3 agent_flip.py STATE show
+    python3 agent_flip.py STATE heal
+
+`log` flips one bit inside the data of one entry of the newest write-ahead log, the one at FRACTION
+(0 to 1) of its entries: every entry has a checksum, which covers it. `store` replaces OLD by NEW,
+texts of equal length, wherever it stands in the bbolt file, old pages included: values have no
+checksum there. STATE is JSON, written and synced before the first byte is flipped:
+`{"what", "path", "sha256" (of the file before), "bytes": [{"offset", "old", "new"}]}`.
+
+`show` prints STATE with the bytes as they are now (`"now"`), `heal` puts the old ones back, prints
+the same with `"sha256_now"`, and deletes STATE; without one it does nothing. In the store a healed
+value may have moved, so there NEW is replaced by OLD wherever it stands.
+
+The frames of the log are those of etcd's wal/decoder.go: eight bytes of length, least significant
+first, whose top byte tells of the padding, then the record as protobuf, whose data comes last.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["entries", "main"]
+
+ENTRY = bytes([0x08, 0x02])
+"""How a record begins that is an entry of the raft log: its field 1, the type, is 2."""
+
+DATA_BYTES_MIN = 32
+
+
+def entries(data: bytes) -> list[int]:
+    """Offset of a byte inside the data of each entry of a write-ahead log."""
+    found, at = [], 0
+    while at + 8 <= len(data):
+        (field,) = struct.unpack_from("<q", data, at)
+        if field == 0:
+            break
+        size = field & ((1 << 56) - 1)
+        padding = (field >> 56) & 7 if field < 0 else 0
+        end = at + 8 + size
+        if end > len(data):
+            break
+        if size > DATA_BYTES_MIN and data[at + 8 : at + 10] == ENTRY:
+            found.append(end - 4)
+        at = end + padding
+    return found
+
+
+def occurrences(data: bytes, text: bytes) -> list[int]:
+    """Where a text stands."""
+    found, at = [], data.find(text)
+    while at >= 0:
+        found.append(at)
+        at = data.find(text, at + 1)
+    return found
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def patch(path: Path, rows: list[tuple[int, bytes]]) -> None:
+    """Overwrite in place, and sync."""
+    with path.open("r+b") as file:
+        for offset, data in rows:
+            file.seek(offset)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def flip(state_path: Path, argv: list[str]) -> None:
+    """Choose, write it down, do it."""
+    what, folder = argv[0], Path(argv[1])
+    if what == "log":
+        path = max((folder / "member" / "wal").glob("*.wal"))
+        data = path.read_bytes()
+        offsets = entries(data)
+        if not offsets:
+            sys.exit(f"{path} has no entry yet")
+        at = offsets[min(len(offsets) - 1, int(float(argv[2]) * len(offsets)))]
+        rows = [(at, data[at : at + 1], bytes([data[at] ^ 0x01]))]
+    else:
+        path = folder / "member" / "snap" / "db"
+        data = path.read_bytes()
+        old, new = argv[2].encode(), argv[3].encode()
+        if len(old) != len(new):
+            sys.exit("texts of different length")
+        rows = [(at, old, new) for at in occurrences(data, old)]
+        if not rows:
+            sys.exit(f"{path} does not hold the value")
+    state = {
+        "what": what,
+        "path": str(path),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "bytes": [{"offset": at, "old": old.hex(), "new": new.hex()} for at, old, new in rows],
+    }
+    write_state(state_path, state)
+    patch(path, [(at, new) for at, _, new in rows])
+
+
+def shown(state: dict[str, Any]) -> dict[str, Any]:
+    """The state with the bytes as they are now."""
+    with open(state["path"], "rb") as file:
+        for row in state["bytes"]:
+            file.seek(row["offset"])
+            row["now"] = file.read(len(row["old"]) // 2).hex()
+    return state
+
+
+def heal(state_path: Path) -> dict[str, Any]:
+    """Put the old bytes back; the state with what the file is now."""
+    state: dict[str, Any] = json.loads(state_path.read_text(encoding="utf-8"))
+    path = Path(state["path"])
+    rows = [(row["offset"], bytes.fromhex(row["old"])) for row in state["bytes"]]
+    if state["what"] == "store":
+        old, new = (bytes.fromhex(state["bytes"][0][key]) for key in ("old", "new"))
+        rows = [(at, old) for at in occurrences(path.read_bytes(), new)]
+    patch(path, rows)
+    shown(state)["sha256_now"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    state_path.unlink()
+    return state
+
+
+def main(argv: list[str]) -> None:
+    state_path, verb = Path(argv[0]), argv[1]
+    if verb == "flip":
+        flip(state_path, argv[2:])
+        return
+    state: dict[str, Any] = {}
+    if state_path.exists():
+        known = json.loads(state_path.read_text(encoding="utf-8"))
+        state = heal(state_path) if verb == "heal" else shown(known)
+    sys.stdout.write(json.dumps(state) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,233 @@
+"""What may be done to the files of an etcd member: flip bytes of them, copy and put them back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clusters.systems import etcd_node
+from clusters.systems.etcd_admin import EtcdAdmin
+from clusters.systems.etcd_auth import (
+    AUTH_STEPS,
+    SECRET,
+    SECRET_FILE,
+    SECRET_KEPT,
+    token,
+)
+from clusters.systems.etcd_metrics import http_get
+from clusters.systems.etcd_wire import message
+from dstest.core.errors import LabError
+from dstest.core.node import Node
+
+__all__ = ["EtcdFiles"]
+
+LOG_BYTES_MAX: Final = 1 << 20
+_COMMIT_AT_START: Final = re.compile(r'"restarting local member".*"commit-index":(\d+)')
+
+
+class EtcdFiles(EtcdAdmin):
+    """Part of the deployment."""
+
+    corruption_markers = ("crc mismatch", "cannot be repaired")
+    """A line of the log that has any of these tells of files that are not what was written."""
+
+    async def write_value(self, key: str, value: str) -> None:
+        """Store a text under a key that no client uses."""
+        request = message("PutRequest")(key=key.encode(), value=value.encode())
+        await self._insist(list(self._nodes), "put", request, 5.0)
+
+    async def own_values(self, key: str) -> dict[str, str | None]:
+        """What each member has stored there itself; None where it does not answer."""
+        request = message("RangeRequest")(key=key.encode(), serializable=True)
+        found = await self._all("range", request)
+        return {
+            n: None if a is None else (a.kvs[0].value.decode("utf-8", "replace") if a.kvs else "")
+            for n, a in found.items()
+        }
+
+    async def flip_in_log(self, name: str, fraction: float) -> None:
+        """Kill a member, flip a bit of one entry of its log, start it; does not wait."""
+        await self._flip(name, "log", etcd_node.DATA, f"{fraction:.6f}")
+
+    async def flip_in_store(self, name: str, old: str, new: str) -> None:
+        """Kill a member, write `new` where its store has `old`, start it; does not wait."""
+        await self._flip(name, "store", etcd_node.DATA, old, new)
+
+    async def _flip(self, name: str, *words: str) -> None:
+        command = self.bounce_command(*self._tool("flip", *words))
+        await self._nodes[name].run(command, timeout_s=20.0)
+        await self.processes()
+
+    @staticmethod
+    def _tool(*words: str) -> list[str]:
+        return ["python3", etcd_node.FLIP, etcd_node.FLIPPED, *words]
+
+    async def flipped(self, name: str) -> dict[str, Any]:
+        """Which bytes of a member's files are flipped, and what they are now; {} without any."""
+        found = await self._nodes[name].run(self._tool("show"), timeout_s=10.0)
+        state: dict[str, Any] = json.loads(found.stdout)
+        return state
+
+    def unflip_command(self) -> list[str]:
+        """Kills the member, puts its bytes back and starts it."""
+        return self.bounce_command(*self._tool("heal"))
+
+    async def unflip(self, name: str) -> dict[str, Any]:
+        """As `unflip_command`; what `flipped` said, with the checksum of the file now."""
+        done = await self._nodes[name].run(self.unflip_command(), timeout_s=20.0)
+        await self.processes()
+        state: dict[str, Any] = json.loads(done.stdout.splitlines()[0])
+        return state
+
+    async def take_build(self, program: bytes) -> str:
+        """Put another build of etcd on every node, to be used by `configure`; its version."""
+
+        async def put(node: Node) -> str:
+            await node.run(["mkdir", "-p", etcd_node.OTHER_HOME])
+            await node.put(etcd_node.OTHER_BINARY, program, mode=0o755)
+            done = await node.run([etcd_node.OTHER_BINARY, "--version"], check=False)
+            found = re.match(r"etcd Version: (\S+)", done.stdout)
+            if done.status != 0 or found is None:
+                raise LabError(
+                    f"{node.name}: that is no etcd: {(done.stderr or done.stdout)[:200]}"
+                )
+            return found[1]
+
+        found = await asyncio.gather(*map(put, self._nodes.values()))
+        return found[0]
+
+    async def drop_build(self) -> None:
+        """Take it away again."""
+        argv = ["rm", "-rf", etcd_node.OTHER_HOME]
+        await asyncio.gather(*(node.run(argv) for node in self._nodes.values()))
+
+    async def use_build(self, name: str) -> None:
+        """Restart a member as the other build; does not wait until it serves."""
+        await self.configure(name, binary=etcd_node.OTHER_BINARY)
+        await self.bounce(name)
+
+    async def versions(self) -> dict[str, str | None]:
+        """The version that each member reports."""
+        found = await self._status()
+        return {n: None if s is None else s.version for n, s in found.items()}
+
+    async def cluster_versions(self) -> dict[str, str | None]:
+        """The version of the cluster's common format, as each member has it."""
+
+        async def ask(node: Node) -> str | None:
+            page = await http_get(node.info.address, "/version")
+            found = re.search(r'"etcdcluster":"([^"]*)"', page or "")
+            return found[1] if found else None
+
+        nodes = list(self._nodes.values())
+        said = await asyncio.gather(*map(ask, nodes))
+        return {node.name: version for node, version in zip(nodes, said, strict=True)}
+
+    async def log_sizes(self) -> dict[str, int]:
+        """Bytes of each member's log."""
+        nodes = list(self._nodes.values())
+        rows = await asyncio.gather(*(n.call("stat", path=etcd_node.LOG) for n in nodes))
+        return {n.name: row.get("size", 0) for n, row in zip(nodes, rows, strict=True)}
+
+    async def log_since(self, name: str, offset: int) -> str:
+        """What a member has logged since, up to a mebibyte."""
+        try:
+            grown = await self._nodes[name].call(
+                "read", path=etcd_node.LOG, offset=offset, bytes_max=LOG_BYTES_MAX
+            )
+        except LabError:
+            return ""
+        return base64.b64decode(grown["data"]).decode("utf-8", "replace")
+
+    async def corruption_lines(self, since: Mapping[str, int]) -> dict[str, list[str]]:
+        """Lines that tell of corruption, of each member's log after these offsets."""
+        texts = await asyncio.gather(*(self.log_since(n, at) for n, at in since.items()))
+        return {
+            name: [
+                line[:300]
+                for line in text.splitlines()
+                if any(marker in line for marker in self.corruption_markers)
+            ]
+            for name, text in zip(since, texts, strict=True)
+        }
+
+    async def _switch_auth_on(self, wait_s: float) -> None:
+        """Make the user, ask for tokens from now on. LabError where ours would not be taken."""
+        for method, request in AUTH_STEPS:
+            await self._insist(list(self._nodes), method, request, wait_s, "already exists")
+        said = await self._outcomes("range", message("RangeRequest")(key=b"/dstest-health"))
+        refused = {n: text for n, text in said.items() if "token" in text or "revision" in text}
+        if refused:
+            raise LabError(f"members refuse the token of our clients: {refused}")
+
+    async def take_secret(self, name: str, secret: str) -> None:
+        """Give a member another secret and restart it; does not wait until it serves."""
+        await self._nodes[name].put(SECRET_FILE, secret.encode())
+        await self.bounce(name)
+
+    def keep_secret_command(self) -> list[str]:
+        """Gives a member its own secret back and restarts it."""
+        return self.bounce_command("cp", SECRET_KEPT, SECRET_FILE)
+
+    async def keep_secret(self, name: str) -> None:
+        """As `keep_secret_command`."""
+        await self._nodes[name].run(self.keep_secret_command(), timeout_s=12.0)
+        await self.processes()
+
+    async def refused_tokens(self, secret: str = SECRET) -> dict[str, str]:
+        """Empty for each member that takes a token signed with this secret, else why not."""
+        request = message("RangeRequest")(key=b"/dstest-health", serializable=True)
+        return await self._outcomes("range", request, token(secret))
+
+    async def strange_secrets(self) -> list[str]:
+        """Nodes whose secret is not that of the cluster."""
+        nodes = list(self._nodes.values())
+        found = await asyncio.gather(*(n.get(SECRET_FILE) for n in nodes))
+        return [n.name for n, data in zip(nodes, found, strict=True) if data != SECRET.encode()]
+
+    async def back_up(self, names: Sequence[str]) -> dict[str, str]:
+        """Copy the data of members that run, each as of one instant; the checksum of each store."""
+        command = etcd_node.locked("sh", "-c", etcd_node.BACK_UP)
+        nodes = [self._nodes[name] for name in names]
+        done = await asyncio.gather(*(n.run(command, timeout_s=20.0) for n in nodes))
+        return {n.name: row.stdout.split()[0] for n, row in zip(nodes, done, strict=True)}
+
+    async def put_back(self, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Kill members, put the copies in place of their data, and only then start any of them.
+
+        Does not wait until they serve. The checksum of each store just before and now.
+        """
+        nodes = [self._nodes[name] for name in names]
+        stop, start = etcd_node.locked(etcd_node.STOP), etcd_node.locked(etcd_node.START)
+        restore = etcd_node.locked("sh", "-c", etcd_node.RESTORE)
+        await asyncio.gather(*(n.run(stop) for n in nodes))
+        done = await asyncio.gather(*(n.run(restore, timeout_s=20.0) for n in nodes))
+        await asyncio.gather(*(n.run(start) for n in nodes))
+        await self.processes()
+        sums = {}
+        for node, row in zip(nodes, done, strict=True):
+            was, now = (line.split()[0] for line in row.stdout.splitlines())
+            sums[node.name] = (was, now)
+        return sums
+
+    def put_back_command(self) -> list[str]:
+        """Kills a member, puts its copy back if there is a whole one, and starts it."""
+        return etcd_node.locked("sh", "-c", etcd_node.RESTORE_IF_DONE)
+
+    async def drop_backups(self) -> None:
+        """No copies any more."""
+        paths = (etcd_node.BACKUP, etcd_node.BACKUP_DONE)
+        nodes = list(self._nodes.values())
+        await asyncio.gather(*(n.run(["rm", "-rf", *paths]) for n in nodes))
+
+    async def commits_at_start(self, since: Mapping[str, int]) -> dict[str, list[int]]:
+        """Index of the last entry that each member knew as committed, at each start since."""
+        texts = await asyncio.gather(*(self.log_since(n, at) for n, at in since.items()))
+        return {
+            name: [int(found) for found in _COMMIT_AT_START.findall(text)]
+            for name, text in zip(since, texts, strict=True)
+        }
