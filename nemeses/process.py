@@ -85,6 +85,12 @@ class ProcessFault:
         """What the node's janitor runs where we are gone."""
         raise NotImplementedError
 
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        """The lease's commands, one after the other; a janitor gives each of them ten seconds."""
+        return [self.heal_command(ctx, record, name)]
+
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         """How it shows on the targets' own nodes."""
         raise NotImplementedError
@@ -199,8 +205,8 @@ class ProcessFault:
 
     async def _strike(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         async def arm(name: str) -> None:
-            command = self.heal_command(ctx, record, name)
-            await ctx.node(name).arm_lease(record.fault_id, [command], ttl_s=limits.LEASE_TTL_S)
+            commands = self.heal_commands(ctx, record, name)
+            await ctx.node(name).arm_lease(record.fault_id, commands, ttl_s=limits.LEASE_TTL_S)
 
         await asyncio.gather(*map(arm, record.targets))
         facts = {**record.facts, "traffic_at_inject": ctx.traffic.by_node()}

@@ -23,6 +23,7 @@ EVERY_TIME = {
     "test_kill_9_of_ours_in_mid_fault[pause-T]",
     "test_the_file_system_forgets_what_was_not_synced",
     "test_unsynced_writes_are_lost_and_the_loss_is_found",
+    "test_all_go_back_and_the_loss_is_found",
 }
 
 

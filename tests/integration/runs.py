@@ -13,9 +13,12 @@ from typing import Any
 
 from clusters.labs import container, state
 from clusters.remote import connect_all
+from clusters.systems.etcd import SYSTEM as ETCD
+from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis
 from dstest.core.spec import RunSpec
+from dstest.core.verdict import State
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished, run_session
@@ -126,3 +129,57 @@ def verdict_of(path: Path) -> dict[str, Any]:
 
 def faults_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / "faults.jsonl").read_text().splitlines()]
+
+
+def landed_and_healed(done: Finished) -> dict[str, Any]:
+    """The one fault of a run that passed: it landed and its heal is proven."""
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert not fault["residue"]
+    return fault
+
+
+def not_proven(done: Finished) -> dict[str, Any]:
+    """The one fault of a run whose fault was sabotaged: nobody may count it as tested."""
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] != "yes", fault
+    assert done.verdict is not None, done
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    return fault
+
+
+def killed_in_mid_fault(
+    lab: LabInfo,
+    folder: Path,
+    args: tuple[str, ...],
+    healed: Callable[[], bool],
+    within_s: float,
+    judged: tuple[Exit, ...] = (Exit.NOT_PROVEN,),
+) -> None:
+    """Start a run as a user does, kill -9 it once its fault has landed: the nodes heal themselves,
+    and what is recovered of the run passes in no case."""
+    log, store = folder / "log", folder / "store"
+    process = start(
+        log, "run", "--time-limit", "60", *args, "--lab-id", lab.lab_id, "--store", store
+    )
+    try:
+        wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)
+        assert not healed()
+    finally:
+        process.kill()
+        process.wait(timeout=10)
+    wait_for("healing without us", healed, within_s)
+    assert dstest("recover", latest(store)).returncode in judged
+    assert not verdict_of(latest(store))["verdict"].startswith("PASS")
+
+
+def deployed(lab: LabInfo, ask: Callable[[Any], Any], **options: Any) -> Any:
+    """Await `ask(deployment)` of the etcd that a run has left or is running on the lab."""
+
+    async def go(nodes: dict[str, Any]) -> Any:
+        return await ask(ETCD.deploy(list(nodes.values()), options))
+
+    return on_nodes(lab, go)

@@ -1,0 +1,203 @@
+"""Faults that reach into the system, without a cluster: plans, and what counts as landed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
+from nemeses import backup, bitflip, compaction, config, credentials, membership, versions
+from nemeses.membership import incomplete
+from nemeses.process_sight import Sight
+
+NODES = ["n1", "n2", "n3", "n4", "n5"]
+EACH = (
+    compaction.NEMESIS, membership.NEMESIS, config.NEMESIS, bitflip.NEMESIS, credentials.NEMESIS,
+    backup.NEMESIS, versions.MIXED, versions.UPGRADE,
+)  # fmt: skip
+
+
+def record(nemesis: str, targets: list[str], **facts: Any) -> LandingRecord:
+    return LandingRecord(
+        fault_id="f1", nemesis=nemesis, targets=targets, scheduled_at=0, epoch="f1", facts=facts
+    )
+
+
+def options(nemesis: Any, **given: Any) -> dict[str, Any]:
+    own = {key: option.default for key, option in nemesis.options.items()}
+    return {**own, "auth": True, "targets": "", **given}
+
+
+@pytest.mark.parametrize("nemesis", EACH, ids=lambda nemesis: nemesis.name)
+def test_plans_come_from_the_seed(nemesis: Any) -> None:
+    given = options(nemesis, other_build=str(Path(__file__)))
+    plans = nemesis.plan(random.Random(3), NODES, 100.0, given)
+    assert plans == nemesis.plan(random.Random(3), NODES, 100.0, given)
+    assert len(plans) == (1 if nemesis.name == "upgrade" else 9)
+    scopes = {plan.facts["scope"] for plan in plans}
+    assert scopes <= {"one", "all", "minority", "primaries"}
+
+
+def test_options_of_another_nemesis_do_not_change_the_scope() -> None:
+    given = {**options(compaction.NEMESIS), "scope": "random", "targets": "n2"}
+    plans = compaction.NEMESIS.plan(random.Random(3), NODES, 60.0, given)
+    assert {plan.facts["scope"] for plan in plans} == {"all"}
+
+
+def test_what_cannot_be_is_refused_before_a_node_exists() -> None:
+    with pytest.raises(ConfigError, match="tokens"):
+        credentials.NEMESIS.plan(
+            random.Random(1), NODES, 60.0, options(credentials.NEMESIS) | {"auth": False}
+        )
+    for path in ("", "/no/such/build"):
+        with pytest.raises(ConfigError, match="second build"):
+            versions.MIXED.plan(
+                random.Random(1), NODES, 60.0, options(versions.MIXED, other_build=path)
+            )
+
+
+BEFORE = {key: {"runs": 1, "dropped": 5, "revision": 9} for key in NODES}
+AFTER = {key: {"runs": 2, "dropped": 25, "revision": 90} for key in NODES}
+
+
+@pytest.mark.parametrize(
+    ("now", "reads", "served", "moved"),
+    [
+        (AFTER, "compacted", 7, True),
+        (AFTER, "served", 7, False),
+        (AFTER, "compacted", 0, False),
+        (AFTER, "compacted", None, False),
+        (BEFORE, "compacted", 7, False),
+        ({**AFTER, "n3": None}, "compacted", 7, False),
+    ],
+    ids=["all", "still served", "nobody read", "not ended", "nothing dropped", "one is mute"],
+)
+def test_what_counts_as_compaction(now: Any, reads: str, served: int | None, moved: bool) -> None:
+    facts: dict[str, Any] = {
+        "compactions_before": BEFORE,
+        "old_reads_before": dict.fromkeys(NODES, "served"),
+    }
+    if served is not None:
+        facts["served_meanwhile"] = dict.fromkeys(NODES, served)
+    assert compaction._victim(facts, now, dict.fromkeys(NODES, reads)).moved is moved
+
+
+def test_a_compaction_of_what_was_not_served_before_does_not_count() -> None:
+    facts = {
+        "compactions_before": BEFORE,
+        "old_reads_before": {**dict.fromkeys(NODES, "served"), "n2": "compacted"},
+        "served_meanwhile": dict.fromkeys(NODES, 7),
+    }
+    assert not compaction._victim(facts, AFTER, dict.fromkeys(NODES, "compacted")).moved
+
+
+FIVE = {str(i): [f"n{i}", False] for i in range(1, 6)}
+FOUR = {i: row for i, row in FIVE.items() if i != "2"}
+GONE = Sight(alive=False)
+RUNS = Sight(alive=True, listener=100)
+
+
+@pytest.mark.parametrize(
+    ("listed", "sight", "moved"),
+    [
+        (dict.fromkeys(["n1", "n3", "n4", "n5"], FOUR), GONE, True),
+        (dict.fromkeys(["n1", "n3", "n4", "n5"], FOUR), RUNS, False),
+        ({**dict.fromkeys(["n1", "n3", "n4"], FOUR), "n5": FIVE}, GONE, False),
+        ({**dict.fromkeys(["n1", "n3", "n4"], FOUR), "n5": None}, GONE, False),
+    ],
+    ids=["removed", "still serves", "one lists it", "one is mute"],
+)
+def test_what_counts_as_removed(listed: Any, sight: Sight, moved: bool) -> None:
+    hit = record(
+        "membership",
+        ["n2"],
+        pids={"n2": [100, 7]},
+        listening_before={"n2": [100]},
+        members_before=dict.fromkeys(NODES, FIVE),
+        members={"n2": None, **listed},
+    )
+    assert membership.NEMESIS.injector(hit, {"n2": (sight, sight)}).moved is moved
+
+
+def test_what_a_whole_cluster_lists() -> None:
+    assert incomplete({"n1": FIVE}, NODES) == []
+    assert incomplete({"n1": None}, NODES)
+    assert incomplete({"n1": FOUR}, NODES)
+    assert incomplete({"n1": {**FOUR, "6": ["", False]}}, NODES)
+    assert "learner" in incomplete({"n1": {**FOUR, "6": ["n2", True]}}, NODES)[0]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "moved"),
+    [
+        ("", "too many operations in txn request", True),
+        ("", "", False),
+        ("too many operations", "too many operations", False),
+        ("", "Deadline Exceeded", False),
+    ],
+    ids=["refuses", "takes it", "refused before", "is mute"],
+)
+def test_what_counts_as_other_settings(was: str, now: str, moved: bool) -> None:
+    takes = dict.fromkeys(NODES, "")
+    hit = record("config", ["n2"], takes_before={**takes, "n2": was}, takes={**takes, "n2": now})
+    assert config._victim(hit).moved is moved
+
+
+def flipped(now: str, what: str = "log") -> dict[str, Any]:
+    row = {"offset": 8, "old": "61", "new": "60", "now": now}
+    return {"n2": {"what": what, "path": "/data/0.wal", "bytes": [row]}}
+
+
+def test_what_counts_as_flipped() -> None:
+    assert bitflip._injector(flipped("60")).moved
+    assert not bitflip._injector(flipped("61")).moved
+    assert not bitflip._injector({"n2": {}}).moved
+    assert bitflip._injector(flipped("62", "store")).moved, "the server may move what it keeps"
+
+
+RESTORED = {"copies": {"n2": "aa"}, "stores": {"n2": ("bb", "aa")}, "applied_before": {"n2": 90}}
+
+
+@pytest.mark.parametrize(
+    ("change", "starts", "injector", "victim"),
+    [
+        ({}, [40], True, True),
+        ({"stores": {"n2": ("aa", "aa")}}, [40], False, True),
+        ({"stores": {"n2": ("bb", "bb")}}, [40], False, True),
+        ({"stores": {}}, [40], False, True),
+        ({}, [90], True, False),
+        ({}, [], True, False),
+    ],
+    ids=["went back", "same before", "another store", "nothing", "not behind", "mute"],
+)
+def test_what_counts_as_a_restore(
+    change: Any, starts: list[int], injector: bool, victim: bool
+) -> None:
+    hit = record(
+        "backup", ["n2"], scope="one", restore={**RESTORED, **change}, starts={"n2": starts}
+    )
+    assert backup._injector(hit).moved is injector
+    assert backup._victim(hit).moved is victim
+
+
+def test_a_rollback_of_all_shows_in_the_revision() -> None:
+    for revision, moved in ((50, True), (70, False)):
+        found = {**RESTORED, "revisions_before": {"n2": 70}, "revisions": {"n2": revision}}
+        hit = record("backup", ["n2"], scope="all", restore=found, starts={"n2": [40]})
+        assert backup._victim(hit).moved is moved
+
+
+def test_an_upgrade_goes_member_by_member() -> None:
+    steps = [
+        {"node": "n1", "versions": {"n1": "2", "n2": "1"}},
+        {"node": "n2", "versions": {"n1": "2", "n2": "2"}},
+    ]
+    assert (
+        versions.UPGRADE.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=steps)) == []
+    )
+    at_once = [steps[1], steps[1]]
+    assert versions.UPGRADE.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=at_once))
