@@ -35,15 +35,22 @@ def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
 def scan_logs(
     run: RunDir, patterns: tuple[str, ...], facts: Mapping[str, Any]
 ) -> tuple[dict[str, int] | None, list[Alarm]]:
-    """Lines per node and those that hold one of `patterns`; None where no log was kept."""
+    """Lines per node and those that hold one of `patterns`; None where no log was kept.
+
+    A line without a stamp of its own, such as a runtime's last words, is of the time of the last
+    line before it that has one.
+    """
     counts: dict[str, int] = {}
     alarms: list[Alarm] = []
     for path in sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []:
         node = path.parent.name
+        stamped = ""
         with path.open(errors="replace") as file:
             for line in file:
                 counts[node] = counts.get(node, 0) + 1
+                if _STAMP.search(line):
+                    stamped = line
                 if len(alarms) < _LINES_MAX and any(p in line for p in patterns):
-                    ts = _run_time_ns(line, facts)
+                    ts = _run_time_ns(stamped, facts)
                     alarms.append(Alarm(node=node, line=line.strip()[:300], ts=ts))
     return counts or None, alarms
