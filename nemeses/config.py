@@ -23,7 +23,7 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
-from nemeses.member import MemberFault, bystanders, signal
+from nemeses.member import MemberFault, bystanders, patiently, signal
 from nemeses.process import Proven
 
 __all__ = ["NEMESIS", "Config"]
@@ -108,10 +108,18 @@ class Config(MemberFault):
 
 async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
     """What each server reports and takes."""
-    quotas, takes = await asyncio.gather(
-        ctx.deployment.quotas(), ctx.deployment.takes_transactions_of(OPERATIONS)
-    )
-    return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
+
+    async def ask() -> dict[str, Any]:
+        quotas, takes = await asyncio.gather(
+            ctx.deployment.quotas(), ctx.deployment.takes_transactions_of(OPERATIONS)
+        )
+        return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
+
+    def mute(found: dict[str, Any]) -> bool:
+        said = {*found[f"takes{suffix}"].values()}
+        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in said
+
+    return await patiently(ask, mute)
 
 
 def _victim(record: LandingRecord) -> Signal:

@@ -25,7 +25,7 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
-from nemeses.member import MemberFault, bystanders, signal
+from nemeses.member import MemberFault, bystanders, patiently, signal
 from nemeses.process import Proven
 from nemeses.schedule import WINDOW_OPTIONS
 
@@ -125,10 +125,17 @@ class Credentials(MemberFault):
 
 async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
     """What each member says to either token."""
-    right, other = await asyncio.gather(
-        ctx.deployment.refused_tokens(), ctx.deployment.refused_tokens(OTHER)
-    )
-    return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
+
+    async def ask() -> dict[str, Any]:
+        right, other = await asyncio.gather(
+            ctx.deployment.refused_tokens(), ctx.deployment.refused_tokens(OTHER)
+        )
+        return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
+
+    def mute(found: dict[str, Any]) -> bool:
+        return any("Deadline Exceeded" in said.values() for said in found.values())
+
+    return await patiently(ask, mute)
 
 
 def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:

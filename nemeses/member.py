@@ -7,7 +7,7 @@ signals; choosing, leases, epochs, rechecks and the proof of the heal are those 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -20,7 +20,7 @@ from nemeses.process_evidence import landed
 from nemeses.process_sight import Sight
 from nemeses.schedule import WINDOW_OPTIONS
 
-__all__ = ["UNAIMED", "Abilities", "MemberFault", "bystanders", "signal"]
+__all__ = ["UNAIMED", "Abilities", "MemberFault", "bystanders", "patiently", "signal"]
 
 UNAIMED: Final[Mapping[str, Option]] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
 """Options of a fault that chooses its targets by what it is."""
@@ -28,6 +28,9 @@ UNAIMED: Final[Mapping[str, Option]] = {k: v for k, v in WINDOW_OPTIONS.items() 
 
 RESTART_S: Final = 20.0
 """A server that was started serves by then; one that led waits for an election first."""
+
+
+ASK_TRIES: Final = 3
 
 
 class Abilities:
@@ -95,6 +98,18 @@ class MemberFault(Abilities, ProcessFault):
         if sight is None or not sight.alive:
             return "its server does not run"
         return None if sight.listener == pid else f"process {pid} does not serve"
+
+
+async def patiently(
+    ask: Callable[[], Awaitable[dict[str, Any]]], mute: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """What `ask` finds, asked up to three times while somebody is `mute`: a machine may be busy."""
+    found = await ask()
+    for _ in range(ASK_TRIES - 1):
+        if not mute(found):
+            break
+        found = await ask()
+    return found
 
 
 def signal(

