@@ -183,3 +183,14 @@ def deployed(lab: LabInfo, ask: Callable[[Any], Any], **options: Any) -> Any:
         return await ask(ETCD.deploy(list(nodes.values()), options))
 
     return on_nodes(lab, go)
+
+
+def healed_by_all(lab: LabInfo, fault_id: str = "f1") -> bool:
+    """Has the lease of this fault run out on every node, and have its commands ended?"""
+
+    async def ask(nodes: dict[str, Any]) -> bool:
+        leases = [await node.call("lease_list") for node in nodes.values()]
+        return all(fault_id in row["healed"] for row in leases)
+
+    found: bool = on_nodes(lab, ask)
+    return found

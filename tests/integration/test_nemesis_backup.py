@@ -10,6 +10,7 @@ import pytest
 from runs import (
     deployed,
     faults_of,
+    healed_by_all,
     killed_in_mid_fault,
     landed_and_healed,
     not_proven,
@@ -64,15 +65,16 @@ def test_a_restore_into_another_directory(lab: LabInfo, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scope", ["one", "all"])
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, scope: str) -> None:
     async def ask(nodes: dict[str, Any]) -> bool:
-        if scope == "one":  # its node is to join anew for as long as the file is there
-            found = [await node.call("stat", path=REMOVED) for node in nodes.values()]
-            return not any(row["exists"] for row in found)
-        leases = [await node.call("lease_list") for node in nodes.values()]
-        return all("f1" in row["healed"] for row in leases)
+        # The node is to join anew for as long as the file is there.
+        found = [await node.call("stat", path=REMOVED) for node in nodes.values()]
+        return not any(row["exists"] for row in found)
+
+    def healed() -> bool:
+        return bool(on_nodes(lab, ask)) if scope == "one" else healed_by_all(lab)
 
     args = ("--nemesis", "backup", "-o", "fault_s=30", "-o", f"scope={scope}")
     # What a rollback lost may be read before our death: then it is found.
     judged = (Exit.NOT_PROVEN,) if scope == "one" else (Exit.NOT_PROVEN, Exit.FAIL)
-    killed_in_mid_fault(lab, tmp_path, args, lambda: on_nodes(lab, ask), 45, judged)
+    killed_in_mid_fault(lab, tmp_path, args, healed, 45, judged)
     healthy = deployed(lab, lambda deployment: deployment.healthy())
     assert all(healthy.values())

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from runs import landed_and_healed, not_proven, run_here
+from runs import (
+    deployed,
+    healed_by_all,
+    killed_in_mid_fault,
+    landed_and_healed,
+    not_proven,
+    run_here,
+)
 
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
@@ -48,3 +56,16 @@ class Silent(Compaction):
 def test_no_compaction(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, nemesis=Silent(), options=OPTIONS, time_limit_s=22.0)
     assert not_proven(done)["landed"] == "no"
+
+
+def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
+    """A compaction needs nobody to end it; the members agree afterwards."""
+
+    async def agree(deployment: Any) -> bool:
+        head = min((await deployment.revisions()).values())
+        hashes = await deployment.hashes(head)
+        return None not in hashes.values() and len(set(hashes.values())) == 1
+
+    args = ("--nemesis", "compaction", "-o", "fault_s=30", "-o", "history=4000")
+    killed_in_mid_fault(lab, tmp_path, args, lambda: healed_by_all(lab), 30)
+    assert deployed(lab, agree)

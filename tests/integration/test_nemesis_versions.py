@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import killed_in_mid_fault, landed_and_healed, not_proven, on_nodes, run_here
+from runs import (
+    deployed,
+    healed_by_all,
+    killed_in_mid_fault,
+    landed_and_healed,
+    not_proven,
+    on_nodes,
+    run_here,
+)
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
@@ -83,3 +91,12 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
 
     args = ("--nemesis", "mixed-versions", "-o", "fault_s=30", "-o", f"other_build={OTHER}")
     killed_in_mid_fault(lab, tmp_path, args, lambda: on_nodes(lab, ask), 45)
+
+
+@needs_other
+def test_kill_9_of_ours_after_an_upgrade(lab: LabInfo, tmp_path: Path) -> None:
+    """Nothing goes back; all serve, as one build or the other."""
+    args = ("--nemesis", "upgrade", "-o", "fault_s=30", "-o", f"other_build={OTHER}")
+    killed_in_mid_fault(lab, tmp_path, args, lambda: healed_by_all(lab), 45)
+    healthy = deployed(lab, lambda deployment: deployment.healthy())
+    assert all(healthy.values())
