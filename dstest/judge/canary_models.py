@@ -1,6 +1,7 @@
 """Canaries by model: broken copies of a history that the linearizability checker must reject.
 
-Registers are in `canary`, containers in `canary_containers`; a map's keys are registers. Here:
+Registers are in `canary`, containers in `canary_containers`, registers changed together in
+`canary_multi`; a map's keys are registers. Here:
 
 | mutant | what is changed | why no order explains it |
 |---|---|---|
@@ -10,8 +11,7 @@ Registers are in `canary`, containers in `canary_containers`; a map's keys are r
 | too-many-permits | an acquire gets more permits than there are | there are fewer |
 | crowded | a refused acquire succeeds while the permits are certainly held | as above |
 | wrong-total | a read returns a value beyond all that was ever added | it never held it |
-| wrong-count | a value read while nothing else ran is off by one | it was certain |
-| phantom-value, lost-write | a transaction reads what nobody wrote | it came from nowhere |
+| wrong-count | a read returns more than the changes begun by then can add | as above |
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dstest.judge.canary_containers import (
     taken_makers,
     without,
 )
+from dstest.judge.canary_multi import multi_makers
 
 __all__ = ["MODELS", "model_mutants"]
 
@@ -183,64 +184,26 @@ def _wrong_total(ops: list[Op], dice: random.Random) -> Made:
     return f"read {op.op_id} returns {value}, beyond all additions", changed(ops, {op.op_id: value})
 
 
+def _delta(op: Op) -> int:
+    size = op.input if type(op.input) is int else 1
+    return -size if op.op_type == "dec" else size
+
+
 def _wrong_count(ops: list[Op], dice: random.Random) -> Made:
-    """Until the first unknown change: a read that nothing overlaps must return the sum."""
-    quiet, last = [], -1
-    for at, op in enumerate(ops):
-        if op.outcome is Outcome.FAIL:
-            continue
-        if op.op_type != "read" and not _ok(op):
-            break
-        following = ops[at + 1].invoke_ts if at + 1 < len(ops) else 2**63
-        end = op.complete_ts or 2**63
-        if op.op_type == "read" and _ok(op) and last < op.invoke_ts and end < following:
-            quiet.append(op)
-        last = max(last, end if _ok(op) else last)
-    if not quiet:
-        return None
-    op = dice.choice(quiet)
-    return f"read {op.op_id} is off by one", changed(ops, {op.op_id: op.output + 1})
-
-
-def _txn_writes(ops: list[Op]) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
-    for op in ops:
-        for f, key, value in op.input if op.outcome is not Outcome.FAIL else ():
-            if f[0] == "w":
-                found.setdefault(token([key, value]), []).append(op)
-    return found
-
-
-def _txn_reads(ops: list[Op]) -> list[tuple[Op, int]]:
-    """Micro-reads of ok transactions that do not write the register themselves."""
-    return [
-        (op, i)
-        for op in ops
-        if op.op_type == "txn" and _ok(op)
-        for i, (f, key, _) in enumerate(op.output)
-        if f[0] == "r" and not any(g[0] == "w" and k == key for g, k, _ in op.input)
-    ]
-
-
-def _txn_phantom(ops: list[Op], dice: random.Random) -> Made:
-    reads = _txn_reads(ops)
+    """More than any of the changes that had begun could add to those that were over."""
+    reads = [op for op in ops if op.op_type == "read" and _ok(op)]
     if not reads:
         return None
-    op, i = dice.choice(reads)
-    rows = [list(row) for row in op.output]
-    rows[i][2] = "nobody wrote this"
-    return f"txn {op.op_id} reads what nobody wrote", changed(ops, {op.op_id: rows})
-
-
-def _txn_lost(ops: list[Op], dice: random.Random) -> Made:
-    writes = _txn_writes(ops)
-    for op, i in dice.sample(reads := _txn_reads(ops), min(len(reads), _TRIES)):
-        _, key, value = op.output[i]
-        found = writes.get(token([key, value]), [])
-        if value is not None and len(found) == 1:
-            said = f"txn {found[0].op_id}, seen by {op.op_id}, was taken out"
-            return said, without(ops, found[0])
-    return None
+    op = dice.choice(reads)
+    end = op.complete_ts or 0
+    most = 0
+    for other in ops:
+        if other.op_type == "read" or other.outcome is Outcome.FAIL or other.invoke_ts > end:
+            continue
+        certain = _ok(other) and (other.complete_ts or 0) < op.invoke_ts
+        most += _delta(other) if certain else max(0, _delta(other))
+    said = f"read {op.op_id} returns {most + 1}, which is too much by then"
+    return said, changed(ops, {op.op_id: most + 1})
 
 
 _LOCK: Final[dict[str, Maker]] = {"stolen-lock": _stolen, "lost-release": _lost_release}
@@ -267,7 +230,7 @@ def _makers(model: str, options: dict[str, Any]) -> dict[str, Maker]:
         "reentrant-mutex": _LOCK,
         "fencing-lock": {**_LOCK, "swapped-tokens": _tokens},
         "counter": {"wrong-total": _wrong_total, "wrong-count": _wrong_count},
-        "multi-register": {"phantom-value": _txn_phantom, "lost-write": _txn_lost},
+        "multi-register": multi_makers(),
     }
     return makers[model]
 
