@@ -33,6 +33,19 @@ def check_automaton(
     steps_max: int,
     /,
 ) -> None: ...
+def chains(
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    offsets: I64,
+    verdict: U8,
+    stop: I32,
+    n_values: int,
+    memory_bytes: int,
+    /,
+) -> None: ...
 def monitor(
     kind: U8,
     value: I32,

@@ -114,6 +114,34 @@ static void need(struct lin_search *s, int32_t value)
     }
 }
 
+/* Marks the value that X waits for, and those from which a cas leads there, `reach` in all; what
+ * others wait for is left to their own completions. Returns as mark_needed. */
+static int mark_for_x(struct lin_search *s)
+{
+    const struct lin_op *ops = LIN_OPS(&s->plan), *x = &ops[s->x];
+    const struct lin_class *classes = LIN_CLASSES(&s->plan);
+    if (x->role == LIN_WRITER || x->kind == LIN_CAS_FALSE) {
+        return x->kind == LIN_CAS_FALSE;
+    }
+    need(s, x->a);
+    for (int32_t i = 0; i < s->n_queue && s->n_queue < s->reach; i++) {
+        for (int32_t k = 0; k < s->n_swappers && s->n_queue < s->reach; k++) {
+            const struct lin_op *op = &ops[s->swappers[k]];
+            if (op->b == s->queue[i] && !lin_bit(lin_done(s->c), (uint32_t)op->slot)) {
+                need(s, op->a);
+            }
+        }
+        for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in;
+             k >= 0 && s->n_queue < s->reach; k = classes[k].next_in) {
+            s->work++;
+            if (unused_member(s, s->c, &classes[k])) {
+                need(s, classes[k].a);
+            }
+        }
+    }
+    return 0;
+}
+
 /* Marks the values that the observers of c wait for, and those from which unknown cas lead there.
  * Returns whether some cas_false waits for any other value than the present one. */
 static int mark_needed(struct lin_search *s)
@@ -127,6 +155,9 @@ static int mark_needed(struct lin_search *s)
     }
     s->epoch++;
     s->n_queue = 0;
+    if (s->focused) {
+        return mark_for_x(s);
+    }
     for (int32_t i = 0; i < s->n_observers; i++) {
         const struct lin_op *op = &ops[s->observers[i]];
         if (lin_bit(lin_done(s->c), (uint32_t)op->slot)) {

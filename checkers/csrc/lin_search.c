@@ -15,11 +15,22 @@
 #define FIRST_WORK 500000
 #endif
 
+/* Work of each of the cheap attempts that follow. */
+#define NARROW_WORK (40 * (int64_t)FIRST_WORK)
+
 /* Widths of the attempts that keep the cheapest configurations only. */
 #ifndef LIN_WIDTHS
 #define LIN_WIDTHS 8, 64, 512
 #endif
 static const uint32_t widths[] = {LIN_WIDTHS};
+
+/* Widths of the attempts before those, which at each completion think of nothing else. With
+ * hundreds of clients they find what the others are too slow for. */
+#ifndef LIN_FOCUSED
+#define LIN_FOCUSED 1, 4, 16
+#endif
+static const uint32_t focused[] = {LIN_FOCUSED};
+#define REACH_MAX 64
 
 /* X completes. LIN_ILLEGAL where nothing survives; `open` then holds all that was tried. */
 static int complete(struct lin_search *s)
@@ -63,6 +74,16 @@ static int complete(struct lin_search *s)
         }
     }
     return s->next.n == 0 ? LIN_ILLEGAL : LIN_OK;
+}
+
+/* As complete, focused on X: looks further only where what is near does not do. */
+static int complete_focused(struct lin_search *s)
+{
+    int verdict = LIN_ILLEGAL;
+    for (s->reach = 1; verdict == LIN_ILLEGAL && s->reach <= REACH_MAX; s->reach *= 4) {
+        verdict = complete(s);
+    }
+    return verdict;
 }
 
 static void invoke(struct lin_search *s, int32_t i)
@@ -185,7 +206,7 @@ static int attempt(struct lin_search *s, const struct lin_output *out, int64_t k
         }
         s->x = events[e] / 2;
         s->work++;
-        verdict = complete(s);
+        verdict = s->focused ? complete_focused(s) : complete(s);
         if (verdict == LIN_OK) {
             retire(s);
             completions++;
@@ -204,23 +225,50 @@ static void set_width(struct lin_search *s, uint32_t width)
     s->now.width = s->next.width = s->open.width = width;
 }
 
-/* Decides the planned key. An exact attempt that proves too dear is followed by two cheap kinds
- * that can each settle one side for good: with reusable unknown operations everything possible
- * stays possible, so a contradiction is one; with limited width every configuration kept is real,
- * so a survivor is a linearization. What is left after those gets the whole budget. */
+/* Attempts that keep only some configurations, each of which is real: a survivor is a
+ * linearization, its absence tells nothing. LIN_GAVE_UP where there was none. */
+static int attempt_narrow(struct lin_search *s, const struct lin_output *out, int64_t key,
+                          int64_t first, const uint32_t *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        set_width(s, of[i]);
+        s->try_max = s->focused ? s->work + NARROW_WORK : 0;
+        int verdict = attempt(s, out, key, first);
+        int pruned = s->focused | s->now.pruned | s->next.pruned | s->open.pruned;
+        s->try_max = 0;
+        if (verdict != LIN_MEMORY && verdict != LIN_GAVE_UP &&
+            !(verdict == LIN_ILLEGAL && pruned)) {
+            return verdict;
+        }
+        out->bad[key] = -1;
+    }
+    return LIN_GAVE_UP;
+}
+
+/* Decides the planned key. An exact attempt that proves too dear is followed by cheap kinds that
+ * can each settle one side for good: with limited width every configuration kept is real, so a
+ * survivor is a linearization; with reusable unknown operations everything possible stays
+ * possible, so a contradiction is one. What is left after those gets the whole budget. */
 int lin_decide(struct lin_search *s, const struct lin_output *out, int64_t key, int64_t first)
 {
     set_width(s, 0);
-    s->reusable = 0;
+    s->reusable = s->focused = 0;
     s->try_max = FIRST_WORK;
     int verdict = attempt(s, out, key, first);
+    s->try_max = 0;
     if (verdict != LIN_GAVE_UP && verdict != LIN_MEMORY) {
         return verdict;
     }
-    s->try_max = 0;
+    s->focused = 1;
+    verdict = attempt_narrow(s, out, key, first, focused, sizeof focused / sizeof *focused);
+    s->focused = 0;
+    if (verdict != LIN_GAVE_UP) {
+        return verdict;
+    }
     if (s->plan.n_crash_bits > 0) {
+        set_width(s, 0);
         s->reusable = 1;
-        s->try_max = s->work + 40 * (int64_t)FIRST_WORK;
+        s->try_max = s->work + NARROW_WORK;
         verdict = attempt(s, out, key, first);
         s->reusable = 0;
         s->try_max = 0;
@@ -228,14 +276,9 @@ int lin_decide(struct lin_search *s, const struct lin_output *out, int64_t key, 
             return verdict;
         }
     }
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        set_width(s, widths[i]);
-        verdict = attempt(s, out, key, first);
-        int pruned = s->now.pruned | s->next.pruned | s->open.pruned;
-        if (verdict != LIN_MEMORY && !(verdict == LIN_ILLEGAL && pruned)) {
-            return verdict;
-        }
-        out->bad[key] = -1;
+    verdict = attempt_narrow(s, out, key, first, widths, sizeof widths / sizeof *widths);
+    if (verdict != LIN_GAVE_UP) {
+        return verdict;
     }
     set_width(s, 0);
     return attempt(s, out, key, first);

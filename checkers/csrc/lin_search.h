@@ -37,6 +37,8 @@ struct lin_search {
     int64_t work, work_max, look_at;
     int64_t try_max; /* work after which the present attempt gives up; 0 = none */
     int reusable;    /* unknown operations are not spent by use: allows too much */
+    int focused;     /* only what leads to X is extended by: finds too little */
+    int32_t reach;   /* focused: values looked at on the way to X's */
     int64_t deadline_ns;
     const int32_t *stop;
 };

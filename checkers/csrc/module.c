@@ -157,6 +157,7 @@ cleanup:
 }
 
 static PyMethodDef methods[] = {
+    {"chains", mon_chains_py, METH_VARARGS, MON_CHAINS_DOC},
     {"check_automaton", aut_check_py, METH_VARARGS, AUT_CHECK_DOC},
     {"check_registers", check_registers, METH_VARARGS, check_doc},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},

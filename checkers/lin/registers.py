@@ -1,13 +1,14 @@
 """Registers, and what is one in other words, by the search of csrc/lin_*.c.
 
-Register histories of unique writes are first shown to the zone monitor (csrc/mon_register.c);
-what it accepts is linearizable, the rest goes to the search, which can say where it breaks.
+Histories of unique values are first shown to the monitors of csrc/mon_register.c and
+csrc/mon_chain.c. What they accept is linearizable; of what they reject the search says where it
+breaks; the rest is left to the search.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from checkers import _native, _witness
 from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, encode
 from checkers.lin import monitor
 from checkers.lin.catalogue import make
+from checkers.lin.chains import chains, contradiction, only
 from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of
 from checkers.lin.search import search
@@ -70,39 +72,47 @@ def zones(columns: Columns, memory_bytes: int) -> U8:
     )
 
 
-def _search(columns: Columns, limits: _native.Limits) -> _native.Decision:
-    return _native.check_registers(
-        columns.kind,
-        columns.a,
-        columns.b,
-        columns.invoke,
-        columns.complete,
-        columns.offsets,
+def _settled(columns: Columns, memory_bytes: int) -> U8:
+    """The monitors' verdict per key; what is neither OK nor ILLEGAL is left to the search."""
+    swaps = (columns.kind != READ) & (columns.kind != WRITE) & (columns.kind != WRITE_UNKNOWN)
+    if not swaps.any():
+        found = zones(columns, memory_bytes)
+        if (found == _native.OK).all():
+            return found
+    return chains(columns, memory_bytes)
+
+
+def _search(columns: Columns, open_: Any, limits: _native.Limits) -> _native.Decision:
+    """The keys that `open_` marks, with few steps each; the others are OK."""
+    sizes = np.diff(columns.offsets)
+    rows = np.flatnonzero(np.repeat(open_, sizes))
+    counts = np.concatenate([[0], np.cumsum(np.where(open_, sizes, 0))]).astype(np.int64)
+    part = columns if open_.all() else only(columns, rows, counts, columns.keys)
+    decision = _native.check_registers(
+        part.kind,
+        part.a,
+        part.b,
+        part.invoke,
+        part.complete,
+        part.offsets,
         n_values=len(columns.values),
         limits=limits,
     )
-
-
-def _first(columns: Columns, limits: _native.Limits) -> _native.Decision:
-    """The monitor where it accepts all keys, else the search with few steps each."""
-    swaps = (columns.kind != READ) & (columns.kind != WRITE) & (columns.kind != WRITE_UNKNOWN)
-    if not swaps.any() and (zones(columns, limits.memory_bytes) == _native.OK).all():
-        n_keys = len(columns.offsets) - 1
-        return _native.Decision(
-            verdict=np.zeros(n_keys, np.uint8),
-            bad=np.full(n_keys, -1, np.int64),
-            prefix=np.diff(columns.offsets),
-            steps=np.zeros(n_keys, np.int64),
-            states=np.zeros(0, np.int32),
-        )
-    return _search(columns, limits)
+    placed = decision.bad >= 0
+    decision.bad[placed] = rows[decision.bad[placed]]
+    return decision
 
 
 def decide(columns: Columns, budget: Budget) -> _native.Decision:
-    """All keys with few steps each, then the hard ones one by one with what time is left."""
+    """The monitors, then all other keys with few steps each, then the hard ones one by one with
+    what time is left. Where a monitor says illegal `bad` is -1."""
     deadline = monotonic_ns() + int(budget.time_s * 1e9)
     memory_bytes = budget.memory_mb * 2**20
-    decision = _first(columns, _native.Limits(int(budget.time_s * 1e9), memory_bytes, FIRST_STEPS))
+    settled = _settled(columns, memory_bytes)
+    open_ = (settled != _native.OK) & (settled != _native.ILLEGAL)
+    limits = _native.Limits(max(0, deadline - monotonic_ns()), memory_bytes, FIRST_STEPS)
+    decision = _search(columns, open_, limits)
+    decision.verdict[~open_] = settled[~open_]
     hard = np.flatnonzero(decision.verdict == _native.STEPS)
     for done, key in enumerate(hard):
         left = max(0, deadline - monotonic_ns()) // (len(hard) - done)
@@ -115,6 +125,20 @@ def decide(columns: Columns, budget: Budget) -> _native.Decision:
     return decision
 
 
+def _broken(
+    columns: Columns, key: int, bad: int, deadline: int, memory_bytes: int
+) -> Columns | None:
+    """An illegal key until it breaks; what a monitor rejected, after leaving out what does not
+    contribute, None where the search finds nothing wrong with that."""
+    if bad >= 0:
+        return _witness.cut(columns, key, bad)
+    part = contradiction(columns, key, deadline, memory_bytes)
+    found = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
+    if found.verdict[0] == _native.OK:
+        return None
+    return _witness.cut(part, 0, int(found.bad[0])) if found.bad[0] >= 0 else part
+
+
 def _anomalies(
     columns: Columns,
     history: History,
@@ -123,14 +147,18 @@ def _anomalies(
     budget: Budget,
     words: _witness.Words,
     model: str,
+    undecided: dict[int, str],
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
     deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
     memory_bytes = budget.memory_mb * 2**20
     found = []
     for key in illegal[:ANOMALIES_MAX]:
-        part = _witness.cut(columns, key, bad[key])
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
+        part = _broken(columns, key, bad[key], monotonic_ns() + time_ns, memory_bytes)
+        if part is None:
+            undecided[key] = "monitor and search disagree: please report this"
+            continue
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
         if len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
@@ -188,13 +216,14 @@ def judge(
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
+    anomalies = _anomalies(
+        columns, shown or history, illegal, bad, budget, words, of or model, undecided
+    )
     return Judged(
         keys=columns.keys,
         undecided=undecided,
-        illegal=len(illegal),
-        anomalies=_anomalies(columns, shown or history, illegal, bad, budget, words, of or model)
-        if illegal
-        else [],
+        illegal=sum(1 for key in illegal if key not in undecided),
+        anomalies=anomalies,
         consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
         excluded=columns.excluded,
         tested=bool(observers.any()),

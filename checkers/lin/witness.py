@@ -35,7 +35,16 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["Witness", "explain", "of_failure", "of_holds", "of_values", "ops_of"]
+__all__ = [
+    "Witness",
+    "explain",
+    "halving",
+    "marked",
+    "of_failure",
+    "of_holds",
+    "of_values",
+    "ops_of",
+]
 
 TAIL_MAX: Final = 256
 """Operations after the last quiet instant that are looked at one by one."""
@@ -61,7 +70,7 @@ class Witness:
     minimal: bool
 
 
-def _halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[I64, bool]:
+def halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[I64, bool]:
     """The units that must stay, and whether each of them must."""
     checks, chunk = 0, max(1, len(units) // 2)
     while True:
@@ -80,7 +89,7 @@ def _halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple
         chunk = max(1, chunk // 2)
 
 
-def _marked(unit: I64, units: I64) -> npt.NDArray[np.bool_]:
+def marked(unit: I64, units: I64) -> npt.NDArray[np.bool_]:
     """Which operations belong to these units? Negative units never do."""
     marks = np.zeros(max(int(unit.max(initial=0)), int(units.max(initial=0))) + 2, np.bool_)
     marks[units] = True
@@ -108,15 +117,15 @@ def of_values(
 
     def illegal(units: I64) -> bool:
         nonlocal part, unit
-        keep = _marked(unit, units)
+        keep = marked(unit, units)
         if some(part, own, keep, memory_bytes)[0] != ILLEGAL:
             return False
         part, unit = only(part, np.flatnonzero(keep)), unit[keep]
         own.kind, own.value = own.kind[keep], own.value[keep]
         return True
 
-    units, minimal = _halving(np.unique(unit[unit >= 0]), illegal, deadline)
-    small = only(part, np.flatnonzero(_marked(unit, units)))
+    units, minimal = halving(np.unique(unit[unit >= 0]), illegal, deadline)
+    small = only(part, np.flatnonzero(marked(unit, units)))
     named = np.ones(len(small.classes), np.bool_)
     if len(small.classes) <= TAIL_MAX:
         left = max(1, deadline - monotonic_ns())
@@ -158,7 +167,7 @@ def of_holds(
 
     def illegal(units: I64) -> bool:
         nonlocal part, unit
-        keep = _marked(unit, units)
+        keep = marked(unit, units)
         candidate = only(part, np.flatnonzero(keep))
         left = max(1, deadline - monotonic_ns())
         if search(candidate, Limits(left, memory_bytes)).verdict[0] != ILLEGAL:
@@ -173,8 +182,8 @@ def of_holds(
         if last < len(units) and illegal(units[-last:]):
             units = units[-last:]
             break
-    units, minimal = _halving(units, illegal, deadline)
-    small = only(part, np.flatnonzero(_marked(unit, units)))
+    units, minimal = halving(units, illegal, deadline)
+    small = only(part, np.flatnonzero(marked(unit, units)))
     return Witness(small, np.ones(len(small.classes), np.bool_), None, 0, minimal)
 
 
@@ -214,7 +223,7 @@ def _loosened(
         limits = Limits(left, memory_bytes, STEPS_MAX)
         return bool(search(loose(units), limits, begin).verdict[0] == ILLEGAL)
 
-    units, minimal = _halving(certain, illegal, deadline)
+    units, minimal = halving(certain, illegal, deadline)
     small = loose(units)
     return Witness(small, small.complete != NEVER, begin, before, minimal)
 

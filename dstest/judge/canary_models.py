@@ -122,15 +122,15 @@ def _lost_release(ops: list[Op], dice: random.Random) -> Made:
     for _ in range(_TRIES if len(holds) > 1 else 0):
         at = dice.randrange(len(holds) - 1)
         hold, after = holds[at], holds[at + 1]
-        mine = by[hold.first.process_id]
+        mine, taken = by[hold.first.process_id], after.first.complete_ts or 0
         later = [
             op for op in mine if op.op_type == "release" and op.invoke_ts > hold.last.invoke_ts
         ]
         if (
             after.first.process_id == hold.first.process_id
             or after.first.invoke_ts < (hold.last.complete_ts or 0)
-            or any(op.outcome is Outcome.UNKNOWN for op in mine)
-            or (later and later[0].invoke_ts <= (after.first.complete_ts or 0))
+            or any(op.outcome is Outcome.UNKNOWN and op.invoke_ts <= taken for op in mine)
+            or (later and later[0].invoke_ts <= taken)
         ):
             continue
         said = f"release {hold.last.op_id} was taken out, {after.first.op_id} acquired after it"

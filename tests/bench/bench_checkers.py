@@ -114,7 +114,9 @@ def simulate(
                 rows[key].append((READ, now, 0, invoke, end))
             continue
         if what >= 1 - cas:
-            wanted = rng.randrange(values) if values else (now if rng.random() < 0.5 else fresh)
+            recent = max(1, fresh - rng.randrange(1, 2 * clients))
+            wanted = now if rng.random() < 0.5 else recent
+            wanted = rng.randrange(values) if values else wanted
             kind = CAS_UNKNOWN if crashed else CAS_TRUE if wanted == now else CAS_FALSE
             rows[key].append((kind, wanted, a, invoke, end))
             effective = effective and wanted == now

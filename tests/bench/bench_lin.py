@@ -17,7 +17,7 @@ from bench_checkers import CORPORA, columns_of, simulate
 from checkers import _native
 from checkers._columns import I32, I64, NEVER, READ, U8, WRITE, Columns
 from checkers._native import OK, Limits, check_registers
-from checkers.lin import monitor
+from checkers.lin import monitor, registers
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
@@ -141,24 +141,21 @@ def unique() -> None:
 
 def crashes() -> None:
     """200 clients, a tenth of the outcomes unknown."""
-    for values, cas in ((5, 0.3), (50, 0.3), (0, 0.3)):
-        rows = simulate(7, 20_000, 200, values, 0.1, cas)
+    for values in (5, 50, 0):
+        rows = simulate(7, 20_000, 200, values, 0.1, 0.3)
         columns = columns_of(rows)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         started = time.process_time()
-        decision = check_registers(
-            columns.kind, columns.a, columns.b, columns.invoke, columns.complete,
-            columns.offsets, n_values=len(columns.values), limits=Limits(120 * 10**9, 2**30),
-        )  # fmt: skip
+        decision = registers.decide(columns, Budget(time_s=120, memory_mb=1024))
         cpu = time.process_time() - started
-        more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         unknown = int((columns.complete == NEVER).sum())
         word = {0: "ok", 1: "illegal"}.get(
             int(decision.verdict[0]), _native.UNDECIDED.get(int(decision.verdict[0]), "?")
         )
         name = f"cas-register, 200 clients, {values or 'unique'} values"
-        grew = f"{more / 1024:,.0f} MB more"
-        say(name, f"{word}, {cpu:,.2f} s, {unknown} of {len(rows[0])} unknown, {grew}")
+        memory = f"peak {peak / 1024:,.0f} MB ({(peak - before) / 1024:,.0f} more)"
+        say(name, f"{word}, {cpu:,.2f} s, {unknown} of {len(rows[0])} unknown, {memory}")
 
 
 def mutex() -> None:
@@ -174,6 +171,6 @@ def mutex() -> None:
 
 
 def main() -> None:
-    unique()
     crashes()
+    unique()
     mutex()

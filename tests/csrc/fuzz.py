@@ -35,7 +35,7 @@ INTERRUPTED = 72
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A harness with the sources it needs."""
+    """A harness with the sources it needs, as patterns."""
 
     harness: str
     sources: str
@@ -52,7 +52,7 @@ TARGETS = {
     "jsonl": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=0", *_READER)),
     "edn": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=1", *_READER)),
     "json": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=2", *_READER)),
-    "lin": Target("target_lin.c", "lin_*.c", length_max=256),
+    "lin": Target("target_lin.c", "lin_*.c mon_chain.c", length_max=256),
     "txn": Target("target_txn.c", "txn_*.c", length_max=512),
     "txn-spent": Target("target_txn.c", "txn_*.c", _SPENT, length_max=512),
 }
@@ -71,7 +71,8 @@ class Result:
 
 def sources(target: Target) -> list[str]:
     """C files of a target; the glue to Python is not among them."""
-    files = [p for p in sorted(CSRC.glob(target.sources)) if not p.name.endswith("module.c")]
+    found = {p for pattern in target.sources.split() for p in CSRC.glob(pattern)}
+    files = [p for p in sorted(found) if not p.name.endswith("module.c")]
     return [str(p) for p in (HERE / target.harness, *files)]
 
 

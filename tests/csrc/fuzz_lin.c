@@ -1,9 +1,10 @@
 /* Sanitizer driver of the linearizability search: `fuzz_lin SEED ROUNDS`.
  *
- * Compares random small histories with a brute-force search, throws malformed columns at the
+ * Compares random small histories with a brute-force search and the monitor of unique values, throws malformed columns at the
  * validators, and runs long crash-heavy histories under small budgets. Exit 0 = all as expected.
  */
 #include "brute.h"
+#include "mon_chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +96,18 @@ static void check(const struct history *h, const int64_t *offsets, int n_keys, i
     memcpy(times + n, h->complete, n * sizeof *times);
     struct lin_input in = {kind, ab, ab + n, times, times + n, h->n, offsets, n_keys, values, 0};
     struct lin_output output = {out->verdict, out->bad, out->prefix, out->steps, out->states, 4};
+    uint8_t *chains = calloc((size_t)n_keys + 1, 1);
+    struct lin_report report;
+    int code = mon_chains(&in, &limits, chains, &report);
     out->code = lin_check(&in, &limits, &output, &out->report);
+    for (int k = 0; k < n_keys && code == 0 && out->code == 0; k++) {
+        if (chains[k] <= LIN_ILLEGAL && out->verdict[k] <= LIN_ILLEGAL &&
+            chains[k] != out->verdict[k]) {
+            fprintf(stderr, "chains %d, search %d\n", chains[k], out->verdict[k]);
+            out->code = 1;
+        }
+    }
+    free(chains);
     free(kind);
     free(ab);
     free(times);

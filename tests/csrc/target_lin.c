@@ -1,9 +1,12 @@
 /* The linearizability search as a target for libFuzzer: any columns, any offsets, any budget.
  *
  * A refusal gives a reason (a key that no memory was left for is not looked at), a verdict is one
- * of the known, and no budget turns one verdict into the other. One register of few operations and known values must be judged as by brute force.
+ * of the known, and no budget turns one verdict into the other. One register of few operations and
+ * known values must be judged as by brute force, and the monitor of unique values never answers
+ * the opposite.
  */
 #include "brute.h"
+#include "mon_chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +74,9 @@ static void check(const struct history *h, const int64_t *offsets, int n_keys, i
     struct lin_input in = {column[0], column[1], column[2], column[3], column[4],
                            h->n,      column[5], n_keys,    values,    initial};
     struct lin_output output = {answer[0], answer[1], answer[2], answer[3], answer[4], 3};
+    uint8_t *chains = malloc(keys);
+    int chained = mon_chains(&in, &limits, chains, &report);
+    require(chained == 0 || (chained == -1 && report.invalid != NULL), "a reason of the monitor");
     out->code = lin_check(&in, &limits, &output, &report);
     require(out->code == 0 || (out->code == -1 && report.invalid != NULL), "a reason");
     for (int k = 0; k < n_keys && out->code == 0; k++) {
@@ -81,7 +87,11 @@ static void check(const struct history *h, const int64_t *offsets, int n_keys, i
                     ? out->bad[k] >= offsets[k] && out->bad[k] < offsets[k + 1]
                     : out->bad[k] == -1,
                 "an operation that cannot be placed, of this key");
+        require(chained != 0 || chains[k] > LIN_ILLEGAL || out->verdict[k] > LIN_ILLEGAL ||
+                    chains[k] == out->verdict[k],
+                "the monitor's verdict");
     }
+    free(chains);
     for (int i = 0; i < 6; i++) {
         free(column[i]);
     }

@@ -1,7 +1,8 @@
 """The C core under AddressSanitizer and UndefinedBehaviorSanitizer, without Python in the way.
 
 The driver compares the search with brute force; the second build makes every key go through all
-kinds of attempts (reusable unknown operations, limited width), which small keys never reach.
+kinds of attempts (focused, reusable unknown operations, limited width), which small keys never
+reach.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = sorted(p for p in CSRC.glob("lin_*.c"))
+SOURCES = sorted([*CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"])
 
 
 AUTOMATA = sorted(
@@ -74,6 +75,7 @@ def test_automata_agree_with_brute_force_under_sanitizers(
         (1, []),
         (2, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1"]),
         (3, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_WIDTHS=1,2"]),
+        (4, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_FOCUSED=1,2,4,8"]),
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(

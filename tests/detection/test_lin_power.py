@@ -27,6 +27,7 @@ CRASH = 0.0005
 WITNESS_MAX = 8
 MEMORY_MAX_MB = 4096
 SEED = 1
+BUDGET = Budget(time_s=300)
 
 _TAKEN = {"phantom-value", "taken-twice", "lost-put", "swapped-takes", "false-empty"}
 _REGISTER = {"phantom-value", "lost-write", "stale-read", "swapped-reads"}
@@ -64,14 +65,14 @@ def prove(model: str) -> Proof:
     """Generates, judges and breaks a history; meant for a process of its own."""
     history = generate(model, SEED, OPS, crash=CRASH)
     started = monotonic_ns()
-    clean = CHECKER.check(history, model, Budget())
+    clean = CHECKER.check(history, model, BUDGET)
     seconds = (monotonic_ns() - started) / 1e9
     kinds: dict[str, int] = {}
     wanted = KINDS[model]
     for mutant in model_mutants(history, SEED, 3 * len(wanted), model=model):
         if mutant.kind in kinds:
             continue
-        result = CHECKER.check(mutant.history, model, Budget())
+        result = CHECKER.check(mutant.history, model, BUDGET)
         found = result.anomalies.get("nonlinearizable", []) if result.valid is False else []
         kinds[mutant.kind] = max((len(a.ops) for a in found), default=0)
         if len(kinds) == len(wanted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 
@@ -9,8 +10,18 @@ import numpy as np
 import pytest
 
 from checkers import _core
-from checkers._columns import CAS_FALSE, CAS_TRUE, CAS_UNKNOWN, NEVER, READ, WRITE, WRITE_UNKNOWN
+from checkers._columns import (
+    CAS_FALSE,
+    CAS_TRUE,
+    CAS_UNKNOWN,
+    NEVER,
+    READ,
+    U8,
+    WRITE,
+    WRITE_UNKNOWN,
+)
 from checkers._native import ILLEGAL, OK, Decision, Limits, check_registers
+from checkers.lin.monitor import UNFIT
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
@@ -19,6 +30,7 @@ from dstest.core.op import Op
 Row = tuple[int, int, int, int, int]
 """(kind, a, b, invoke, complete)"""
 
+ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "2000"))
 LIMITS = Limits(time_ns=60 * 10**9, memory_bytes=2**28)
 MIXES = [
     (4, 4, 0, 0, 0, 0),
@@ -109,7 +121,7 @@ def decide(histories: Sequence[Sequence[Row]], limits: Limits = LIMITS) -> Decis
         np.ascontiguousarray(table[:, 3]),
         np.ascontiguousarray(table[:, 4]),
         np.cumsum([0] + [len(rows) for rows in histories], dtype=np.int64),
-        n_values=8,
+        n_values=16,
         limits=limits,
     )
 
@@ -150,10 +162,66 @@ def test_agrees_with_brute_force(seed: int) -> None:
     assert 0.1 < (expected == OK).mean() < 0.9
 
 
+def unique(rng: random.Random, most: int) -> list[Row]:
+    """Operations of a real register, every stored value new, some results or times falsified."""
+    spread, mix, lies = rng.choice([1, 3, 6, 12, 30]), rng.choice(MIXES), rng.choice([0, 0.1, 0.3])
+    rows, now = [], 0
+    count = rng.randint(1, most)
+    for at in range(count):
+        kind = rng.choices(range(6), mix)[0]
+        old = rng.randrange(at + 1) if rng.random() < lies else now
+        if kind in (CAS_FALSE, CAS_UNKNOWN) and rng.random() < 0.7:
+            old = rng.randrange(count + 1)
+        new = at + 1 if rng.random() < 0.98 else rng.randrange(count + 1)
+        lazy = kind >= WRITE_UNKNOWN and rng.random() < 0.5
+        invoke, complete = 2 * at - rng.randint(0, spread), 2 * at + rng.randint(0, spread)
+        if kind >= WRITE_UNKNOWN:
+            complete, invoke = NEVER, 2 * at - rng.randint(0, 3 * spread)
+        a = new if kind in (WRITE, WRITE_UNKNOWN) else old
+        rows.append((kind, a, 0 if kind == READ else new, invoke, complete))
+        stores = kind in (WRITE, WRITE_UNKNOWN, CAS_TRUE) or (kind == CAS_UNKNOWN and old == now)
+        now = new if stores and not lazy else now
+    return sorted(rows, key=lambda r: r[3])
+
+
+def chained(histories: Sequence[Sequence[Row]]) -> U8:
+    """The verdicts of the monitor of unique values."""
+    table = np.array([row for rows in histories for row in rows], np.int64).reshape(-1, 5)
+    verdict = np.zeros(len(histories), np.uint8)
+    _core.chains(
+        table[:, 0].astype(np.uint8),
+        table[:, 1].astype(np.int32),
+        table[:, 2].astype(np.int32),
+        np.ascontiguousarray(table[:, 3]),
+        np.ascontiguousarray(table[:, 4]),
+        np.cumsum([0] + [len(rows) for rows in histories], dtype=np.int64),
+        verdict,
+        np.zeros(1, np.int32),
+        16,
+        2**28,
+    )
+    return verdict
+
+
+@pytest.mark.timeout(900)
+def test_chains_agree_with_brute_force() -> None:
+    """Where values are unique; it may decline, and seldom does."""
+    rng = random.Random(12)
+    histories = [unique(rng, 9) for _ in range(10 * ROUNDS)]
+    expected = np.array([OK if explains(rows) else ILLEGAL for rows in histories])
+    got = chained(histories)
+    wrong = np.flatnonzero((got != UNFIT) & (got != expected))
+    assert not len(wrong), f"{len(wrong)} differ, first {histories[wrong[0]]}"
+    assert 0.7 < (expected == OK).mean() < 0.95
+    for verdict in (OK, ILLEGAL):
+        assert (got[expected == verdict] == verdict).mean() > 0.5
+    assert (decide(histories).verdict == expected).all()
+
+
 def test_whole_checker_agrees_with_brute_force() -> None:
     rng = random.Random(11)
-    for _ in range(1_500):
-        rows = plausible(rng, 7)
+    for i in range(3_000):
+        rows = (plausible if i % 2 else unique)(rng, 7)
         result = CHECKER.check(as_history(rows), "cas-register", Budget())
         tested = any(r[0] in (READ, CAS_TRUE, CAS_FALSE) for r in rows)
         assert result.valid == ((True if tested else "unknown") if explains(rows) else False)
@@ -165,7 +233,7 @@ def test_witness_is_a_contradiction_and_minimal() -> None:
     rng = random.Random(5)
     found = 0
     while found < 300:
-        rows = plausible(rng, 9)
+        rows = rng.choice([plausible, unique])(rng, 9)
         result = CHECKER.check(as_history(rows), "cas-register", Budget())
         if result.valid is not False:
             continue
