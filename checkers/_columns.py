@@ -82,9 +82,12 @@ class Interner:
             self.values.append(value)
         return found
 
-    def ids_of_plain(self, values: Iterable[Any]) -> list[int | None]:
-        """Ids of values that are all `int` or `str`; None for one not seen before."""
-        return list(map(self._ids.get, values))
+    def ids_of_plain(self, values: Iterable[Any]) -> list[int] | None:
+        """Ids of values that are all `int` or `str`; None where one was not seen before."""
+        try:
+            return list(map(self._ids.__getitem__, values))
+        except KeyError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

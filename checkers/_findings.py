@@ -104,8 +104,8 @@ def ids_of(values: Interner, items: Sequence[Any]) -> list[int]:
     """Small integers for `items`, fast where they are plain integers and strings."""
     if _PLAIN.issuperset(map(type, items)):
         found = values.ids_of_plain(items)
-        if None not in found:
-            return found  # type: ignore[return-value]
+        if found is not None:
+            return found
     return [values.id_of(item) for item in items]
 
 
