@@ -4,7 +4,8 @@ Versions of keys of ours are written first, so that there is something to drop a
 then the cluster is told to compact, again in mid-window and at its end. Injector signal: each
 member has finished a compaction and says up to which revision. Victim signal: a revision that each
 member served before is refused as compacted, versions were dropped, and clients of each member were
-answered between the request and the end of it. A compaction with nothing to drop does not count.
+answered between the request and the last look at which it had not ended everywhere. A compaction
+with nothing to drop does not count, nor does one that was over before a client was answered.
 No server is left out, so there is no control but the processes, which are those that they were. It
 has healed when the counters stand still and all members have one hash over one revision.
 
@@ -29,6 +30,8 @@ from nemeses.process_sight import Sight
 
 __all__ = ["NEMESIS", "Compaction"]
 
+WATCHED_S: Final = 10.0
+WATCH_GAP_S: Final = 0.01
 STILL_S: Final = 0.3
 """Between two looks that must agree; a batch takes hundredths of a second."""
 
@@ -74,6 +77,8 @@ class Compaction(MemberFault):
             "head": head,
             "old_reads_before": await ctx.deployment.old_reads(head),
             "compactions_before": await ctx.deployment.compactions(),
+            # What `apply` sees goes in here; the record itself cannot change while it runs.
+            "served_meanwhile": {},
         }
         # What was just read must itself be old by the time of the compaction.
         await ctx.deployment.make_history(record.facts["history"] // 2)
@@ -84,7 +89,20 @@ class Compaction(MemberFault):
         return min((r for r in found.values() if r is not None), default=0)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Ask for it, and count the clients' answers for as long as it goes on."""
+        meanwhile: dict[str, int] = record.facts["served_meanwhile"]
+        earlier = dict(meanwhile)
+        before = await ctx.deployment.compactions()
+        began = ctx.traffic.by_node()
         await self.compact(ctx, await self._head(ctx) - record.facts["keep"])
+        deadline_ns = ctx.clock.now_ns() + int(WATCHED_S * 1e9)
+        while ctx.clock.now_ns() < deadline_ns:
+            now = ctx.traffic.by_node()
+            if all(_ended(before, await ctx.deployment.compactions()).values()):
+                break
+            for name, counts in now.items():
+                meanwhile[name] = earlier.get(name, 0) + counts["ok"] - began[name]["ok"]
+            await asyncio.sleep(WATCH_GAP_S)
 
     async def compact(self, ctx: NemesisContext, revision: int) -> None:
         """Ask for it; a test sabotages this."""
@@ -112,14 +130,10 @@ class Compaction(MemberFault):
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[LandingRecord, Signal, Signal, Signal]:
-        facts, before = dict(record.facts), record.facts["compactions_before"]
+        facts, before = record.facts, record.facts["compactions_before"]
         now = await ctx.deployment.compactions()
-        ended = {n: now[n] and before[n] and now[n]["runs"] > before[n]["runs"] for n in now}
-        if all(ended.values()) and "served_meanwhile" not in facts:
-            then, ok = facts["traffic_at_inject"], ctx.traffic.by_node()
-            facts["served_meanwhile"] = {n: ok[n]["ok"] - then[n]["ok"] for n in now}
+        ended = _ended(before, now)
         reads = await ctx.deployment.old_reads(facts["head"])
-        record = msgspec.structs.replace(record, facts=facts)
         return (
             record,
             signal(
@@ -159,6 +173,18 @@ class Compaction(MemberFault):
         return super().healed(record, name, pid, sight)
 
 
+Counts = Mapping[str, Mapping[str, int] | None]
+"""Per member its `runs`, `dropped` and `revision`."""
+
+
+def _ended(before: Counts, now: Counts) -> dict[str, bool]:
+    """Has each member finished a compaction since?"""
+    return {
+        n: bool(row and (was := before.get(n)) and row["runs"] > was["runs"])
+        for n, row in now.items()
+    }
+
+
 def _victim(
     facts: Mapping[str, Any], now: Mapping[str, Mapping[str, int] | None], reads: Mapping[str, str]
 ) -> Signal:
@@ -172,17 +198,14 @@ def _victim(
     ]
     said += [f"{n} says of the old revision: {t}" for n, t in reads.items() if t != "compacted"]
     said += [f"{n} has dropped nothing" for n, k in dropped.items() if k <= 0]
-    served = facts.get("served_meanwhile")
-    if served is None:
-        said.append("it has not ended everywhere")
-    else:
-        said += [f"no client of {n} was answered meanwhile" for n, k in served.items() if not k]
+    served = facts["served_meanwhile"]
+    said += [f"no client of {n} was answered meanwhile" for n in now if not served.get(n)]
     return signal(
         "versions dropped; reads at a revision before it",
         {**dict.fromkeys(now, 0), **{f"read@{n}": t for n, t in was.items()}},
         {**dropped, **{f"read@{n}": t for n, t in reads.items()}},
         said,
-        f"{sum(dropped.values()):,} versions dropped, {sum((served or {}).values())} operations"
+        f"{sum(dropped.values()):,} versions dropped, {sum(served.values())} operations"
         " answered meanwhile, the old revision is refused everywhere",
     )
 

@@ -21,7 +21,7 @@ from nemeses.compaction import NEMESIS, Compaction
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
-OPTIONS = ("fault_s=4", "quiet_s=8", "history=4000")
+OPTIONS = ("fault_s=4", "quiet_s=8")
 
 
 @pytest.mark.parametrize("workload", ["register", "watch"])
@@ -66,6 +66,6 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
         hashes = await deployment.hashes(head)
         return None not in hashes.values() and len(set(hashes.values())) == 1
 
-    args = ("--nemesis", "compaction", "-o", "fault_s=30", "-o", "history=4000")
+    args = ("--nemesis", "compaction", "-o", "fault_s=30")
     killed_in_mid_fault(lab, tmp_path, args, lambda: healed_by_all(lab), 30)
     assert deployed(lab, agree)
