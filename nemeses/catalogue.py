@@ -68,8 +68,7 @@ CATALOGUE: Final = (
         "node restart",
         "process",
         "a lab that restarts nodes",
-        "boot time of the node changed; readiness gap",
-        "not built yet: a restart ends our connection and its lease alike",
+        "the node's process 1 is gone and a new one comes; no answer, clients fail",
     ),
     Fault(
         "N05",
@@ -226,7 +225,7 @@ CATALOGUE: Final = (
         "split-brain pressure",
         "cluster",
         "nftables; a system that names its leader",
-        "two nodes that each claim to lead",
+        "as N12; two nodes that each claim to lead at one time",
     ),
     Fault(
         "N27",

@@ -71,6 +71,12 @@ class Mix:
 
     def __init__(self, members: Sequence[Nemesis]) -> None:
         self._members = {member.name: member for member in members}
+        alone = [member.name for member in members if getattr(member, "restarts_nodes", False)]
+        if alone:
+            raise ConfigError(
+                f"{', '.join(alone)} takes with the nodes what others need there",
+                remedy=f"--nemesis {alone[0]} in a run of its own",
+            )
         self.name = ",".join(self._members)
         self.doc = "one fault at a time, or two at once, of: " + ", ".join(self._members)
         self.faults: tuple[str, ...] = tuple(dict.fromkeys(f for m in members for f in m.faults))

@@ -203,12 +203,21 @@ class ProcessFault:
         }
         return msgspec.structs.replace(record, facts=facts)
 
-    async def _strike(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        async def arm(name: str) -> None:
+    async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Let each target heal by itself where we are gone."""
+
+        async def one(name: str) -> None:
             commands = self.heal_commands(ctx, record, name)
             await ctx.node(name).arm_lease(record.fault_id, commands, ttl_s=limits.LEASE_TTL_S)
 
-        await asyncio.gather(*map(arm, record.targets))
+        await asyncio.gather(*map(one, record.targets))
+
+    async def disarm(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Call that off: the targets were healed."""
+        await asyncio.gather(*(ctx.node(n).release_lease(record.fault_id) for n in record.targets))
+
+    async def _strike(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        await self.arm(ctx, record)
         facts = {**record.facts, "traffic_at_inject": ctx.traffic.by_node()}
         record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
         notes = []
@@ -285,7 +294,7 @@ class ProcessFault:
         except LabError as error:
             notes.append(f"healing failed: {error.message}")
         proven = await self._await_whole(ctx, record, before)
-        await asyncio.gather(*(ctx.node(n).release_lease(record.fault_id) for n in names))
+        await self.disarm(ctx, record)
         record = await ctx.epochs.close(record)
         injector, victim = record.injector, record.victim
         if injector is not None and victim is not None:

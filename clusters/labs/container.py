@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,10 +13,15 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["lxc_path", "monitors", "prepare", "start", "states", "stop", "wait_ssh", "write_keys"]
+__all__ = [
+    "attach", "boot", "boots", "cut", "lxc_path", "monitors", "prepare", "start", "states", "stop",
+    "wait_ssh", "write_keys",
+]  # fmt: skip
 
 SSH_ANSWER_TIMEOUT_S = 30.0
 """Cold caches and a busy host included; normally two seconds."""
+
+CUT_TIMEOUT_S = 15.0
 
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -38,6 +44,7 @@ lxc.net.0.flags = up
 lxc.net.0.name = eth0
 lxc.net.0.link = {bridge}
 lxc.net.0.veth.pair = {tag}{name}
+lxc.net.0.hwaddr = {hwaddr}
 """
 
 # Runs on the host between the making of a node's network and the start of its process 1.
@@ -102,7 +109,7 @@ def prepare(lab: LabState) -> None:
     hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     for index, name in enumerate(lab.names, 1):
         hosts += [f"{lab.address(index)} {name}", f"{lab.address6(index)} {name}"]
-    for name in lab.names:
+    for index, name in enumerate(lab.names, 1):
         upper = _upper(lab, name)
         files = {
             "etc/hostname": f"{name}\n",
@@ -126,6 +133,8 @@ def prepare(lab: LabState) -> None:
             lab=folder,
             bridge=lab.bridge,
             tag=lab.tag,
+            # The same after a restart: what the others remember of a node stays right.
+            hwaddr=f"02:64:73:74:{lab.octet:02x}:{index:02x}",
         )
         (upper.parent / "rootfs").mkdir()
         (upper.parent / "config").write_text(config)
@@ -153,8 +162,9 @@ def _start_one(lab: LabState, name: str) -> None:
     )
 
 
-def wait_ssh(lab: LabState) -> None:
+def wait_ssh(lab: LabState, names: Sequence[str] | None = None) -> None:
     """Return when sshd on all nodes has said its banner; LabError names those that have not."""
+    wanted = lab.names if names is None else list(names)
     deadline_ns = clock.monotonic_ns() + int(SSH_ANSWER_TIMEOUT_S * 1e9)
 
     def answers(index: int) -> bool:
@@ -168,8 +178,8 @@ def wait_ssh(lab: LabState) -> None:
             clock.sleep_s(0.03)
         return False
 
-    answered = host.each(answers, range(1, lab.nodes + 1))
-    silent = [name for name, ok in zip(lab.names, answered, strict=True) if not ok]
+    answered = host.each(answers, [lab.names.index(name) + 1 for name in wanted])
+    silent = [name for name, ok in zip(wanted, answered, strict=True) if not ok]
     if silent:
         raise LabError(
             f"no SSH answer from {', '.join(silent)} within {SSH_ANSWER_TIMEOUT_S:g} s",
@@ -186,6 +196,51 @@ def states(lab: LabState) -> dict[str, bool]:
         return host.run(argv, check=False).stdout.strip() == "RUNNING"
 
     return dict(zip(lab.names, host.each(running, lab.names), strict=True))
+
+
+def boots(lab: LabState) -> dict[str, str | None]:
+    """Node name -> pid and start time of its process 1, None while it does not run."""
+    path = str(lxc_path(lab.lab_id))
+
+    def look(name: str) -> str | None:
+        argv = ["lxc-info", "-P", path, "-n", lab.container(name), "-p", "-H"]
+        pid = host.run(argv, check=False).stdout.strip()
+        start = host.proc_start(int(pid)) if pid.isdigit() else None
+        return None if start is None else f"{pid}@{start}"
+
+    return dict(zip(lab.names, host.each(look, lab.names), strict=True))
+
+
+def cut(lab: LabState, names: Sequence[str]) -> None:
+    """Kill all that runs on these nodes at once. Raises LabError where a container does not end."""
+
+    def kill(name: str) -> None:
+        argv = ["lxc-stop", "-P", str(lxc_path(lab.lab_id)), "-n", lab.container(name), "-k"]
+        host.run(argv, timeout_s=30.0, check=False)
+
+    host.each(kill, names)
+    ending = {lab.container(name) for name in names}
+    deadline_ns = clock.monotonic_ns() + int(CUT_TIMEOUT_S * 1e9)
+    while ending & {container for _, container in monitors(lab.lab_id).values()}:
+        if clock.monotonic_ns() > deadline_ns:
+            raise LabError(f"these do not end: {', '.join(sorted(ending))}")
+        clock.sleep_s(0.02)
+    for container in ending:
+        _remove_cgroups(container)
+
+
+def boot(lab: LabState, names: Sequence[str]) -> None:
+    """Start those of the nodes that do not run; return when their sshd answers."""
+    running = states(lab)
+    host.each(lambda name: _start_one(lab, name), [n for n in names if not running[n]])
+    wait_ssh(lab, names)
+
+
+def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:
+    """Run a program on a node from outside, without its sshd."""
+    path = str(lxc_path(lab.lab_id))
+    words = ["lxc-attach", "-P", path, "-n", lab.container(name), "--clear-env", "--", *argv]
+    host.run(words, timeout_s=30.0, check=False)
 
 
 def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:

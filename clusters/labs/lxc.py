@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from clusters.labs import container, host, image, leftovers, network, state
+from clusters.labs.guard import Guard
 from clusters.labs.state import LabState
 from dstest.core import limits
 from dstest.core.errors import ConfigError, LabError
@@ -98,6 +99,22 @@ class LxcLab:
         host.require_root()
         return leftovers.collect(images=images)
 
+    def boots(self, lab_id: str) -> dict[str, str | None]:
+        """See `Restarts.boots`."""
+        return container.boots(_known(lab_id))
+
+    def cut(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.cut`."""
+        container.cut(_known(lab_id), names)
+
+    def boot(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.boot`."""
+        container.boot(_known(lab_id), names)
+
+    def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
+        """See `Restarts.guard`."""
+        return Guard(lab_id, healing)
+
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""
         lacks = {tool: host.apt_remedy([tool]) for tool in host.missing_tools()}
@@ -108,6 +125,13 @@ class LxcLab:
         if "overlay" not in Path("/proc/filesystems").read_text():
             lacks["overlay"] = "load the kernel module: modprobe overlay"
         return lacks
+
+
+def _known(lab_id: str) -> LabState:
+    lab = state.load(lab_id)
+    if lab is None:
+        raise LabError(f"there is no lab {lab_id}")
+    return lab
 
 
 def faults(lab: LabState) -> list[str]:

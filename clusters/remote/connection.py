@@ -153,4 +153,4 @@ async def _start_agent(info: NodeInfo, connection: asyncssh.SSHClientConnection)
     except asyncssh.Error as error:
         raise RemoteLost(f"{info.name}: the agent's channel does not open: {error}") from None
     hello = await session.client.start(info.lab_id)
-    return RemoteNode(info, connection, session.client, hello)
+    return RemoteNode(info, connection, session.client, hello, lambda: connect(info))

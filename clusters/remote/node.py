@@ -48,8 +48,10 @@ class RemoteNode:
         connection: asyncssh.SSHClientConnection,
         agent: AgentClient,
         hello: dict[str, Any],
+        connect: Callable[[], Awaitable[RemoteNode]],
     ) -> None:
         self._info = info
+        self._connect = connect
         self._connection = connection
         self._agent = agent
         self._channels = asyncio.Semaphore(limits.CHANNELS_PER_CONNECTION_MAX - 1)
@@ -57,6 +59,7 @@ class RemoteNode:
         self._renewing: asyncio.Task[None] | None = None
         self.hello = hello
         self.lost_leases: set[str] = set()
+        self.away = False
 
     @property
     def info(self) -> NodeInfo:
@@ -195,6 +198,14 @@ class RemoteNode:
         result = await self.call("lease_release", id=lease_id, timeout_s=40.0)
         if result["fired"]:
             self.lost_leases.add(lease_id)
+
+    async def reopen(self) -> None:
+        """See `Reopens.reopen`. Leases of the connection before are not renewed any more."""
+        self._leases.clear()
+        self._agent.lost("the node was restarted")
+        self._connection.abort()
+        fresh = await self._connect()
+        self._connection, self._agent, self.hello = fresh._connection, fresh._agent, fresh.hello
 
     async def _renew(self) -> None:
         while self._leases:

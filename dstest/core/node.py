@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Completed", "Lab", "LabInfo", "Node", "NodeInfo"]
+__all__ = ["Completed", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,4 +130,39 @@ class Lab(Protocol):
 
     def missing(self) -> Mapping[str, str]:
         """What this host lacks for the lab: capability -> how to get it. Empty means ready."""
+        ...
+
+
+@runtime_checkable
+class Restarts(Protocol):
+    """A lab that can stop single nodes hard and start them again on the disks they have."""
+
+    def boots(self, lab_id: str) -> Mapping[str, str | None]:
+        """What tells each node's present life from its earlier ones; None while it is down."""
+        ...
+
+    def cut(self, lab_id: str, names: Sequence[str]) -> None:
+        """Stop nodes, all that runs there at once. Raises LabError."""
+        ...
+
+    def boot(self, lab_id: str, names: Sequence[str]) -> None:
+        """Start nodes that are down; returns when all of these answer SSH. Raises LabError."""
+        ...
+
+    def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Any:
+        """From now on, if this process ends, somebody boots these nodes and runs `healing` there.
+
+        Returns an object whose `release()` calls that off; False where the guard was gone.
+        """
+        ...
+
+
+@runtime_checkable
+class Reopens(Protocol):
+    """A node whose connection can be made anew. `away` while somebody has it down on purpose."""
+
+    away: bool
+
+    async def reopen(self) -> None:
+        """Connect again; what was under way is lost. Raises as connecting does."""
         ...

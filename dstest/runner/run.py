@@ -232,9 +232,13 @@ class Run:
             self._recovery.look(now_ns, now["ok"], now["unknown"], whole=not standing)
 
     async def _ping(self, node: Any) -> None:
+        if node.away:
+            return
         try:
             await node.call("ping", timeout_s=_PING_TIMEOUT_S)
         except LabError as error:
+            if node.away:
+                return
             raise LabError(
                 f"{node.name} is lost: {error.message}",
                 remedy="`dstest lab status` tells whether it runs; `dstest lab down`, then again",

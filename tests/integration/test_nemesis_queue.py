@@ -1,4 +1,4 @@
-"""Latency, duplicates, reordering on a real etcd: in the queue and on both sides, or nothing."""
+"""Latency, duplicates, reordering, broken bits on a real etcd: proven on both sides, or nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
 from nemeses import netqueue
+from nemeses.corrupt import Corrupt
 from nemeses.duplicate import Duplicate
 from nemeses.latency import Latency
 from nemeses.queued import Queued
@@ -24,7 +25,7 @@ from nemeses.reorder import Reorder
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=4", "quiet_s=8", "shape=one")
-KINDS: list[type[Queued]] = [Latency, Duplicate, Reorder]
+KINDS: list[type[Queued]] = [Latency, Duplicate, Reorder, Corrupt]
 
 
 def assert_not_proven(done: Finished) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def left(lab: LabInfo) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["latency", "duplicate", "reorder"])
+@pytest.mark.parametrize("name", ["latency", "duplicate", "reorder", "corrupt"])
 @pytest.mark.parametrize("direction", ["both", "in"])
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, name: str, direction: str) -> None:
     nemesis = registry.load("nemeses", name)

@@ -10,7 +10,7 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import NodeInfo
-from nemeses import duplicate, latency, netqueue, reorder
+from nemeses import corrupt, duplicate, latency, netqueue, reorder
 from nemeses.latency import slow_pairs, waits
 from nemeses.netqueue import Sender, Sight
 from nemeses.partition_evidence import both_sides
@@ -18,7 +18,7 @@ from nemeses.queued import Queued, sent_once
 
 NODES = ["n1", "n2", "n3"]
 INFO = NodeInfo(name="n1", address="10.0.0.1", address6="fd00::1")
-FAULTS: list[Queued] = [latency.NEMESIS, duplicate.NEMESIS, reorder.NEMESIS]
+FAULTS: list[Queued] = [latency.NEMESIS, duplicate.NEMESIS, reorder.NEMESIS, corrupt.NEMESIS]
 LISTING = """\
 Chain dstest_fault (1 references)
     pkts      bytes target     prot opt in     out     source               destination
@@ -87,6 +87,7 @@ def test_plans_are_seeded_and_complete(nemesis: Queued) -> None:
         (duplicate.NEMESIS, "duplicate_percent", 101.0),
         (reorder.NEMESIS, "reorder_percent", 90.0),
         (reorder.NEMESIS, "hold_ms", 1000.0),
+        (corrupt.NEMESIS, "corrupt_percent", 60.0),
     ],
 )
 def test_what_cannot_be_asked_for(nemesis: Queued, option: str, value: float) -> None:
@@ -163,12 +164,19 @@ def burst(cut: tuple[int, ...], other: tuple[int, ...] = (200, 200, 0, 200)) -> 
         (reorder.NEMESIS, burst((200, 200, 0, 200)), 5, False, False),
         (reorder.NEMESIS, burst((200, 200, 5, 200)), 5, False, False),
         (reorder.NEMESIS, burst((200, 200, 50, 200), (200, 200, 50, 200)), 5, True, True),
+        (corrupt.NEMESIS, burst((140, 140, 0, 200)), 5, True, False),
+        (corrupt.NEMESIS, burst((140, 140, 0, 200)), 0, False, False),
+        (corrupt.NEMESIS, burst((200, 200, 0, 200)), 5, False, False),
+        (corrupt.NEMESIS, burst((40, 40, 0, 200)), 5, False, False),
+        (corrupt.NEMESIS, burst((140, 140, 0, 200), (140, 140, 0, 200)), 5, True, True),
     ],
 )
 def test_bursts(nemesis: Queued, now: Any, moved: int, victim: bool, control: bool) -> None:
-    share = 0.3 if nemesis is duplicate.NEMESIS else 0.25
+    share = 0.25 if nemesis is reorder.NEMESIS else 0.3
     made = record(share=share, probe_before=burst((200, 200, 0, 200)))
-    kernel = dict.fromkeys(("twice_known_to_tcp", "out_of_order_in_tcp"), moved)
+    kernel = dict.fromkeys(
+        ("twice_known_to_tcp", "out_of_order_in_tcp", "tcp_checksum_errors"), moved
+    )
     signal = nemesis.victim(made, now, {**kernel, "twice_ahead_in_tcp": 0})
     assert signal.moved is victim, signal.detail
     assert nemesis.control(made, now).moved is control
