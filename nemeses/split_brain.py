@@ -28,7 +28,7 @@ import msgspec
 
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from dstest.core.protocols import FaultPlan, Leads, NemesisContext, Option, Primary
 from nemeses.cluster import leader_now
 from nemeses.grudges import grudge
 from nemeses.partition import Partition
@@ -43,7 +43,8 @@ ROUND_S: Final = 5.0
 AGREE_S: Final = 10.0
 POLL_S: Final = 0.1
 ROUNDS_MAX: Final = 6
-CLAIMS_MAX: Final = 4000
+ASK_AGAIN_S: Final = 0.02
+"""Between an answer and the next question to a node: two leaders at once may be few moments."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -116,7 +117,7 @@ class SplitBrain(Partition):
         ]
 
     async def setup(self, ctx: NemesisContext) -> None:
-        if not isinstance(ctx.deployment, Primary):
+        if not isinstance(ctx.deployment, Primary) or not isinstance(ctx.deployment, Leads):
             raise FaultRefused(
                 "split-brain: the system does not say who leads", remedy="--nemesis partition"
             )
@@ -134,21 +135,22 @@ class SplitBrain(Partition):
             record = await self._next_round(ctx, record)
 
     async def _watch(self, ctx: NemesisContext, old: str) -> Rivals | None:
-        """Ask everybody without pause until two claims overlap or the round is over."""
+        """Ask each node without pause until two claims overlap or the round is over."""
         claims: list[Claim] = []
         deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
-        while ctx.clock.now_ns() < deadline_ns and len(claims) < CLAIMS_MAX:
-            asked_ns = ctx.clock.now_ns()
-            views = await ctx.deployment.primaries()
-            answered_ns = ctx.clock.now_ns()
-            claims += [
-                Claim(view.node, asked_ns, answered_ns)
-                for view in views
-                if view.leader == view.node
-            ]
-            if (found := rivals(claims, old)) is not None:
-                return found
-        return None
+        found: list[Rivals] = []
+
+        async def ask(name: str) -> None:
+            while not found and ctx.clock.now_ns() < deadline_ns:
+                asked_ns = ctx.clock.now_ns()
+                if await ctx.deployment.leads(name):
+                    claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
+                    if (proof := rivals(claims, old)) is not None:
+                        found.append(proof)
+                await asyncio.sleep(ASK_AGAIN_S)
+
+        await asyncio.gather(*map(ask, ctx.nodes))
+        return found[0] if found else None
 
     async def _next_round(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Mend the network, wait until all follow one leader, cut that one off."""

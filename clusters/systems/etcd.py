@@ -203,6 +203,11 @@ class EtcdDeployment(EtcdFiles):
             views.append(PrimaryView(node=name, leader=leader, term=status.raft_term))
         return views
 
+    async def leads(self, name: str) -> bool:
+        """Does this member take itself for the leader?"""
+        status = await self._ask(self._nodes[name], "status", message("StatusRequest")(), 0.7)
+        return status is not None and status.leader == status.header.member_id
+
     async def progress(self) -> dict[str, int | None]:
         """Each member's applied raft index, None where it does not answer."""
         found = await self._status()

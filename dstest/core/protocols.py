@@ -33,6 +33,7 @@ __all__ = [
     "Generator",
     "Indefinite",
     "Kill",
+    "Leads",
     "LogFiles",
     "Nemesis",
     "NemesisContext",
@@ -147,6 +148,15 @@ class Primary(Protocol):
 
     async def primaries(self) -> list[PrimaryView]:
         """One view per node that answers."""
+        ...
+
+
+@runtime_checkable
+class Leads(Protocol):
+    """Can ask one node alone whether it leads."""
+
+    async def leads(self, name: str) -> bool:
+        """Does this node claim, right now, to be the leader? False where it does not answer."""
         ...
 
 
