@@ -30,6 +30,7 @@ LANES: Final[Mapping[str, Place]] = {
     "latency": Place("network", 1),
     "duplicate": Place("network", 1),
     "reorder": Place("network", 1),
+    "corrupt": Place("network", 1),
     # These end the traffic of their targets.
     "kill": Place("node", 2),
     "stop": Place("node", 2),
