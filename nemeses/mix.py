@@ -17,7 +17,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, Prepares
-from nemeses.overlap import LANES
+from nemeses.overlap import LANES, UNSETTLING
 
 __all__ = ["Mix", "parse_weights"]
 
@@ -106,21 +106,15 @@ class Mix:
             )
         windows = list(zip(*offers.values(), strict=True))
         chosen = _companies(weights, len(windows), int(options["at_once"]), rng)
-        absent = [name for name in offers if not any(name in kinds for kinds in chosen)]
-        if absent:
-            raise ConfigError(
-                f"--time-limit {time_limit_s:g} has room for {len(windows)} faults, which leaves "
-                f"none for {', '.join(absent)}",
-                remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
-            )
         queues = {name: iter(offer) for name, offer in offers.items()}
         plans: list[FaultPlan] = []
         for kinds, window in zip(chosen, windows, strict=True):
-            for kind in kinds:
-                place = LANES.get(kind)
+            company = _settled([next(queues[kind]) for kind in kinds])
+            for plan in company:
+                place = LANES.get(plan.nemesis)
                 plans.append(
                     msgspec.structs.replace(
-                        next(queues[kind]),
+                        plan,
                         fault_id=f"f{len(plans) + 1}",
                         start_ns=window[0].start_ns,
                         duration_ns=window[0].duration_ns,
@@ -128,6 +122,13 @@ class Mix:
                         heal_rank=int(place is not None and place.lane != "network"),
                     )
                 )
+        absent = [name for name in offers if name not in {plan.nemesis for plan in plans}]
+        if absent:
+            raise ConfigError(
+                f"--time-limit {time_limit_s:g} has room for {len(windows)} faults, which leaves "
+                f"none for {', '.join(absent)}",
+                remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
+            )
         return plans
 
     async def prepare(self, ctx: NemesisContext) -> None:
@@ -165,6 +166,14 @@ class Mix:
                 known = found.setdefault(node, [])
                 known += [row for row in rows if row not in known]
         return found
+
+
+def _settled(company: list[FaultPlan]) -> list[FaultPlan]:
+    """Without what would leave a fault for the leader without one."""
+    leads = any(plan.facts.get("scope") == "primaries" for plan in company)
+    if not leads:
+        return company
+    return [plan for plan in company if plan.nemesis not in UNSETTLING]
 
 
 def _companies(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["LANES", "Place"]
+__all__ = ["LANES", "UNSETTLING", "Place"]
 
 
 class Place(NamedTuple):
@@ -36,3 +36,6 @@ LANES: Final[Mapping[str, Place]] = {
     "stop": Place("node", 2),
     "pause": Place("node", 2),
 }
+
+UNSETTLING: Final = frozenset({"partition", "loss", "corrupt"})
+"""Faults under which there may be no leader: one that is for the leader cannot follow them."""

@@ -73,6 +73,15 @@ def test_in_a_storm_two_lanes_meet_and_the_network_is_healed_first() -> None:
         assert earlier[0].start_ns + earlier[0].duration_ns < later[0].start_ns
 
 
+def test_a_fault_for_the_leader_does_not_follow_one_that_may_leave_none() -> None:
+    plans = planned(time_limit_s=4000.0, at_once=2)
+    for _, group in itertools.groupby(plans, key=lambda p: p.start_ns):
+        window = list(group)
+        if any(p.facts["scope"] == "primaries" for p in window if p.nemesis != "partition"):
+            assert "partition" not in [p.nemesis for p in window]
+    assert any(p.facts.get("scope") == "primaries" for p in plans)
+
+
 @pytest.mark.parametrize("text", ["kil:2", "kill", "kill:0", "kill:-1", "kill:x", "kill:9999"])
 def test_wrong_weights(text: str) -> None:
     with pytest.raises(ConfigError):
