@@ -1,0 +1,60 @@
+"""Storms on a real etcd: two faults at once, each proven; a storm is repeated by its file."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import dstest, faults_of, latest, run_here
+
+from dstest.core import registry
+from dstest.core.errors import Exit
+from dstest.core.node import LabInfo
+from nemeses.mix import Mix
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
+
+KINDS = ("partition", "latency", "kill", "pause", "clock")
+OPTIONS = ("at_once=2", "fault_s=5", "quiet_s=4")
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(one["injected_at"] < other["healed_at"] and other["injected_at"] < one["healed_at"])
+
+
+def test_two_at_once_are_both_proven(lab: LabInfo, tmp_path: Path) -> None:
+    mix = Mix([registry.load("nemeses", name) for name in KINDS])
+    done = run_here(lab, tmp_path, nemesis=mix, options=OPTIONS, time_limit_s=75.0, seed=2)
+    faults = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert {fault["nemesis"] for fault in faults} == set(KINDS)
+    assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in faults)
+    assert any(_overlap(a, b) for a, b in itertools.combinations(faults, 2))
+
+
+def test_a_schedule_is_followed_to_the_letter(lab: LabInfo, tmp_path: Path) -> None:
+    stores = [tmp_path / name for name in ("first", "again")]
+    common = ("run", "--lab-id", lab.lab_id, "--time-limit", "35")
+    first = dstest(
+        *common, "--seed", "7", "--nemesis", "partition,kill", "--store", stores[0],
+        *("-o", "at_once=2", "-o", "fault_s=5"),
+    )  # fmt: skip
+    assert first.returncode == Exit.PASS, first.stdout
+    schedule = latest(stores[0]) / "schedule.json"
+    again = dstest(
+        *common, "--seed", "8", "--schedule", schedule, "--nemesis", "none", "--store", stores[1]
+    )
+    assert again.returncode == Exit.PASS, again.stdout
+    assert (latest(stores[1]) / "schedule.json").read_bytes() == schedule.read_bytes()
+
+    def asked(store: Path) -> list[tuple[Any, ...]]:
+        return [
+            (f["fault_id"], f["nemesis"], f["scheduled_at"], f["facts"].get("shape"), f["targets"])
+            if f["nemesis"] == "partition"
+            else (f["fault_id"], f["nemesis"], f["scheduled_at"], f["facts"]["scope"])
+            for f in faults_of(latest(store))
+        ]
+
+    assert asked(stores[1]) == asked(stores[0])
