@@ -26,9 +26,10 @@ QUIET_NS: Final = 300_000_000
 
 BAD_OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
     "gone": ("fail", "unknown"),
-    "stopped": ("unknown",),
+    "stopped": ("fail", "unknown"),
 }
-"""What clients see of a process that is gone, and of one that is stopped: only timeouts then."""
+"""What clients see of a process that is gone, and of one that is stopped: timeouts then, and one of
+them may be definite (a transaction that had only read so far)."""
 
 
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
