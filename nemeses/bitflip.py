@@ -228,7 +228,7 @@ async def _odd_ones(ctx: NemesisContext) -> list[str]:
         hashes = await ctx.deployment.hashes(min(reached, default=0))
         known = [h for h in hashes.values() if h is not None]
         usual = max(set(known), key=known.count) if known else None
-        odd = sorted(n for n, h in hashes.items() if h != usual)
+        odd = sorted(n for n, h in hashes.items() if h is None or h != usual)
         if not odd or len(known) == len(hashes):
             break
         await asyncio.sleep(0.1)

@@ -6,10 +6,12 @@ import asyncio
 from typing import Final
 
 from dstest.core.errors import DstestError
+from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Primary
+from dstest.core.protocols import FaultPlan, NemesisContext, Primary
 
 __all__ = [
+    "begun",
     "drop_stale_leases",
     "leader_and_term",
     "leader_now",
@@ -24,6 +26,21 @@ _POLL_S: Final = 0.1
 def nodes_of(ctx: NemesisContext) -> list[Node]:
     """All nodes of the cluster."""
     return [ctx.node(name) for name in ctx.nodes]
+
+
+def begun(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
+    """The record of a fault that begins; with a note where it names nodes that are not there."""
+    strangers = [t for t in plan.facts["targets"] if t not in ctx.nodes]
+    note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
+    return LandingRecord(
+        fault_id=plan.fault_id,
+        nemesis=nemesis,
+        targets=list(plan.facts["targets"]),
+        scheduled_at=plan.start_ns,
+        epoch=plan.fault_id,
+        facts={**plan.facts, "rechecks": []},
+        notes=[note] if strangers else [],
+    )
 
 
 async def leader_and_term(ctx: NemesisContext) -> tuple[str | None, int]:

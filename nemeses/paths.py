@@ -20,10 +20,10 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses import nft, probes
-from nemeses.cluster import drop_stale_leases, leader_now, nodes_of, standing_leases
+from nemeses.cluster import begun, drop_stale_leases, leader_now, nodes_of, standing_leases
 from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge
 from nemeses.partition_evidence import accounts, path_name
-from nemeses.schedule import WINDOW_OPTIONS, given_targets, windows
+from nemeses.schedule import WINDOW_OPTIONS, planned
 
 __all__ = ["PATH_OPTIONS", "STILL_S", "Lifted", "PathFault", "Reached"]
 
@@ -131,33 +131,23 @@ class PathFault:
             raise ConfigError(
                 f"a {self.name} needs at least three nodes, not {len(nodes)}", remedy="--nodes 5"
             )
-        plans = []
         shapes: list[str] = []
-        found = windows(self.name, time_limit_s, options["fault_s"], options["quiet_s"])
-        for index, (start_ns, duration_ns) in enumerate(found):
+
+        def draw() -> dict[str, Any]:
             if not shapes:
-                shapes = [s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3]
+                shapes.extend(s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3)
                 rng.shuffle(shapes)
             drawn = {
                 "shape": shapes.pop(),
                 "direction": rng.choice(("both", "both", "in", "out")),
             }
-            facts = {
+            return {
                 **{k: v if options[k] == "random" else options[k] for k, v in drawn.items()},
                 **self.drawn(rng, options),
-                "targets": given_targets(options),
                 "seed": rng.getrandbits(32),
             }
-            plans.append(
-                FaultPlan(
-                    fault_id=f"f{index + 1}",
-                    nemesis=self.name,
-                    start_ns=start_ns,
-                    duration_ns=duration_ns,
-                    facts=facts,
-                )
-            )
-        return plans
+
+        return planned(self.name, time_limit_s, options, draw)
 
     async def setup(self, ctx: NemesisContext) -> None:
         """Start accounting and probe listeners; remove what a dead run may have left."""
@@ -176,18 +166,9 @@ class PathFault:
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Cut, then wait until both sides show it or the deadline passes."""
-        record = LandingRecord(
-            fault_id=plan.fault_id,
-            nemesis=self.name,
-            targets=list(plan.facts["targets"]),
-            scheduled_at=plan.start_ns,
-            epoch=plan.fault_id,
-            facts={**plan.facts, "rechecks": []},
-        )
-        strangers = [t for t in plan.facts["targets"] if t not in ctx.nodes]
-        if strangers:
-            note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
-            return msgspec.structs.replace(record, notes=[note])
+        record = begun(ctx, self.name, plan)
+        if record.notes:
+            return record
         leader, term = await leader_now(ctx, wanted=plan.facts["shape"] == "leader")
         try:
             cut = grudge(

@@ -20,6 +20,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
 from nemeses.cluster import (
     ELECTION_DEADLINE_S,
+    begun,
     drop_stale_leases,
     leader_now,
     nodes_of,
@@ -27,7 +28,7 @@ from nemeses.cluster import (
 )
 from nemeses.process_evidence import demote, gather, landed
 from nemeses.process_sight import Processes, Sight, listeners, look
-from nemeses.schedule import WINDOW_OPTIONS, given_targets, windows
+from nemeses.schedule import WINDOW_OPTIONS, given_targets, planned
 from nemeses.scopes import SCOPES, fitting, victims
 from nemeses.service import ask_all, ways
 
@@ -111,31 +112,18 @@ class ProcessFault:
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
         """Fault windows over the run; scopes in a shuffled order, so that all come in turn."""
-        plans: list[FaultPlan] = []
         scopes: list[str] = []
-        targets = given_targets(options)
-        found = windows(self.name, time_limit_s, options["fault_s"], options["quiet_s"])
-        for index, (start_ns, duration_ns) in enumerate(found):
+        given = given_targets(options)
+
+        def draw() -> dict[str, Any]:
             if not scopes:
-                scopes = fitting(len(nodes))
+                scopes.extend(fitting(len(nodes)))
                 rng.shuffle(scopes)
             drawn = scopes.pop()
             scope = drawn if options["scope"] == "random" else options["scope"]
-            facts = {
-                "scope": "given" if targets else scope,
-                "targets": targets,
-                "seed": rng.getrandbits(32),
-            }
-            plans.append(
-                FaultPlan(
-                    fault_id=f"f{index + 1}",
-                    nemesis=self.name,
-                    start_ns=start_ns,
-                    duration_ns=duration_ns,
-                    facts=facts,
-                )
-            )
-        return plans
+            return {"scope": "given" if given else scope, "seed": rng.getrandbits(32)}
+
+        return planned(self.name, time_limit_s, options, draw)
 
     async def setup(self, ctx: NemesisContext) -> None:
         """Check that the system has processes to strike; drop what a dead run left."""
@@ -148,18 +136,9 @@ class ProcessFault:
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Strike, then wait until both sides show it or the deadline passes."""
-        record = LandingRecord(
-            fault_id=plan.fault_id,
-            nemesis=self.name,
-            targets=list(plan.facts["targets"]),
-            scheduled_at=plan.start_ns,
-            epoch=plan.fault_id,
-            facts={**plan.facts, "rechecks": []},
-        )
-        strangers = [t for t in plan.facts["targets"] if t not in ctx.nodes]
-        if strangers:
-            note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
-            return msgspec.structs.replace(record, notes=[note])
+        record = begun(ctx, self.name, plan)
+        if record.notes:
+            return record
         scope = plan.facts["scope"]
         leader, term = await leader_now(ctx, wanted=scope == "primaries")
         try:

@@ -22,7 +22,7 @@ from dstest.core import limits
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
-from nemeses.cluster import ELECTION_DEADLINE_S, leader_and_term, leader_now
+from nemeses.cluster import ELECTION_DEADLINE_S, begun, leader_and_term, leader_now
 from nemeses.kill import Kill
 from nemeses.process_evidence import demote, landed
 from nemeses.process_sight import Sight, listeners
@@ -67,21 +67,9 @@ class Rolling(Kill):
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """The first step."""
         pids = {n: list(p) for n, p in (await ctx.deployment.processes()).items()}
-        facts = {
-            **plan.facts,
-            "rechecks": [],
-            "steps": [],
-            "pids": pids,
-            "traffic_at_inject": ctx.traffic.by_node(),
-        }
-        record = LandingRecord(
-            fault_id=plan.fault_id,
-            nemesis=self.name,
-            targets=[],
-            scheduled_at=plan.start_ns,
-            epoch=plan.fault_id,
-            facts=facts,
-        )
+        record = begun(ctx, self.name, plan)
+        steps = {"steps": [], "pids": pids, "traffic_at_inject": ctx.traffic.by_node()}
+        record = msgspec.structs.replace(record, facts={**record.facts, **steps})
         name = await self.choose(ctx)
         lacking = [n for n in ctx.nodes if n not in pids]
         if name is None or lacking:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Option
+from dstest.core.protocols import FaultPlan, Option
 
-__all__ = ["RECOVERY_S", "WARMUP_S", "WINDOW_OPTIONS", "given_targets", "windows"]
+__all__ = ["RECOVERY_S", "WARMUP_S", "WINDOW_OPTIONS", "given_targets", "planned", "windows"]
 
 WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
     "targets": Option(type=str, default="", help="comma-separated nodes, not a random choice"),
@@ -47,3 +47,23 @@ def windows(
             remedy=f"--time-limit {needed:g} or more, a smaller -o fault_s, or --nemesis none",
         )
     return found
+
+
+def planned(
+    nemesis: str,
+    time_limit_s: float,
+    options: Mapping[str, Any],
+    draw: Callable[[], dict[str, Any]],
+) -> list[FaultPlan]:
+    """A fault per window, its facts drawn in turn, for the nodes that the user asked for."""
+    found = windows(nemesis, time_limit_s, options["fault_s"], options["quiet_s"])
+    return [
+        FaultPlan(
+            fault_id=f"f{index}",
+            nemesis=nemesis,
+            start_ns=start_ns,
+            duration_ns=duration_ns,
+            facts={"targets": given_targets(options), **draw()},
+        )
+        for index, (start_ns, duration_ns) in enumerate(found, 1)
+    ]

@@ -29,12 +29,16 @@ _FINAL = ("dump", "audit")
 
 def _left_to_others(result: CheckResult, others: list[CheckResult]) -> int:
     """Looks at the final state that `result` does not know, and that another checker judged."""
-    granted = 0
-    for kind in _FINAL:
-        stranger = f"{kind}: not an operation of "
-        if any(not any(r.startswith(stranger) for r in o.ops.excluded) for o in others):
-            granted += sum(n for r, n in result.ops.excluded.items() if r.startswith(stranger))
-    return granted
+
+    def left_out(of: CheckResult, kind: str) -> int:
+        words = {reason: reason.replace(":", " ").split()[0] for reason in of.ops.excluded}
+        return sum(n for reason, n in of.ops.excluded.items() if words[reason] == kind)
+
+    return sum(
+        left_out(result, kind)
+        for kind in _FINAL
+        if any(not left_out(other, kind) for other in others)
+    )
 
 
 def eligible(result: CheckResult, ops: Sequence[Op]) -> int:

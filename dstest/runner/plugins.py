@@ -89,32 +89,26 @@ def _speaks(checker: Checker, model: str, work: Workload) -> bool:
     return model in checker.models and work.op_types <= (op_types or work.op_types)
 
 
-def _scheduled(
-    schedule: Schedule, spec: RunSpec, nemesis: Nemesis, pairs: list[str]
-) -> dict[str, Any]:
-    """The options that a schedule brings with it, but for those given by the user."""
+def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
+    """The options that a schedule brings with it, as the user would give them."""
     if schedule.nodes != spec.nodes:
         raise ConfigError(
             f"the schedule is for {schedule.nodes} nodes", remedy=f"--nodes {schedule.nodes}"
         )
     end_s = max((p.start_ns + p.duration_ns for p in schedule.plans), default=0) / 1e9 + RECOVERY_S
-    if spec.time_limit_s < end_s:
+    if spec.time_limit_s < min(end_s, schedule.time_limit_s):
         raise ConfigError(
             f"--time-limit {spec.time_limit_s:g}: the last fault of the schedule would not fit",
             remedy=f"--time-limit {end_s:g} or more",
         )
-    given = {pair.partition("=")[0] for pair in pairs}
-    unknown = schedule.options.keys() - nemesis.options.keys()
-    if unknown:
-        raise ConfigError(f"{nemesis.name} has no option {', '.join(sorted(unknown))}")
-    return {key: value for key, value in schedule.options.items() if key not in given}
+    return [f"{key}={value}" for key, value in schedule.options.items()]
 
 
 def schedule_of(plugins: Plugins) -> Schedule:
     """The schedule of a run, to be kept with it."""
     spec = plugins.spec
     return Schedule(
-        nemesis=spec.nemesis,
+        nemesis=plugins.nemesis.name,
         nodes=spec.nodes,
         time_limit_s=spec.time_limit_s,
         options={key: spec.options[key] for key in plugins.nemesis.options},
@@ -156,13 +150,13 @@ def resolve(
             f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",
             remedy="leave it out for this workload",
         )
-    options = registry.parse_options(pairs, _declared(system, work, chosen))
+    brought = [] if schedule is None else _scheduled(schedule, spec)
+    options = registry.parse_options([*brought, *pairs], _declared(system, work, chosen))
     if schedule is None:
         names = [f"n{i + 1}" for i in range(spec.nodes)]
         plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
     else:
         plans = schedule.plans
-        options |= _scheduled(schedule, spec, chosen, pairs)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),
         system=system,

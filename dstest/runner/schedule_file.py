@@ -40,7 +40,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def _problem(schedule: Schedule) -> str | None:
     """What is wrong with the plans, None where nothing is."""
-    names = {name.strip() for name in schedule.nemesis.split(",")}
+    names = [name.strip() for name in schedule.nemesis.split(",")]
     ids = [plan.fault_id for plan in schedule.plans]
     if schedule.schema != _SCHEMA:
         return f"its schema is {schedule.schema!r}, not {_SCHEMA!r}"
@@ -54,6 +54,9 @@ def _problem(schedule: Schedule) -> str | None:
             return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
         if plan.start_ns < 0 or plan.duration_ns <= 0:
             return f"{plan.fault_id} has no time"
+    absent = set(names) - {"none"} - {plan.nemesis for plan in schedule.plans}
+    if absent:
+        return f"it plans no {' and no '.join(sorted(absent))}"
     return None
 
 

@@ -214,6 +214,9 @@ def test_a_node_heals_itself_when_control_is_killed(lab: LabInfo, how: str) -> N
         tables = await node.run(["nft", "list", "tables"])
         return "dstest_lease" not in tables.stdout
 
+    async def is_recorded(node: RemoteNode) -> bool:
+        return "killed" in (await node.call("lease_list"))["healed"]
+
     async def main() -> None:
         node = await connect(info)
         assert not await table_is_gone(node)
@@ -228,6 +231,8 @@ def test_a_node_heals_itself_when_control_is_killed(lab: LabInfo, how: str) -> N
             node = await connect(info)
         assert await within(7, lambda: table_is_gone(node))
         assert time.monotonic() - killed < 3 + 2
+        # The janitor writes its record once the commands are done, so after the table is gone.
+        assert await within(2, lambda: is_recorded(node))
         healed = (await node.call("lease_list"))["healed"]["killed"]
         assert [row["status"] for row in healed["commands"]] == [0]
         await node.close()

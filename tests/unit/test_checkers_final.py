@@ -84,3 +84,9 @@ def test_only_looks_at_the_final_state_may_be_left_to_another_checker() -> None:
     assert _left_to_others(judged(dump=4), [judged(dump=4)]) == 0
     assert _left_to_others(judged(dump=4), []) == 0
     assert _left_to_others(judged(cas=4, dump=1), [judged()]) == 1
+    words = {"dump is not an operation of model register": 4}
+    linear = CheckResult(
+        checker="linearizable", valid=True, ops=OpCount(total=9, consumed=5, excluded=words)
+    )
+    assert _left_to_others(judged(dump=4), [linear]) == 0
+    assert _left_to_others(linear, [judged()]) == 4

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
+from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import Plugins, resolve, schedule_of
@@ -38,6 +39,28 @@ def test_a_run_from_a_schedule_has_its_faults_and_options(tmp_path: Path) -> Non
     assert (other.spec.options["shape"], other.spec.options["scope"]) == ("one", "all")
 
 
+@pytest.mark.parametrize("time_limit_s", [5.0, 60.0])
+def test_a_run_without_faults_can_be_repeated(tmp_path: Path, time_limit_s: float) -> None:
+    first = resolve(RunSpec(nemesis="none", time_limit_s=time_limit_s), [])
+    schedule = read_schedule(kept(tmp_path, schedule_of(first)))
+    assert resolve(first.spec, [], schedule=schedule).plans == []
+
+
+def test_options_of_a_schedule_are_checked_as_those_of_the_command_line() -> None:
+    schedule = schedule_of(plugins())
+    for wrong in ({"scope": 5}, {"scope": "everyone"}, {"fault_s": "long"}):
+        changed = msgspec.structs.replace(schedule, options={**schedule.options, **wrong})
+        with pytest.raises(ConfigError):
+            resolve(RunSpec(), [], schedule=changed)
+
+
+def test_a_schedule_names_the_nemesis_that_ran() -> None:
+    ran = resolve(
+        RunSpec(nemesis="partition", seed=3), [], nemesis=registry.load("nemeses", "kill")
+    )
+    assert schedule_of(ran).nemesis == "kill"
+
+
 def test_a_schedule_must_fit_the_run(tmp_path: Path) -> None:
     schedule = schedule_of(plugins())
     with pytest.raises(ConfigError, match="for 5 nodes"):
@@ -45,7 +68,7 @@ def test_a_schedule_must_fit_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="would not fit"):
         resolve(RunSpec(time_limit_s=30.0), [], schedule=schedule)
     strange = msgspec.structs.replace(schedule, options={"colour": 1})
-    with pytest.raises(ConfigError, match="no option colour"):
+    with pytest.raises(ConfigError, match="colour: no such option"):
         resolve(RunSpec(), [], schedule=strange)
 
 
@@ -57,6 +80,8 @@ def test_a_schedule_must_fit_the_run(tmp_path: Path) -> None:
         ({"plans": "twice"}, "same fault_id"),
         ({"plans": "reversed"}, "order"),
         ({"plans": "timeless"}, "has no time"),
+        ({"plans": []}, "plans no kill and no partition"),
+        ({"nemesis": "partition,kill,pause"}, "plans no pause"),
         ({"colour": 1}, "colour"),
         ({"nodes": "five"}, "nodes"),
     ],
@@ -69,7 +94,7 @@ def test_wrong_files_are_refused(tmp_path: Path, change: dict[str, Any], message
         "reversed": plans[::-1],
         "timeless": [{**plans[0], "duration_ns": 0}],
     }
-    changed = {**plain, **{k: made.get(v, v) for k, v in change.items()}}
+    changed = {**plain, **{k: made.get(str(v), v) for k, v in change.items()}}
     path = tmp_path / "s.json"
     path.write_bytes(msgspec.json.encode(changed))
     with pytest.raises(ConfigError, match=message):
