@@ -29,6 +29,12 @@ SHORT = ("fault_s=4", "quiet_s=8")
 SHORT_S = 21.0
 """Enough for one partition, and for the smoke budget of twenty seconds."""
 
+RATE = 400.0
+"""Operations per second: what a fault does must show in a load that leaves the host idle time."""
+
+CALM = ("run", "--rate", str(RATE))
+"""How a user starts such a run."""
+
 
 def run_here(
     lab: LabInfo,
@@ -39,7 +45,7 @@ def run_here(
     **spec: Any,
 ) -> Finished:
     """A run on the shared lab through the API, so that a test can sabotage a part of it."""
-    wanted = RunSpec(**{"time_limit_s": SHORT_S, "seed": 11, **spec})
+    wanted = RunSpec(**{"time_limit_s": SHORT_S, "seed": 11, "rate": RATE, **spec})
     plugins = resolve(wanted, list(options), nemesis=nemesis)
     return run_session(plugins, store=store, lab_id=lab.lab_id, ui=Quiet())
 
@@ -163,7 +169,7 @@ def killed_in_mid_fault(
     and what is recovered of the run passes in no case."""
     log, store = folder / "log", folder / "store"
     process = start(
-        log, "run", "--time-limit", "60", *args, "--lab-id", lab.lab_id, "--store", store
+        log, *CALM, "--time-limit", "60", *args, "--lab-id", lab.lab_id, "--store", store
     )
     try:
         wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)

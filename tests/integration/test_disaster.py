@@ -18,6 +18,7 @@ from typing import Any
 import grpc.aio
 import pytest
 from runs import (
+    CALM,
     dstest,
     fault_tables,
     faults_of,
@@ -39,7 +40,7 @@ from dstest.store.segment import read_segment
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
-RUN = ("run", "--time-limit", "60", "-o", "fault_s=30", "-o", "shape=one", "-o", "direction=both")
+RUN = (*CALM, "--time-limit", "60", "-o", "fault_s=30", "-o", "shape=one", "-o", "direction=both")
 
 
 Started = Callable[[LabInfo], tuple[subprocess.Popen[bytes], Path]]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -92,7 +92,7 @@ def test_kill_9_of_ours_in_mid_cap(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "bandwidth", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "bandwidth", "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
 

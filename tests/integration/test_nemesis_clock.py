@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from clusters.systems.etcd import PIDFILE
 from dstest.core.errors import Exit
@@ -119,7 +119,7 @@ def test_kill_9_of_ours_in_mid_skew(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "clock", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "clock", "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
 

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, fault_tables, faults_of, latest, run_here, start, verdict_of, wait_for
+from runs import (
+    CALM,
+    dstest,
+    fault_tables,
+    faults_of,
+    latest,
+    run_here,
+    start,
+    verdict_of,
+    wait_for,
+)
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -84,7 +94,7 @@ def test_kill_9_of_ours_in_mid_loss(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "loss", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "loss", "--time-limit", "60", "-o", "fault_s=30"),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)

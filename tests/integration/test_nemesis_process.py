@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from clusters.systems.etcd import PIDFILE, EtcdDeployment
 from dstest.core import registry
@@ -228,7 +228,7 @@ def test_kill_9_of_ours_in_mid_fault(
     log = tmp_path / "log"
     process: subprocess.Popen[bytes] = start(
         log,
-        *("run", "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
@@ -254,7 +254,7 @@ def test_ctrl_c_in_mid_kill(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "kill", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "kill", "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=one", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)

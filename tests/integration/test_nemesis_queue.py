@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core import registry
 from dstest.core.errors import Exit
@@ -127,7 +127,7 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, name: str) ->
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", name, "--time-limit", "60", "-o", "fault_s=30", "-o", "shape=one"),
+        *(*CALM, "--nemesis", name, "--time-limit", "60", "-o", "fault_s=30", "-o", "shape=one"),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)

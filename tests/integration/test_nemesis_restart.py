@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from runs import (
+    CALM,
     dstest,
     faults_of,
     from_outside,
@@ -125,7 +126,7 @@ def test_kill_9_of_ours_while_a_node_is_down(lab: LabInfo, tmp_path: Path) -> No
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "restart", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "restart", "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)
@@ -157,7 +158,7 @@ def test_a_node_lost_to_somebody_else_ends_the_run(lab: LabInfo, tmp_path: Path)
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "none", "--time-limit", "40"),
+        *(*CALM, "--nemesis", "none", "--time-limit", "40"),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("load", lambda: "load   " in log.read_text(), 60)

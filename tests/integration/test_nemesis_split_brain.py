@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from runs import (
+    CALM,
     dstest,
     fault_tables,
     faults_of,
@@ -85,7 +86,7 @@ def test_kill_9_of_ours(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", "split-brain", "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", "split-brain", "--time-limit", "60", "-o", "fault_s=30"),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)

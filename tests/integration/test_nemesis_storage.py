@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -133,7 +133,7 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str)
     log = tmp_path / "log"
     process = start(
         log,
-        *("run", "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
+        *(*CALM, "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=one", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import dstest, faults_of, latest, run_here
+from runs import CALM, dstest, faults_of, latest, run_here
 
 from dstest.core import registry
 from dstest.core.errors import Exit
@@ -36,7 +36,7 @@ def test_two_at_once_are_both_proven(lab: LabInfo, tmp_path: Path) -> None:
 
 def test_a_schedule_is_followed_to_the_letter(lab: LabInfo, tmp_path: Path) -> None:
     stores = [tmp_path / name for name in ("first", "again")]
-    common = ("run", "--lab-id", lab.lab_id, "--time-limit", "35")
+    common = (*CALM, "--lab-id", lab.lab_id, "--time-limit", "35")
     first = dstest(
         *common, "--seed", "7", "--nemesis", "partition,kill", "--store", stores[0],
         *("-o", "at_once=2", "-o", "fault_s=5"),
