@@ -33,6 +33,7 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.member import UNAIMED, MemberFault, bystanders, signal
 from nemeses.membership import incomplete, plain
 from nemeses.process import Proven
+from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Backup"]
 
@@ -69,10 +70,8 @@ class Backup(MemberFault):
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
         """As for any fault of nodes, with the age of the copy."""
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, "age_s": options["age_s"]})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, age_s=options["age_s"])
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str

@@ -23,6 +23,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
+from nemeses.schedule import carrying
 from nemeses.shaper import (
     Shape,
     bulk_kbit,
@@ -62,10 +63,8 @@ class Bandwidth(ProcessFault):
         """As for any fault of nodes, with a cap."""
         if not 100 <= options["kbit"] <= 20_000:
             raise ConfigError(f"-o kbit={options['kbit']}: from 100 to 20000")
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, "kbit": options["kbit"]})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, kbit=options["kbit"])
 
     def rules(self, device: str, ctx: NemesisContext, record: LandingRecord) -> str:
         """What `tc` is told; a test sabotages it."""

@@ -27,6 +27,7 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.member import UNAIMED, MemberFault, signal
 from nemeses.process import Proven
 from nemeses.process_sight import Sight
+from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Compaction"]
 
@@ -60,11 +61,8 @@ class Compaction(MemberFault):
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
         """As for any fault of nodes, with how much there is to drop."""
-        more = {"history": options["history"], "keep": options["keep"]}
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, **more})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, history=options["history"], keep=options["keep"])
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         return ["true"]  # a compaction ends by itself

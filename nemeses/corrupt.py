@@ -11,61 +11,41 @@ relies on these checksums. It is no fault of the catalogue of its own.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
-from typing import Any, Final
 
-from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
 from nemeses.loss import right_share
-from nemeses.netqueue import Sender
 from nemeses.paths import Reached
-from nemeses.queued import Burst, sent_once, share_settings
+from nemeses.queued import Burst, sent_once
+from nemeses.queued_share import ShareOfPackets, percent
 
 __all__ = ["NEMESIS", "Corrupt"]
 
-PACKETS_MIN: Final = 200
-"""Fewer packets of the system say little about a share."""
 
-
-class Corrupt(Burst):
+class Corrupt(ShareOfPackets):
     """The `corrupt` nemesis."""
 
     name = "corrupt"
     doc = "flips one bit in a share of the packets between nodes"
     faults: tuple[str, ...] = ()
     counter = "corrupted"
+    percent_max = 50.0
+    setting = "corrupt"
+    sender_field = "corrupted"
+    done_to_them = "broken"
     options: Mapping[str, Option] = {
-        "corrupt_percent": Option(
-            type=float, default=10.0, help="share of packets that are broken"
-        ),
+        "corrupt_percent": percent(10.0, "are broken"),
         **Burst.options,
     }
-
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The share. ConfigError where it is out of range."""
-        percent = float(options["corrupt_percent"])
-        if not 1 <= percent <= 50:
-            raise ConfigError(f"-o corrupt_percent={percent:g}: from 1 to 50")
-        return {"share": percent / 100}
-
-    def settings(self, record: LandingRecord) -> dict[str, int]:
-        return share_settings(100 * record.facts["share"], "corrupt")
 
     def patience_s(self, record: LandingRecord) -> float:
         """A stream that loses packets is slow, and a share needs many."""
         return 2 * super().patience_s(record)
 
-    def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
-        seen = sum(row.seen for row in done.values())
-        broken = sum(row.corrupted for row in done.values())
-        share = record.facts["share"]
-        if seen >= PACKETS_MIN and right_share(broken, seen, share):
-            return []
-        return [f"{broken} of {seen} packets broken, {share:.0%} asked for"]
-
-    def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
+    def unlike(
+        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
+    ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         share = record.facts["share"]
         sent = sum(reach[p][3] for p in cuts)
@@ -82,13 +62,9 @@ class Corrupt(Burst):
         wrong = moved["tcp_checksum_errors"]
         if not wrong:
             said.append("TCP saw no wrong checksum")
-        return Signal(
-            signal="datagrams: came, different, late, sent",
-            before={p: before[p] for p in cuts},
-            during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
-            or f"{lost} of {sent} datagrams lost; TCP dropped {wrong} for a wrong checksum",
+        return (
+            said,
+            f"{lost} of {sent} datagrams lost; TCP dropped {wrong} for a wrong checksum",
         )
 
 

@@ -13,56 +13,37 @@ Catalogue: N13.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
-from typing import Any, Final
 
-from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
 from nemeses.loss import right_share
-from nemeses.netqueue import Sender
 from nemeses.paths import Reached
-from nemeses.queued import ARRIVE_MIN, Burst, share_settings
+from nemeses.queued import Burst
+from nemeses.queued_share import ShareOfPackets, loses, percent
 
 __all__ = ["NEMESIS", "Duplicate"]
 
-PACKETS_MIN: Final = 200
-"""Fewer packets of the system say little about a share."""
 
-
-class Duplicate(Burst):
+class Duplicate(ShareOfPackets):
     """The `duplicate` nemesis."""
 
     name = "duplicate"
     doc = "lets a share of the packets between nodes arrive twice"
     faults: tuple[str, ...] = ("N13",)
     counter = "twice"
+    percent_max = 100.0
+    setting = "twice"
+    sender_field = "twice"
+    done_to_them = "sent twice"
     options: Mapping[str, Option] = {
-        "duplicate_percent": Option(
-            type=float, default=30.0, help="share of packets that come twice"
-        ),
+        "duplicate_percent": percent(30.0, "come twice"),
         **Burst.options,
     }
 
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The share. ConfigError where it is out of range."""
-        percent = float(options["duplicate_percent"])
-        if not 1 <= percent <= 100:
-            raise ConfigError(f"-o duplicate_percent={percent:g}: from 1 to 100")
-        return {"share": percent / 100}
-
-    def settings(self, record: LandingRecord) -> dict[str, int]:
-        return share_settings(100 * record.facts["share"], "twice")
-
-    def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
-        seen, twice = sum(r.seen for r in done.values()), sum(r.twice for r in done.values())
-        share = record.facts["share"]
-        if seen >= PACKETS_MIN and right_share(twice, seen, share):
-            return []
-        return [f"{twice} of {seen} packets sent twice, {share:.0%} asked for"]
-
-    def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
+    def unlike(
+        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
+    ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         share = record.facts["share"]
         came = sum(reach[p][0] for p in cuts)
@@ -71,8 +52,7 @@ class Duplicate(Burst):
         for path in cuts:
             if not right_share(reach[path][0] - reach[path][1], reach[path][1], share):
                 said.append(f"{path}: {reach[path][0]} datagrams, {reach[path][1]} different ones")
-            if reach[path][1] < ARRIVE_MIN * reach[path][3]:
-                said.append(f"{path} loses datagrams")
+            said += loses(path, reach[path])
             if before[path][0] != before[path][1]:
                 said.append(f"{path} doubled datagrams before")
         if not right_share(came - different, different, share):
@@ -80,14 +60,9 @@ class Duplicate(Burst):
         known = moved["twice_known_to_tcp"] + moved["twice_ahead_in_tcp"]
         if not known:
             said.append("TCP saw nothing twice")
-        return Signal(
-            signal="datagrams: came, different, late, sent",
-            before={p: before[p] for p in cuts},
-            during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
-            or f"{came - different} of {different} datagrams came twice; TCP noted {known} segments"
-            " that it had",
+        return (
+            said,
+            f"{came - different} of {different} datagrams twice; TCP noted {known} that it had",
         )
 
 

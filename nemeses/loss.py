@@ -26,8 +26,9 @@ from nemeses.cluster import nodes_of
 from nemeses.partition import Partition
 from nemeses.partition_evidence import both_sides, dropped, path_name
 from nemeses.paths import Reached
+from nemeses.schedule import carrying
 
-__all__ = ["NEMESIS", "Loss", "right_share"]
+__all__ = ["NEMESIS", "PACKETS_MIN", "Loss", "right_share"]
 
 BURST: Final = 100
 """Datagrams per path and family: over one path in both families, 30 % +- 3 is one sigma."""
@@ -75,12 +76,8 @@ class Loss(Partition):
                 f"-o loss_percent={percent:g}: from 1 to 90", remedy="--nemesis partition for 100"
             )
         values = {**options, "action": "drop", "clients": False}
-        return [
-            msgspec.structs.replace(
-                plan, facts={**plan.facts, "action": "lose", "share": percent / 100}
-            )
-            for plan in super().plan(rng, nodes, time_limit_s, values)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, values)
+        return carrying(plans, action="lose", share=percent / 100)
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         facts = {**plan.facts, "resent_before": await _resent(ctx)}

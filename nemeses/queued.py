@@ -24,7 +24,7 @@ from nemeses.partition_evidence import both_sides, path_name
 from nemeses.paths import PATH_OPTIONS, STILL_S, Lifted, PathFault, Reached
 from nemeses.schedule import WINDOW_OPTIONS
 
-__all__ = ["ARRIVE_MIN", "BURST", "Burst", "Queued", "sent_once", "share_settings"]
+__all__ = ["ARRIVE_MIN", "BURST", "Burst", "Queued", "sent_once"]
 
 SEEN_MIN: Final = 0.9
 """Of what the rules counted, the program must have seen this much: it may lag by a moment."""
@@ -203,11 +203,6 @@ def sent_once(result: Sequence[int]) -> bool:
     came, different, late, sent = result
     slack = (1 - ARRIVE_MIN) * sent
     return different >= sent - slack and came == different and late <= slack
-
-
-def share_settings(percent: float, name: str) -> dict[str, int]:
-    """`name_ppm` for a share in percent."""
-    return {f"{name}_ppm": round(percent * 10_000)}
 
 
 async def _sights(ctx: NemesisContext, record: LandingRecord) -> dict[str, Sight]:

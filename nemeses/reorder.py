@@ -18,12 +18,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.loss import right_share
-from nemeses.netqueue import Sender
 from nemeses.paths import Reached
-from nemeses.queued import ARRIVE_MIN, Burst, share_settings
+from nemeses.queued import ARRIVE_MIN, Burst
+from nemeses.queued_share import ShareOfPackets, loses, percent
 
 __all__ = ["NEMESIS", "Reorder"]
 
@@ -31,46 +30,40 @@ LATE_MIN: Final = 0.5
 """Late datagrams as a share of those held back: the last of a burst are overtaken by nothing."""
 
 
-class Reorder(Burst):
+class Reorder(ShareOfPackets):
     """The `reorder` nemesis."""
 
     name = "reorder"
     doc = "holds a share of the packets between nodes back until later ones have overtaken them"
     faults: tuple[str, ...] = ("N14",)
     counter = "overtaken"
+    percent_max = 75.0
+    setting = "hold"
+    sender_field = "held"
+    done_to_them = "held back"
     options: Mapping[str, Option] = {
-        "reorder_percent": Option(
-            type=float, default=25.0, help="share of packets that are held back"
-        ),
+        "reorder_percent": percent(25.0, "are held back"),
         "hold_ms": Option(type=float, default=50.0, help="how long they are held back"),
         **Burst.options,
     }
 
     def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
         """Share and time. ConfigError where they are out of range."""
-        percent, hold_ms = float(options["reorder_percent"]), float(options["hold_ms"])
-        if not 1 <= percent <= 75:
-            raise ConfigError(f"-o reorder_percent={percent:g}: from 1 to 75")
+        hold_ms = float(options["hold_ms"])
         if not 20 <= hold_ms <= 200:
             raise ConfigError(f"-o hold_ms={hold_ms:g}: from 20 to 200")
-        return {"share": percent / 100, "hold_ms": hold_ms}
+        return {**super().drawn(rng, options), "hold_ms": hold_ms}
 
     def settings(self, record: LandingRecord) -> dict[str, int]:
-        hold_us = round(record.facts["hold_ms"] * 1000)
-        return {**share_settings(100 * record.facts["share"], "hold"), "hold_us": hold_us}
+        return {**super().settings(record), "hold_us": round(record.facts["hold_ms"] * 1000)}
 
     def patience_s(self, record: LandingRecord) -> float:
         """On a path with little traffic what is held back is seldom overtaken."""
         return 2 * super().patience_s(record)
 
-    def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
-        seen, held = sum(r.seen for r in done.values()), sum(r.held for r in done.values())
-        share = record.facts["share"]
-        if right_share(held, seen, share):
-            return []
-        return [f"{held} of {seen} packets held back, {share:.0%} asked for"]
-
-    def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
+    def unlike(
+        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
+    ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         least = LATE_MIN * record.facts["share"]
         late = sum(reach[p][2] for p in cuts)
@@ -78,8 +71,7 @@ class Reorder(Burst):
         for path in cuts:
             if not reach[path][2]:
                 said.append(f"{path}: all datagrams in order")
-            if reach[path][1] < ARRIVE_MIN * reach[path][3]:
-                said.append(f"{path} loses datagrams")
+            said += loses(path, reach[path])
             if before[path][2] > (1 - ARRIVE_MIN) * before[path][3]:
                 said.append(f"{path} was out of order before")
         sent = sum(reach[p][3] for p in cuts)
@@ -88,13 +80,9 @@ class Reorder(Burst):
         early = moved["out_of_order_in_tcp"]
         if not early:
             said.append("TCP saw nothing out of order")
-        return Signal(
-            signal="datagrams: came, different, late, sent",
-            before={p: before[p] for p in cuts},
-            during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
-            or f"{late} of {sent} datagrams came late; TCP had to sort {early} segments",
+        return (
+            said,
+            f"{late} of {sent} datagrams came late; TCP had to sort {early} segments",
         )
 
 

@@ -31,6 +31,7 @@ from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option
 from nemeses.kill import Kill
 from nemeses.process import Proven
 from nemeses.process_evidence import gather, landed
+from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Restart", "lives_over"]
 
@@ -79,10 +80,8 @@ class Restart(Kill):
         flaps = int(options["flaps"])
         if not 1 <= flaps <= FLAPS_MAX:
             raise ConfigError(f"-o flaps={flaps}: from 1 to {FLAPS_MAX}")
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, "flaps": flaps})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, flaps=flaps)
 
     def lab(self, ctx: NemesisContext) -> Restarts:
         """Who can stop and start the nodes. Raises FaultRefused where nobody can."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, Option
 
-__all__ = ["RECOVERY_S", "WARMUP_S", "WINDOW_OPTIONS", "given_targets", "planned", "windows"]
+__all__ = [
+    "RECOVERY_S",
+    "WARMUP_S",
+    "WINDOW_OPTIONS",
+    "carrying",
+    "given_targets",
+    "planned",
+    "windows",
+]
 
 WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
     "targets": Option(type=str, default="", help="comma-separated nodes, not a random choice"),
@@ -67,3 +77,8 @@ def planned(
         )
         for index, (start_ns, duration_ns) in enumerate(found, 1)
     ]
+
+
+def carrying(plans: Sequence[FaultPlan], **facts: Any) -> list[FaultPlan]:
+    """The plans with these facts as well."""
+    return [msgspec.structs.replace(plan, facts={**plan.facts, **facts}) for plan in plans]

@@ -24,6 +24,7 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option, SyncStats
 from nemeses import disk
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
+from nemeses.schedule import carrying
 from nemeses.storage import faulty, readings
 
 __all__ = ["NEMESIS", "SlowDisk"]
@@ -58,10 +59,8 @@ class SlowDisk(ProcessFault):
         """As for any fault of nodes, with a delay."""
         if not 20 <= options["delay_ms"] <= 2000:
             raise ConfigError(f"-o delay_ms={options['delay_ms']}: from 20 to 2000")
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, "delay_ms": options["delay_ms"]})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, delay_ms=options["delay_ms"])
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """Lay the file system."""

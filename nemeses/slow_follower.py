@@ -27,7 +27,7 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
 from nemeses.cluster import leader_and_term, leader_now, nodes_of
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
-from nemeses.schedule import WINDOW_OPTIONS
+from nemeses.schedule import WINDOW_OPTIONS, carrying
 
 __all__ = ["NEMESIS", "SlowFollower"]
 
@@ -77,14 +77,8 @@ class SlowFollower(ProcessFault):
         """Who follows shows only when the fault is due."""
         if not 1 <= options["cpu_percent"] <= 50:
             raise ConfigError(f"-o cpu_percent={options['cpu_percent']:g}: from 1 to 50")
-        return [
-            msgspec.structs.replace(
-                plan, facts={**plan.facts, "cpu_percent": options["cpu_percent"]}
-            )
-            for plan in super().plan(
-                rng, nodes, time_limit_s, {**options, "scope": "one", "targets": ""}
-            )
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, {**options, "scope": "one", "targets": ""})
+        return carrying(plans, cpu_percent=options["cpu_percent"])
 
     async def setup(self, ctx: NemesisContext) -> None:
         await super().setup(ctx)

@@ -33,7 +33,7 @@ from nemeses.cluster import leader_now
 from nemeses.grudges import grudge
 from nemeses.partition import Partition
 from nemeses.partition_evidence import both_sides, path_name
-from nemeses.schedule import WINDOW_OPTIONS
+from nemeses.schedule import WINDOW_OPTIONS, carrying
 
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
@@ -109,12 +109,8 @@ class SplitBrain(Partition):
         leader = {"shape": "leader", "direction": "both", "action": "drop", "clients": False}
         rounds = min(max(int(options["rounds"]), 1), ROUNDS_MAX)
         values = {**options, **leader, "targets": ""}
-        return [
-            msgspec.structs.replace(
-                plan, facts={**plan.facts, "rounds": rounds, "round": 1, "rivals": None}
-            )
-            for plan in super().plan(rng, nodes, time_limit_s, values)
-        ]
+        plans = super().plan(rng, nodes, time_limit_s, values)
+        return carrying(plans, rounds=rounds, round=1, rivals=None)
 
     async def setup(self, ctx: NemesisContext) -> None:
         if not isinstance(ctx.deployment, Primary) or not isinstance(ctx.deployment, Leads):

@@ -1,7 +1,8 @@
 """`causal`: unique writes and reads of a few keys by processes that see each other's writes.
 
 Causality crosses keys: who read x and then wrote y has told all readers of y about x. So a worker's
-keys are few, and a process that has just read or written one goes on to another.
+keys are few, and each operation is on one of them at random: a process is soon on another key than
+the one it has just read or written.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
-from workloads._workload import READ_AGAIN, FinalReads, ObjectWorkload, RotatingKeys
+from workloads._workload import FinalReads, ObjectWorkload
+from workloads.session import SessionGenerator
 
 __all__ = ["CAUSAL", "CausalGenerator"]
 
@@ -22,26 +23,16 @@ _OPTIONS: Final[Mapping[str, Option]] = {
 }
 
 
-class CausalGenerator:
-    """One worker's stream. Operation k depends on seed, worker and k alone."""
+class CausalGenerator(SessionGenerator):
+    """One worker's stream: that of `session`, and at the end every key once more."""
+
+    stream = "causal"
 
     def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
-        self._rng = rng.stream(seed, "workload", "causal", worker)
-        self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
-        self._ratio = float(options["write_ratio"])
-        self._value = 0
+        super().__init__(seed, worker, processes, options)
         self._finals = FinalReads(
             lambda node: [OpDraft("read", key) for key in self._keys.used] if node == 0 else []
         )
-
-    def next(self) -> OpDraft:
-        """The next operation; the stream never ends."""
-        key = self._keys.pick(self._rng)
-        if self._rng.random() >= self._ratio:
-            again = self._rng.random() < READ_AGAIN
-            return OpDraft("read", self._keys.read_again(self._rng) if again else key)
-        self._value += 1
-        return OpDraft("write", key, self._value)
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None:
         """Every key once more, in one session, at the first node."""

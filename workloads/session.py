@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dstest.core import rng
 from dstest.core.protocols import OpDraft, Option
@@ -21,8 +21,11 @@ _OPTIONS: Final[Mapping[str, Option]] = {
 class SessionGenerator:
     """One worker's stream. Operation k depends on seed, worker and k alone."""
 
+    stream: ClassVar[str] = "session"
+    """Of the seed's random streams, the one that this workload draws from."""
+
     def __init__(self, seed: int, worker: int, processes: int, options: Mapping[str, Any]) -> None:
-        self._rng = rng.stream(seed, "workload", "session", worker)
+        self._rng = rng.stream(seed, "workload", self.stream, worker)
         self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
         self._ratio = float(options["write_ratio"])
         self._value = 0

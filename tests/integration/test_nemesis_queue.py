@@ -122,7 +122,7 @@ def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path, tool: str) ->
     assert assert_not_proven(done)["landed"] == "ambiguous"
 
 
-@pytest.mark.parametrize("name", ["latency", "duplicate", "reorder"])
+@pytest.mark.parametrize("name", ["latency", "duplicate", "reorder", "corrupt"])
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, name: str) -> None:
     log = tmp_path / "log"
     process = start(
