@@ -61,7 +61,8 @@ CATALOGUE: Final = (
         "pause",
         "process",
         "a system that names its server processes",
-        "all threads in state T and no CPU tick, twice; no answer, clients time out",
+        "all threads in state T, or their freezer group reads FROZEN, and no CPU tick, twice; no "
+        "answer, clients time out",
     ),
     Fault(
         "N04",

@@ -82,6 +82,10 @@ class ProcessFault:
         """Bring them back."""
         raise NotImplementedError
 
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Undo what the record did to its targets."""
+        await self.undo(ctx, record.targets)
+
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         """What the node's janitor runs where we are gone."""
         raise NotImplementedError
@@ -261,13 +265,12 @@ class ProcessFault:
         """Bring the processes back; show that they serve, and as members of one cluster."""
         if record.injected_at is None:
             return msgspec.structs.replace(record, heal_verified=True)
-        names = record.targets
         record = msgspec.structs.replace(record, heal_start=ctx.clock.now_ns())
         before = ctx.traffic.by_node()
         notes = list(record.notes)
         try:
             async with asyncio.timeout(HEAL_DEADLINE_S):
-                await self.undo(ctx, names)
+                await self.revert(ctx, record)
         except TimeoutError:
             notes.append(f"not healed within {HEAL_DEADLINE_S:g} s")
         except LabError as error:
@@ -346,7 +349,7 @@ class ProcessFault:
         return []
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
-        """Servers that do not run or are stopped, and leases that stand."""
+        """Servers that do not run, are stopped or frozen, and leases that stand."""
         pids = await ctx.deployment.processes()
         port = ctx.deployment.service_port
 
@@ -360,6 +363,7 @@ class ProcessFault:
             except DstestError as error:
                 return [f"cannot be audited: {error.message}"]
             stopped = [f"process {pid} is stopped"] if sight.stopped else []
+            stopped += [f"process {pid} is frozen in {sight.frozen}"] if sight.frozen else []
             return [*stopped, *more, *await standing_leases(node)]
 
         nodes = nodes_of(ctx)

@@ -97,7 +97,7 @@ def control(
     before: dict[str, int] = record.facts["asked_before"]
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
     silent = [p for p in paths if before.get(p) and not asked[p]]
-    hit = [name for name, looks in sights.items() if not looks[1].alive or looks[1].stopped]
+    hit = [name for name, (_, now) in sights.items() if not now.alive or now.stopped or now.frozen]
     said = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
         said.append(f"no answer either: {', '.join(silent)}")

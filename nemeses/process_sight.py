@@ -1,4 +1,4 @@
-"""What a node says of its server process: pid, start time, thread states, CPU ticks, listener.
+"""What a node says of its server process: pid, start time, thread states, freezer, ticks, listener.
 
 Read from /proc and from the socket table of the node itself, independent of what the deployment
 believes it has done.
@@ -16,13 +16,32 @@ import msgspec
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
 
-__all__ = ["Processes", "Sight", "listeners", "look", "look_twice"]
+__all__ = ["Processes", "Sight", "frozen_in", "listeners", "look", "look_twice"]
 
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
 
+_THREADS_END: Final = "--"
+
 _PID: Final = re.compile(r"pid=(\d+)")
-_STATES: Final = "for f in /proc/$0/task/*/stat; do cat $f 2>/dev/null; done; :"
+_STATES: Final = """\
+cat /proc/$0/task/*/stat 2>/dev/null
+echo --
+while read -r _ mount type flags _; do
+  case $type,$flags, in
+    cgroup,*,freezer,*)
+      group=$(sed -n 's/^[0-9]*:freezer://p' /proc/$0/cgroup)
+      state=$(cat "$mount$group/freezer.state") ;;
+    cgroup2,*)
+      group=$(sed -n 's/^0:://p' /proc/$0/cgroup)
+      grep -q '^frozen 1' "$mount$group/cgroup.events" && state=FROZEN || state=THAWED ;;
+    *) continue ;;
+  esac
+  echo "$state $group"
+done </proc/mounts 2>/dev/null
+:
+"""
+"""A line per thread, then one per freezer hierarchy: state and group of process $0."""
 
 
 @runtime_checkable
@@ -45,12 +64,24 @@ class Processes(Protocol):
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at one process. `stopped`: all its threads are in state T."""
+    """One look at one process. `stopped`: all its threads are in state T. `frozen`: the control
+    group in which it is frozen; empty where it is in none, or is still freezing.
+    """
 
     alive: bool
     stopped: bool = False
+    frozen: str = ""
     ticks: int = 0
     listener: int | None = None
+
+
+def frozen_in(freezers: str) -> str:
+    """The first group that reads FROZEN, of lines `STATE GROUP`; empty where none does."""
+    for line in freezers.splitlines():
+        state, _, group = line.partition(" ")
+        if state == "FROZEN":
+            return group
+    return ""
 
 
 async def listeners(node: Node, port: int) -> set[int]:
@@ -67,12 +98,14 @@ async def look(node: Node, pid: int, start_time: int, port: int) -> Sight:
     if not info["alive"] or info["start_time"] != start_time:
         return Sight(alive=False, listener=listener)
     rows = await node.run(["sh", "-c", _STATES, str(pid)], timeout_s=5.0)
-    if not rows.stdout:  # it ended between the two questions
+    threads, _, freezers = rows.stdout.rpartition(f"{_THREADS_END}\n")
+    if not threads:  # it ended between the two questions
         return Sight(alive=False, listener=None if listener == pid else listener)
-    states = [line.rpartition(")")[2].split()[0] for line in rows.stdout.splitlines()]
+    states = [line.rpartition(")")[2].split()[0] for line in threads.splitlines()]
     return Sight(
         alive=True,
-        stopped=bool(states) and all(state in "Tt" for state in states),
+        stopped=all(state in "Tt" for state in states),
+        frozen=frozen_in(freezers),
         ticks=info["utime"] + info["stime"],
         listener=listener,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +17,11 @@ from clusters.systems.etcd import PIDFILE, EtcdDeployment
 from dstest.core import registry
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
-from dstest.core.node import LabInfo
+from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import Nemesis, NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
+from nemeses import freezer
 from nemeses.kill import Kill, Stop
 from nemeses.mix import Mix
 from nemeses.pause import Pause
@@ -48,10 +51,18 @@ def assert_not_proven(done: Finished) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("nemesis", "scope"),
-    [("kill", "all"), ("kill", "primaries"), ("stop", "minority"), ("pause", "majority")],
+    [
+        ("kill", "all"),
+        ("kill", "primaries"),
+        ("stop", "minority"),
+        ("pause", "majority"),
+        ("pause way=freezer", "primaries"),
+        ("pause way=freezer", "all"),
+    ],
 )
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, scope: str) -> None:
-    options = (*OPTIONS, f"scope={scope}")
+    nemesis, *way = nemesis.split()
+    options = (*OPTIONS, f"scope={scope}", *way)
     done = run_here(lab, tmp_path, nemesis=named(nemesis), options=options)
     (fault,) = faults_of(done.path)
     assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
@@ -65,6 +76,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, scope: s
     assert all(fault["victim"]["before"][p] for p in paths)
     assert all(fault["victim"]["after"].values())
     assert all(fault["control"]["during"].values())
+    assert groups(lab) == []
     assert fault["facts"]["requested_to_applied_ms"] < 2000
     for name in fault["targets"]:
         pid = fault["facts"]["pids"][name][0]
@@ -124,12 +136,20 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EtcdDeployment, "version", version)
 
 
-@pytest.mark.parametrize("nemesis", [Kill(), Pause()], ids=["kill", "pause"])
+@pytest.mark.parametrize(
+    ("nemesis", "way"),
+    [(Kill(), ()), (Pause(), ()), (Pause(), ("way=freezer",))],
+    ids=["kill", "pause", "freezer"],
+)
 def test_a_wrapper_is_hit_instead_of_the_server(
-    lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nemesis: ProcessFault
+    lab: LabInfo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nemesis: ProcessFault,
+    way: tuple[str, ...],
 ) -> None:
     wrapped(monkeypatch)
-    options = (*OPTIONS, "scope=one")
+    options = (*OPTIONS, "scope=one", *way)
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
     assert "was not the one that served" in fault["injector"]["detail"]
     assert "still answers" in fault["victim"]["detail"]
@@ -170,9 +190,27 @@ class Continued(Pause):
         return await super().recheck(ctx, record)
 
 
-@pytest.mark.parametrize("nemesis", [Supervised(), Continued()], ids=["kill", "pause"])
-def test_undone_in_mid_window(lab: LabInfo, tmp_path: Path, nemesis: ProcessFault) -> None:
-    options = (*OPTIONS, "scope=minority")
+class Thawed(Pause):
+    """Something else thaws a group in the middle of the window; its process stays in it."""
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        if not record.facts["rechecks"]:
+            assert record.landed == "yes"
+            name = record.targets[0]
+            state = record.facts["freezers"][name]["group"] + "/freezer.state"
+            await ctx.node(name).run(["sh", "-c", f"echo THAWED >{state}"])
+        return await super().recheck(ctx, record)
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "way"),
+    [(Supervised(), ()), (Continued(), ()), (Thawed(), ("way=freezer",))],
+    ids=["kill", "pause", "freezer"],
+)
+def test_undone_in_mid_window(
+    lab: LabInfo, tmp_path: Path, nemesis: ProcessFault, way: tuple[str, ...]
+) -> None:
+    options = (*OPTIONS, "scope=minority", *way)
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
     assert fault["landed"] == "ambiguous"
     assert any("did not stand" in note for note in fault["notes"])
@@ -206,6 +244,111 @@ def test_a_pause_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
     assert "idle" in done.verdict.evidence.faults[0].why
 
 
+def groups(lab: LabInfo) -> list[str]:
+    """Nodes that have a freezer group of ours."""
+
+    async def ask(nodes: dict[str, Any]) -> list[str]:
+        return [name for name, node in nodes.items() if await freezer.groups(node)]
+
+    found: list[str] = on_nodes(lab, ask)
+    return found
+
+
+def test_the_freezer_of_version_2(lab: LabInfo, tmp_path: Path) -> None:
+    """Its frozen processes read S; another hierarchy says that they are frozen."""
+    options = (*OPTIONS, "scope=minority", "way=freezer")
+    done = run_here(lab, tmp_path, nemesis=Pause(kinds=("v2",)), options=options)
+    (fault,) = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert {row["kind"] for row in fault["facts"]["freezers"].values()} == {"v2"}
+    assert groups(lab) == []
+
+
+class Another(Pause):
+    """A process that we started ourselves is frozen instead of the server."""
+
+    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
+        other = await node.call("spawn", argv=["/bin/sleep", "60"])
+        await super().freeze(node, where, other["pid"])
+
+
+class Unfrozen(Pause):
+    """The server is put into the group, and nobody freezes that."""
+
+    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
+        script = 'mkdir -p "$0" && echo "$1" >"$0/cgroup.procs"'
+        await node.run(["sh", "-c", script, where.group, str(pid)])
+
+
+class Empty(Pause):
+    """A group without the server reads FROZEN."""
+
+    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
+        script = 'mkdir -p "$0" && echo FROZEN >"$0/freezer.state"'
+        await node.run(["sh", "-c", script, where.group])
+
+
+@pytest.mark.parametrize(
+    "nemesis", [Another(), Unfrozen(), Empty()], ids=lambda n: type(n).__name__
+)
+def test_what_is_frozen_is_not_the_server(lab: LabInfo, tmp_path: Path, nemesis: Pause) -> None:
+    options = (*OPTIONS, "scope=minority", "way=freezer")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    assert fault["landed"] == "no"
+    assert "is not frozen" in fault["injector"]["detail"]
+    assert groups(lab) == []
+
+
+class Left(Pause):
+    """Its heal thaws the group and leaves it there; `frozen` says whether it freezes it again."""
+
+    frozen = False
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await super().revert(ctx, record)
+        for name, row in record.facts["freezers"].items():
+            where = freezer.Home(**row)
+            await ctx.node(name).run(["mkdir", where.group])
+            if self.frozen:
+                await self.freeze(ctx.node(name), where, record.facts["pids"][name][0])
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        pass
+
+
+class LeftFrozen(Left):
+    frozen = True
+
+
+@pytest.mark.parametrize("nemesis", [Left(), LeftFrozen()], ids=["empty", "frozen"])
+def test_a_group_that_is_left_is_a_leak(lab: LabInfo, tmp_path: Path, nemesis: Pause) -> None:
+    async def clear(nodes: dict[str, Any]) -> None:
+        await asyncio.gather(*map(freezer.clear, nodes.values()))
+
+    options = (*OPTIONS, "scope=one", "way=freezer")
+    try:
+        done = run_here(lab, tmp_path, nemesis=nemesis, options=options)
+    finally:
+        on_nodes(lab, clear)
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "yes"
+    assert not fault["heal_verified"]
+    assert done.exit_code != Exit.PASS
+    found = json.loads((done.path / "run.json").read_text())["residue"]
+    ((name, residue),) = [(name, rows) for name, rows in found.items() if rows]
+    assert name == fault["targets"][0]
+    assert any("control group" in row for row in residue)
+    assert any("is frozen in" in row for row in residue) is isinstance(nemesis, LeftFrozen)
+
+
+def test_nodes_without_a_freezer_are_refused(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(
+        lab, tmp_path, nemesis=Pause(kinds=()), options=(*OPTIONS, "way=freezer", "scope=one")
+    )
+    assert done.exit_code not in (Exit.PASS, Exit.FAIL)
+    assert "no freezer" in str(done.failure)
+
+
 def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
     """Per node: pid of the server by its pid file and the process's state, X where it is gone."""
 
@@ -221,25 +364,30 @@ def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
     return servers
 
 
-@pytest.mark.parametrize(("nemesis", "state"), [("kill", "X"), ("pause", "T")])
+@pytest.mark.parametrize(
+    ("nemesis", "state"), [("kill", "X"), ("pause", "T"), ("pause way=freezer", "D")]
+)
 def test_kill_9_of_ours_in_mid_fault(
     lab: LabInfo, tmp_path: Path, nemesis: str, state: str
 ) -> None:
+    nemesis, *way = nemesis.split()
     log = tmp_path / "log"
     process: subprocess.Popen[bytes] = start(
         log,
         *(*CALM, "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
         *("-o", "scope=minority", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
+        *(word for option in way for word in ("-o", option)),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
     before = _servers(lab)
     hit = [name for name, row in before.items() if row[1] == state]
     assert len(hit) == 2, before
+    assert groups(lab) == (hit if way else [])
     process.kill()
     process.wait(timeout=10)
 
     def healed() -> bool:
-        return all(row[1] in "SRD" for row in _servers(lab).values())
+        return not groups(lab) and all(row[1] in "SRD" for row in _servers(lab).values())
 
     assert wait_for("healing without us", healed, 20) <= 20
     after = _servers(lab)

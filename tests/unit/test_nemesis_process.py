@@ -10,10 +10,11 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
+from nemeses.freezer import GROUP, Freezer, mounted
 from nemeses.kill import KILL, STOP
 from nemeses.pause import NEMESIS as PAUSE
 from nemeses.process_evidence import control, demote, landed, victim
-from nemeses.process_sight import Sight
+from nemeses.process_sight import Sight, frozen_in
 from nemeses.scopes import SCOPES, fitting, victims
 from nemeses.service import ways
 
@@ -59,6 +60,7 @@ def test_a_node_that_is_no_target_asks() -> None:
 
 
 GONE = Sight(alive=False)
+FROZEN = Sight(alive=True, frozen=GROUP, ticks=50, listener=100)
 STOPPED = Sight(alive=True, stopped=True, ticks=50, listener=100)
 RUNS = Sight(alive=True, ticks=50, listener=100)
 
@@ -103,6 +105,61 @@ def test_what_counts_as_paused(first: Sight, second: Sight, moved: bool) -> None
     assert PAUSE.injector(record(), {"n1": (first, second)}).moved is moved
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "moved"),
+    [
+        (FROZEN, FROZEN, True),
+        (RUNS, FROZEN, False),
+        (FROZEN, RUNS, False),
+        (STOPPED, STOPPED, False),
+        (FROZEN, msgspec.structs.replace(FROZEN, ticks=51), False),
+        (FROZEN, msgspec.structs.replace(FROZEN, frozen="/another"), False),
+        (FROZEN, GONE, False),
+    ],
+    ids=["stands", "frozen late", "goes on", "by a signal", "used CPU", "another's group", "gone"],
+)
+def test_what_counts_as_frozen(first: Sight, second: Sight, moved: bool) -> None:
+    homes = {"n1": {"kind": "v1", "group": f"/f{GROUP}", "back": "/f"}}
+    asked = record(way="freezer", freezers=homes)
+    assert PAUSE.injector(asked, {"n1": (first, second)}).moved is moved
+    assert not PAUSE.injector(record(), {"n1": (FROZEN, FROZEN)}).moved
+
+
+def test_the_heal_of_a_freezer_is_that_of_its_group() -> None:
+    homes = {"n1": {"kind": "v2", "group": f"/f{GROUP}", "back": "/f/own"}}
+    ctx: Any = None
+    command = PAUSE.heal_command(ctx, record(way="freezer", freezers=homes), "n1")
+    assert command[-3:] == [f"/f{GROUP}", "v2", "/f/own"]
+    assert PAUSE.heal_command(ctx, record(), "n1")[-2:] == ["100", "7"]
+    frozen = PAUSE.healed(record(), "n1", 100, FROZEN)
+    assert frozen is not None
+    assert "still frozen" in frozen
+    assert PAUSE.healed(record(), "n1", 100, RUNS) is None
+
+
+MOUNTS = """\
+tmpfs /sys/fs/cgroup tmpfs ro,nosuid 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,relatime 0 0
+cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0
+cgroup /sys/fs/cgroup/freezer cgroup rw,nosuid,freezer 0 0
+"""
+
+
+def test_freezers_of_a_node() -> None:
+    v1 = Freezer("v1", "/sys/fs/cgroup/freezer")
+    v2 = Freezer("v2", "/sys/fs/cgroup/unified")
+    assert mounted(MOUNTS) == [v1, v2]
+    assert mounted(MOUNTS, ["v2"]) == [v2]
+    assert mounted(MOUNTS.replace("rw,nosuid,freezer", "ro,freezer")) == [v2]
+    assert mounted("cgroup2 /sys/fs/cgroup cgroup2 ro 0 0\n") == []
+
+
+def test_freezing_is_not_frozen() -> None:
+    assert frozen_in("FREEZING /dstest-pause\nTHAWED /\n") == ""
+    assert frozen_in("THAWED /\nFROZEN /dstest-pause\n") == GROUP
+    assert frozen_in("") == ""
+
+
 def test_landed_needs_both_sides_and_untouched_others() -> None:
     yes, no = Signal(signal="s", moved=True), Signal(signal="s")
     assert landed(record(), yes, yes, no) == "yes"
@@ -134,6 +191,9 @@ def test_bystanders_that_answered_must_go_on() -> None:
     asked = {"control->n2": 0, "control->n3": 1}
     hit = record(asked_before={"control->n2": 1, "control->n3": 1})
     assert control(hit, asked, {}).moved
+    answers = {"control->n2": 1, "control->n3": 1}
+    assert not control(hit, answers, {"n2": (RUNS, RUNS)}).moved
+    assert control(hit, answers, {"n2": (RUNS, FROZEN)}).moved
     cut_before = record(asked_before={"control->n2": 0, "control->n3": 1})
     assert not control(cut_before, asked, {}).moved
 
