@@ -1,6 +1,7 @@
 """Several nemeses in one run: kinds drawn from a weighted bag, one fault at a time or two at once.
 
-The members share one set of windows, since they share the options that make them. By default each
+The members share one set of windows, since they share the options that make them; an option by
+which they mean different things is given to each as `NEMESIS.key`. By default each
 window goes to one member, which thus never meets the faults of another. With `-o at_once=2` two
 members of different lanes (`overlap.py`) share most windows: a storm. Every record is judged as its
 own.
@@ -44,26 +45,38 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
     return weights
 
 
+_OWN: Final[Mapping[str, Option]] = {
+    "at_once": Option(
+        type=int, default=1, choices=(1, 2), help="faults that stand at the same time, at most"
+    ),
+    "weights": Option(
+        type=str, default="", help="how often each kind comes, such as kill:2,partition:1"
+    ),
+}
+
+
+def _qualified(member: Nemesis, key: str) -> str:
+    return f"{member.name}.{key}"
+
+
 def _merged(members: Sequence[Nemesis]) -> dict[str, Option]:
-    """All options; one that two members declare alike is given once, for both."""
-    found: dict[str, Option] = {
-        "at_once": Option(
-            type=int, default=1, choices=(1, 2), help="faults that stand at the same time, at most"
-        ),
-        "weights": Option(
-            type=str, default="", help="how often each kind comes, such as kill:2,partition:1"
-        ),
-    }
-    owner = dict.fromkeys(found, "a mix")
+    """All options. One that all who declare it mean alike is given once, for all of them; one that
+    means different things is given to each of them apart, as `NEMESIS.key`.
+    """
+    meanings: dict[str, list[Option]] = {key: [option] for key, option in _OWN.items()}
     for member in members:
         for key, option in member.options.items():
-            if found.setdefault(key, option) != option:
-                raise ConfigError(
-                    f"{owner[key]} and {member.name} mean different things by -o {key}",
-                    remedy="one run for each of them",
-                )
-            owner.setdefault(key, member.name)
+            known = meanings.setdefault(key, [])
+            known += [option] if option not in known else []
+    found = dict(_OWN)
+    for member in members:
+        for key, option in member.options.items():
+            found[key if len(meanings[key]) == 1 else _qualified(member, key)] = option
     return found
+
+
+def _times(plans: Sequence[FaultPlan]) -> list[tuple[int, int]]:
+    return [(plan.start_ns, plan.duration_ns) for plan in plans]
 
 
 class Mix:
@@ -95,13 +108,19 @@ class Mix:
         """
         weights = parse_weights(options["weights"], list(self._members))
         offers = {
-            name: member.plan(random.Random(rng.getrandbits(64)), nodes, time_limit_s, options)
+            name: member.plan(
+                random.Random(rng.getrandbits(64)),
+                nodes,
+                time_limit_s,
+                self._of(member, options),
+            )
             for name, member in self._members.items()
         }
-        lengths = {len(offer) for offer in offers.values()}
-        if len(lengths) != 1:
+        first, *others = offers
+        strays = [name for name in others if _times(offers[name]) != _times(offers[first])]
+        if strays:
             raise ConfigError(
-                f"--nemesis {self.name}: these do not come in the same windows",
+                f"--nemesis {self.name}: {', '.join(strays)} not in the windows of {first}",
                 remedy="one run for each of them",
             )
         windows = list(zip(*offers.values(), strict=True))
@@ -131,55 +150,69 @@ class Mix:
             )
         return plans
 
+    def _of(self, member: Nemesis, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options as this member knows them: its own values under their plain names."""
+        own = {key: _qualified(member, key) for key in member.options}
+        return {**options, **{k: options[name] for k, name in own.items() if name in self.options}}
+
+    def _seen_by(self, member: Nemesis, ctx: NemesisContext) -> NemesisContext:
+        return msgspec.structs.replace(ctx, options=self._of(member, ctx.options))
+
     async def prepare(self, ctx: NemesisContext) -> None:
         for member in self._members.values():
             if isinstance(member, Prepares):
-                await member.prepare(ctx)
+                await member.prepare(self._seen_by(member, ctx))
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         for member in self._members.values():
             if isinstance(member, Prepares):
-                await member.withdraw(ctx)
+                await member.withdraw(self._seen_by(member, ctx))
 
     async def setup(self, ctx: NemesisContext) -> None:
         for member in self._members.values():
-            await member.setup(ctx)
+            await member.setup(self._seen_by(member, ctx))
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        return await self._members[plan.nemesis].inject(ctx, plan)
+        member = self._members[plan.nemesis]
+        return await member.inject(self._seen_by(member, ctx), plan)
 
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        return await self._members[record.nemesis].recheck(ctx, record)
+        member = self._members[record.nemesis]
+        return await member.recheck(self._seen_by(member, ctx), record)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        return await self._members[record.nemesis].heal(ctx, record)
+        member = self._members[record.nemesis]
+        return await member.heal(self._seen_by(member, ctx), record)
 
     async def teardown(self, ctx: NemesisContext) -> None:
         for member in self._members.values():
-            await member.teardown(ctx)
+            await member.teardown(self._seen_by(member, ctx))
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """What any member finds, each thing once."""
         found: dict[str, list[str]] = {}
         for member in self._members.values():
-            for node, rows in (await member.audit(ctx)).items():
+            for node, rows in (await member.audit(self._seen_by(member, ctx))).items():
                 known = found.setdefault(node, [])
                 known += [row for row in rows if row not in known]
         return found
 
 
 def _settled(company: list[FaultPlan]) -> list[FaultPlan]:
-    """Without what would leave a fault for the leader without one."""
-    leads = any(plan.facts.get("scope") == "primaries" for plan in company)
-    if not leads:
-        return company
-    return [plan for plan in company if plan.nemesis not in UNSETTLING]
+    """In the order of injection, without a companion of the first one that would leave a fault for
+    the leader without one. The first one itself stays: its kind was drawn for this window.
+    """
+    first = company[0]
+    if any(plan.facts.get("scope") == "primaries" for plan in company):
+        unsettled = [plan for plan in company if plan.nemesis in UNSETTLING]
+        company = [first] if first in unsettled else [p for p in company if p not in unsettled]
+    return sorted(company, key=lambda p: LANES[p.nemesis].turn if p.nemesis in LANES else 0)
 
 
 def _companies(
     weights: Mapping[str, int], count: int, at_once: int, rng: random.Random
 ) -> list[list[str]]:
-    """Per window, the kinds that stand in it, in the order of their injection."""
+    """Per window, the kinds that stand in it; the first is the one drawn for it."""
     kinds = _drawn(weights, rng)
     found = []
     for _ in range(count):
@@ -192,7 +225,6 @@ def _companies(
         ]
         if at_once > 1 and others and rng.random() >= _ALONE:
             company += rng.choices(others, [weights[name] for name in others])
-            company.sort(key=lambda name: LANES[name].turn)
         found.append(company)
     return found
 

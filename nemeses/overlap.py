@@ -2,7 +2,8 @@
 
 Two faults overlap only where each can still be proven: a rule that drops packets needs a living
 sender, a killed server needs nobody else to restart it. So faults are in lanes, at most one of a
-lane stands, and what is not in a lane stands alone.
+lane stands, and what is not in a lane stands alone: faults that reach into the system compare its
+members, faults of the disk wait for writes, and both take for granted that the others are whole.
 """
 
 from __future__ import annotations

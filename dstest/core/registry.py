@@ -79,7 +79,10 @@ def _typed(key: str, text: str, option: Option) -> Any:
 
 
 def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str, Any]:
-    """Typed values of all declared options, `pairs` (`key=value`) overriding the defaults."""
+    """Typed values of all declared options, `pairs` (`key=value`) overriding the defaults.
+
+    Plug-ins that mean different things by one key declare it apart, as `OWNER.key`.
+    """
     values = {key: option.default for key, option in declared.items()}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -88,6 +91,14 @@ def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str,
                 f"-o {pair}: not of the form key=value", remedy="for example -o keys=5"
             )
         if key not in declared:
+            apart = [name for name in declared if name.endswith(f".{key}")]
+            if apart:
+                owners = [name.removesuffix(f".{key}") for name in apart]
+                raise ConfigError(
+                    f"-o {key}: {' and '.join(owners)} mean different things by it",
+                    remedy=" and ".join(f"-o {name}={text}" for name in apart)
+                    + ", each with its own value",
+                )
             near = difflib.get_close_matches(key, declared, n=1)
             known = ", ".join(sorted(declared)) or "none"
             raise ConfigError(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import FaultPlan, Nemesis, Option
+from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from nemeses.kill import KILL
@@ -17,6 +22,8 @@ from nemeses.mix import Mix, parse_weights
 from nemeses.overlap import LANES
 from nemeses.partition import NEMESIS as PARTITION
 from nemeses.pause import NEMESIS as PAUSE
+from nemeses.schedule import WINDOW_OPTIONS
+from nemeses.schedule import planned as planned_windows
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
@@ -82,6 +89,13 @@ def test_a_fault_for_the_leader_does_not_follow_one_that_may_leave_none() -> Non
     assert any(p.facts.get("scope") == "primaries" for p in plans)
 
 
+def test_every_kind_comes_in_a_storm_too() -> None:
+    """Who is left out so that a fault for the leader finds one is never the kind that was drawn."""
+    for seed in range(200):
+        plans = planned(seed, time_limit_s=37.0, at_once=2)
+        assert {p.nemesis for p in plans} == {"partition", "kill", "pause"}
+
+
 @pytest.mark.parametrize("text", ["kil:2", "kill", "kill:0", "kill:-1", "kill:x", "kill:9999"])
 def test_wrong_weights(text: str) -> None:
     with pytest.raises(ConfigError):
@@ -94,17 +108,131 @@ def test_a_run_that_is_too_short_for_all_kinds_is_refused() -> None:
 
 
 class Other:
-    """A nemesis that means something else by fault_s."""
+    """A nemesis that means something else by `scope` and `weights`; it keeps what it was told."""
 
     name = "other"
     faults: tuple[str, ...] = ()
-    options = {"fault_s": Option(type=int, default=1, help="")}  # noqa: RUF012
+    options = {  # noqa: RUF012
+        "scope": Option(type=int, default=1, help=""),
+        "weights": Option(type=float, default=0.5, help=""),
+        **WINDOW_OPTIONS,
+    }
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, Any]] = []
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        self.told.append((options["scope"], options["weights"]))
+        return planned_windows(self.name, time_limit_s, options, dict)
+
+    def __getattr__(self, name: str) -> Any:
+        """Every later call of a nemesis."""
+        if name not in ("setup", "inject", "recheck", "heal", "teardown", "audit"):
+            raise AttributeError(name)
+
+        async def told(ctx: NemesisContext, *rest: Any) -> dict[str, list[str]]:
+            self.told.append((ctx.options["scope"], ctx.options["weights"]))
+            return {}
+
+        return told
 
 
-def test_options_that_clash_are_refused() -> None:
-    clashing: list[Nemesis] = [KILL, Other()]  # type: ignore[list-item]
-    with pytest.raises(ConfigError, match="mean different things by -o fault_s"):
-        Mix(clashing)
+def test_what_two_mean_differently_is_given_to_each_of_them() -> None:
+    mix = Mix([PARTITION, KILL, Other()])  # type: ignore[list-item]
+    assert {"kill.scope", "other.scope", "other.weights", "weights", "fault_s"} <= set(mix.options)
+    assert "scope" not in mix.options
+    assert "kill.fault_s" not in mix.options
+    assert mix.options["other.scope"].type is int
+    assert "scope" in Mix([PARTITION, KILL, PAUSE]).options
+
+
+def test_each_sees_its_own_value_in_every_call() -> None:
+    other = Other()
+    mix = Mix([KILL, other])  # type: ignore[list-item]
+    values = {key: option.default for key, option in mix.options.items()}
+    values |= {"other.scope": 7, "kill.scope": "one", "other.weights": 0.25}
+    plans = mix.plan(random.Random(1), NODES, 60.0, values)
+    assert {p.facts["scope"] for p in plans if p.nemesis == "kill"} == {"one"}
+    nothing: Any = None
+    ctx = NemesisContext(
+        nodes={}, lab=nothing, deployment=nothing, clock=nothing, traffic=nothing,
+        epochs=nothing, options=values,
+    )  # fmt: skip
+    plan = next(p for p in plans if p.nemesis == "other")
+    record = LandingRecord(fault_id="f1", nemesis="other", targets=[], scheduled_at=0, epoch="f1")
+
+    async def rest() -> None:
+        await mix.inject(ctx, plan)
+        await mix.recheck(ctx, record)
+        await mix.heal(ctx, record)
+        alone = Mix([other])  # type: ignore[list-item]
+        told = msgspec.structs.replace(ctx, options={"scope": 7, "other.weights": 0.25})
+        await alone.setup(told)
+        await alone.teardown(told)
+        await alone.audit(told)
+
+    asyncio.run(rest())
+    assert other.told == [(7, 0.25)] * 7
+
+
+def test_a_plain_key_with_two_meanings_names_the_keys_to_use() -> None:
+    spec = RunSpec(nemesis="kill,membership", seed=3)
+    with pytest.raises(ConfigError, match="kill and membership mean different things") as caught:
+        resolve(spec, ["scope=one"])
+    assert "-o kill.scope=one and -o membership.scope=one" in str(caught.value.remedy)
+    plugins = resolve(spec, ["kill.scope=all", "membership.scope=primaries", "fault_s=5"])
+    scopes = {(p.nemesis, p.facts["scope"]) for p in plugins.plans}
+    assert scopes == {("kill", "all"), ("membership", "primaries")}
+    with pytest.raises(ConfigError, match="no such option"):
+        resolve(RunSpec(nemesis="kill,pause"), ["kill.scope=one"])
+    with pytest.raises(ConfigError, match="not allowed"):
+        resolve(spec, ["membership.scope=all"])
+
+
+class Long(Other):
+    """It means something else by fault_s, and comes in other windows."""
+
+    name = "long"
+    options = {  # noqa: RUF012
+        **WINDOW_OPTIONS, "fault_s": Option(type=float, default=9.0, help="")
+    }  # fmt: skip
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        return planned_windows(self.name, time_limit_s, options, dict)
+
+
+def test_those_that_come_in_other_windows_are_refused() -> None:
+    mix = Mix([KILL, Long()])  # type: ignore[list-item]
+    values = {key: option.default for key, option in mix.options.items()}
+    assert values["long.fault_s"] == 9.0
+    with pytest.raises(ConfigError, match="long not in the windows of kill"):
+        mix.plan(random.Random(1), NODES, 60.0, values)
+    values["long.fault_s"] = values["kill.fault_s"]
+    assert mix.plan(random.Random(1), NODES, 60.0, values)
+    with pytest.raises(ConfigError, match="takes with the nodes"):
+        resolve(RunSpec(nemesis="kill,restart"), [])
+
+
+def test_all_that_reaches_into_the_system_goes_with_all_else() -> None:
+    names = ["partition", "kill", "compaction", "membership", "config", "slow-follower", "backup"]
+    names += ["bit-flip", "slow-disk", "latency"]
+    spec = RunSpec(nemesis=",".join(names), seed=3, time_limit_s=200.0)
+    plugins = resolve(spec, ["at_once=2", "latency.delay_ms=150", "slow-disk.delay_ms=90"])
+    assert {p.nemesis for p in plugins.plans} == set(names)
+    delays = {(p.nemesis, p.facts["delay_ms"]) for p in plugins.plans if "delay_ms" in p.facts}
+    assert delays == {("latency", 150.0), ("slow-disk", 90)}
 
 
 def test_a_run_takes_the_options_of_all() -> None:

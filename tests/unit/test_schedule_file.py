@@ -39,6 +39,20 @@ def test_a_run_from_a_schedule_has_its_faults_and_options(tmp_path: Path) -> Non
     assert (other.spec.options["shape"], other.spec.options["scope"]) == ("one", "all")
 
 
+def test_options_that_members_mean_differently_are_kept_apart(tmp_path: Path) -> None:
+    given = ["kill.scope=all", "membership.scope=primaries", "fault_s=5"]
+    first = resolve(RunSpec(nemesis="kill,membership", seed=3), given)
+    schedule = read_schedule(kept(tmp_path, schedule_of(first)))
+    assert schedule.options["membership.scope"] == "primaries"
+    again = resolve(RunSpec(seed=99), [], schedule=schedule)
+    assert again.plans == first.plans
+    assert again.spec.options == first.spec.options
+    replayed = resolve(first.spec, given, schedule=schedule)
+    assert replayed.spec.options == first.spec.options
+    with pytest.raises(ConfigError, match="different things"):
+        resolve(RunSpec(seed=99), ["scope=one"], schedule=schedule)
+
+
 @pytest.mark.parametrize("time_limit_s", [5.0, 60.0])
 def test_a_run_without_faults_can_be_repeated(tmp_path: Path, time_limit_s: float) -> None:
     first = resolve(RunSpec(nemesis="none", time_limit_s=time_limit_s), [])
