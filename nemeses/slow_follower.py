@@ -1,11 +1,12 @@
 """`slow-follower`: one server that does not lead gets a small share of a processor.
 
-Its process is moved into a control group of ours on its node, with a quota. Injector signal:
-periods in which that group was throttled. Victim signal: in the middle of `SAMPLES` samples the log
-that the follower has applied is `LAG_MIN` entries behind the furthest one, or it cannot tell within
-a second where its log is. Control: the others keep up with each other. A fault that hits the leader
-is another fault and does not count. It has healed when the group is gone and the follower has
-caught up.
+Its process is moved into a control group of ours on its node, with a quota: what was asked for, and
+never more than a tenth of what the server used before, since a share that is enough for the load of
+the moment slows nothing down. Injector signal: periods in which that group was throttled. Victim
+signal: in the middle of `SAMPLES` samples the log that the follower has applied is `LAG_MIN`
+entries behind the furthest one, or it cannot tell within a second where its log is. Control: the
+others keep up with each other. A fault that hits the leader is another fault and does not count. It
+has healed when the group is gone and the follower has caught up.
 
 Catalogue: N27.
 """
@@ -27,13 +28,25 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
 from nemeses.cluster import leader_and_term, leader_now, nodes_of
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
+from nemeses.process_sight import look
 from nemeses.schedule import WINDOW_OPTIONS, carrying
 
-__all__ = ["NEMESIS", "SlowFollower"]
+__all__ = ["NEMESIS", "SlowFollower", "quota"]
 
 MOUNT: Final = "/run/dstest-cpu"
 GROUP: Final = f"{MOUNT}/dstest"
 PERIOD_US: Final = 100_000
+QUOTA_US_MIN: Final = 1_000
+PERIOD_US_MAX: Final = 1_000_000
+"""The kernel's own bounds."""
+
+USED_SHARE: Final = 0.1
+"""Of the processor time that the follower used before, what it keeps at most."""
+
+MEASURED_S: Final = 1.0
+TICKS_PER_S: Final = 100
+"""Of /proc/PID/stat."""
+
 LAG_MIN: Final = 100
 """Entries; the others differ by what is under way, some tens."""
 
@@ -63,7 +76,9 @@ class SlowFollower(ProcessFault):
     doc = "gives one server that does not lead a small share of a processor"
     faults: tuple[str, ...] = ("N27",)
     options: Mapping[str, Option] = {
-        "cpu_percent": Option(type=float, default=2.0, help="of one processor for the follower"),
+        "cpu_percent": Option(
+            type=float, default=2.0, help="of one processor for the follower, at most"
+        ),
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
     }
 
@@ -109,12 +124,31 @@ class SlowFollower(ProcessFault):
         facts = {**plan.facts, "targets": [chosen], "scope": "given"}
         return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
 
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """The record with what the follower uses, and the share that it is left."""
+        record = await super()._before(ctx, record)
+        (name,) = record.targets
+        pid, start = record.facts["pids"][name]
+        looks = []
+        for pause_s in (0.0, MEASURED_S):
+            await asyncio.sleep(pause_s)
+            seen = await look(ctx.node(name), pid, start, ctx.deployment.service_port)
+            looks.append((ctx.clock.now_ns(), seen.ticks))
+        (then_ns, then), (now_ns, now) = looks
+        used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
+        left_percent = min(record.facts["cpu_percent"], USED_SHARE * used_percent)
+        shares = {"used_percent": round(used_percent, 2), "left_percent": left_percent}
+        return msgspec.structs.replace(record, facts={**record.facts, **shares})
+
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        quota_us = int(record.facts["cpu_percent"] / 100 * PERIOD_US)
+        quota_us, period_us = quota(record.facts["left_percent"])
+        script = (
+            'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
+            ' && echo "$3" >"$0/cgroup.procs"'
+        )
         for name in record.targets:
             pid, _ = record.facts["pids"][name]
-            script = 'echo "$1" >"$0/cpu.cfs_quota_us" && echo "$2" >"$0/cgroup.procs"'
-            argv = ["sh", "-c", script, GROUP, str(quota_us), str(pid)]
+            argv = ["sh", "-c", script, GROUP, str(period_us), str(quota_us), str(pid)]
             await ctx.node(name).run(argv, timeout_s=5.0)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
@@ -170,6 +204,14 @@ class SlowFollower(ProcessFault):
             await node.run(["sh", "-c", _UNMOUNT, MOUNT], timeout_s=5.0, check=False)
 
         await asyncio.gather(*map(one, nodes_of(ctx)))
+
+
+def quota(percent: float) -> tuple[int, int]:
+    """(quota, period) in microseconds for a share of one processor, in the kernel's bounds."""
+    if percent / 100 * PERIOD_US >= QUOTA_US_MIN:
+        return int(percent / 100 * PERIOD_US), PERIOD_US
+    smallest = QUOTA_US_MIN / PERIOD_US_MAX * 100
+    return QUOTA_US_MIN, min(PERIOD_US_MAX, int(QUOTA_US_MIN / max(percent, smallest) * 100))
 
 
 async def _throttled(ctx: NemesisContext) -> dict[str, int]:

@@ -34,7 +34,7 @@ class Roomy(SlowFollower):
     """The server is moved into the group, whose quota is two processors."""
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        facts = {**record.facts, "cpu_percent": 200.0}
+        facts = {**record.facts, "left_percent": 200.0}
         await super().apply(ctx, LandingRecord(**{**_fields(record), "facts": facts}))
 
 

@@ -34,6 +34,22 @@ def test_two_at_once_are_both_proven(lab: LabInfo, tmp_path: Path) -> None:
     assert any(_overlap(a, b) for a, b in itertools.combinations(faults, 2))
 
 
+def test_what_reaches_into_the_system_joins_a_storm(lab: LabInfo, tmp_path: Path) -> None:
+    """It stands alone; `scope` means another thing to it than to a pause."""
+    kinds = ("partition", "pause", "compaction", "membership", "config")
+    own = ("pause.scope=minority", "membership.scope=one", "way=freezer")
+    mix = Mix([registry.load("nemeses", name) for name in kinds])
+    done = run_here(lab, tmp_path, nemesis=mix, options=(*OPTIONS, *own), time_limit_s=75.0, seed=2)
+    faults = faults_of(done.path)
+    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert {fault["nemesis"] for fault in faults} == set(kinds)
+    assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in faults)
+    asked = {(f["nemesis"], f["facts"].get("scope")) for f in faults}
+    assert {("pause", "minority"), ("membership", "one")} <= asked
+    within = [f for f in faults if f["nemesis"] in ("compaction", "membership", "config")]
+    assert not any(_overlap(a, b) for a in within for b in faults if a is not b)
+
+
 def test_a_schedule_is_followed_to_the_letter(lab: LabInfo, tmp_path: Path) -> None:
     stores = [tmp_path / name for name in ("first", "again")]
     common = (*CALM, "--lab-id", lab.lab_id, "--time-limit", "35")

@@ -17,6 +17,7 @@ from nemeses.process_evidence import control, demote, landed, victim
 from nemeses.process_sight import Sight, frozen_in
 from nemeses.scopes import SCOPES, fitting, victims
 from nemeses.service import ways
+from nemeses.slow_follower import quota
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
@@ -206,6 +207,21 @@ def test_what_ended_early_never_lands_again() -> None:
     assert demote(ended, "gone").notes == ["gone"]
     never = demote(record(), "gone")
     assert never.landed == "no"
+
+
+@pytest.mark.parametrize(
+    ("percent", "quota_us", "period_us"),
+    [
+        (200.0, 200_000, 100_000),
+        (2.0, 2_000, 100_000),
+        (1.0, 1_000, 100_000),
+        (0.5, 1_000, 200_000),
+        (0.1, 1_000, 1_000_000),
+        (0.0, 1_000, 1_000_000),
+    ],
+)
+def test_small_shares_of_a_processor(percent: float, quota_us: int, period_us: int) -> None:
+    assert quota(percent) == (quota_us, period_us)
 
 
 def test_plans() -> None:
