@@ -20,7 +20,7 @@ from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, LogFiles, NemesisContext
 from nemeses.process import Looks, ProcessFault
-from nemeses.process_sight import Sight
+from nemeses.process_sight import Sight, signal_command
 
 __all__ = ["KILL", "STOP", "Kill", "Stop"]
 
@@ -119,6 +119,24 @@ class Stop(Kill):
             if not any(name in running for name in names):
                 return
             await asyncio.sleep(POLL_S)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Start them again; first kill those that have not ended yet, since they still would."""
+        pids = record.facts["pids"]
+        running = await ctx.deployment.processes()
+        late = [n for n in record.targets if n in running and running[n][0] == pids[n][0]]
+        if late:
+            await ctx.deployment.kill(late)
+        await self.undo(ctx, record.targets)
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        pid, start = record.facts["pids"][name]
+        return [
+            signal_command(pid, start, "KILL"),
+            *super().heal_commands(ctx, record, name),
+        ]
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if "shutdown_lines" not in record.facts or not all(record.facts["shutdown_lines"].values()):

@@ -26,16 +26,10 @@ from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses import freezer
 from nemeses.cluster import nodes_of
 from nemeses.process import Looks, ProcessFault, Proven
-from nemeses.process_sight import Sight, look
+from nemeses.process_sight import Sight, look, signal_command
 from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Pause"]
-
-_CONTINUE: Final = (
-    '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)" = "$1" ] || exit 0; '
-    "kill -CONT $0"
-)
-"""Continue process $0 unless another one, with another start time, has its number now."""
 
 TRIES: Final = 20
 TRY_GAP_S: Final = 0.05
@@ -162,7 +156,7 @@ class Pause(ProcessFault):
         if homes is not None:
             return freezer.thaw_command(homes[name])
         pid, start = record.facts["pids"][name]
-        return ["sh", "-c", _CONTINUE, str(pid), str(start)]
+        return signal_command(pid, start, "CONT")
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         """Samples in which the process that serves stood still and used no CPU."""

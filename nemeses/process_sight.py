@@ -16,7 +16,7 @@ import msgspec
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
 
-__all__ = ["Processes", "Sight", "frozen_in", "listeners", "look", "look_twice"]
+__all__ = ["Processes", "Sight", "frozen_in", "listeners", "look", "look_twice", "signal_command"]
 
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
@@ -42,6 +42,17 @@ done </proc/mounts 2>/dev/null
 :
 """
 """A line per thread, then one per freezer hierarchy: state and group of process $0."""
+
+
+_SIGNAL: Final = (
+    '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)" = "$1" ] || exit 0; '
+    "kill -$2 $0"
+)
+
+
+def signal_command(pid: int, start_time: int, name: str) -> list[str]:
+    """Sends a process a signal, unless another one, with another start time, has its number."""
+    return ["sh", "-c", _SIGNAL, str(pid), str(start_time), name]
 
 
 @runtime_checkable

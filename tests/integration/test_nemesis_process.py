@@ -430,3 +430,20 @@ def test_a_server_that_cannot_come_back(lab: LabInfo, tmp_path: Path) -> None:
     (fault,) = faults_of(done.path)
     assert not fault["heal_verified"]
     assert any("its server does not run" in note for note in fault["notes"])
+
+
+class Lingering(Stop):
+    """SIGTERM reaches servers that stand still: they would end whenever they go on."""
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await ctx.deployment.pause(names)
+        await super().strike(ctx, names)
+
+
+def test_a_server_that_does_not_end_is_killed_by_the_heal(lab: LabInfo, tmp_path: Path) -> None:
+    options = ("fault_s=4", "quiet_s=8", "scope=one")
+    done = run_here(lab, tmp_path, nemesis=Lingering(), options=options, time_limit_s=45.0)
+    for fault in faults_of(done.path):
+        assert fault["landed"] != "yes"
+        assert fault["heal_verified"], fault["notes"]
+    assert done.exit_code == Exit.NOT_PROVEN

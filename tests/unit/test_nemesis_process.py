@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import Any
+import subprocess
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from nemeses.freezer import GROUP, Freezer, mounted
@@ -89,6 +93,53 @@ def test_a_stop_needs_the_log() -> None:
     assert not STOP.injector(record(shutdown_lines={"n1": 0}), looks).moved
     running = {"n1": (RUNS, RUNS)}
     assert not STOP.injector(record(shutdown_lines={"n1": 1}), running).moved
+
+
+class Lingering:
+    """A deployment of two servers; one of them has not ended yet."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, list[str]]] = []
+
+    async def processes(self) -> dict[str, tuple[int, int]]:
+        return {"n1": (100, 7), "n2": (300, 9)}
+
+    async def kill(self, names: list[str]) -> None:
+        self.done.append(("kill", list(names)))
+
+    async def restart(self, names: list[str]) -> None:
+        self.done.append(("restart", list(names)))
+
+
+def test_what_a_stop_has_not_ended_is_killed_before_it_is_started_again() -> None:
+    """It would end when nobody looks any more, and the node would be left without a server."""
+    deployment = Lingering()
+    hit = msgspec.structs.replace(
+        record(pids={"n1": [100, 7], "n2": [200, 8]}), targets=["n1", "n2"]
+    )
+    asyncio.run(STOP.revert(cast(Any, SimpleNamespace(deployment=deployment)), hit))
+    assert deployment.done == [("kill", ["n1"]), ("restart", ["n1", "n2"])]
+
+
+def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
+    server = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"])
+    start = process_info(server.pid)["start_time"]
+    restart = SimpleNamespace(restart_command=lambda name: ["echo", name])
+    ctx = cast(Any, SimpleNamespace(deployment=restart))
+
+    def run(start_time: int) -> None:
+        hit = record(pids={"n1": [server.pid, start_time]})
+        for argv in STOP.heal_commands(ctx, hit, "n1"):
+            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+
+    try:
+        run(start + 1)
+        assert server.poll() is None
+        run(start)
+        assert server.wait(5) == -9
+    finally:
+        server.kill()
+        server.wait()
 
 
 @pytest.mark.parametrize(
