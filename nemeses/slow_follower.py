@@ -25,6 +25,7 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from nemeses.cgroup import Group
 from nemeses.cluster import leader_and_term, leader_now, nodes_of
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
@@ -33,8 +34,7 @@ from nemeses.schedule import WINDOW_OPTIONS, carrying
 
 __all__ = ["NEMESIS", "SlowFollower", "quota"]
 
-MOUNT: Final = "/run/dstest-cpu"
-GROUP: Final = f"{MOUNT}/dstest"
+CPU: Final = Group("cpu")
 PERIOD_US: Final = 100_000
 QUOTA_US_MIN: Final = 1_000
 PERIOD_US_MAX: Final = 1_000_000
@@ -55,18 +55,6 @@ MUTE: Final = 1_000_000_000
 
 SAMPLES: Final = 5
 SAMPLE_GAP_S: Final = 0.2
-
-_PREPARE: Final = (
-    'mountpoint -q "$0" || { mkdir -p "$0" && mount -t cgroup -o cpu dstest-cpu "$0"; }; '
-    'mkdir -p "$1" && echo "$2" >"$1/cpu.cfs_period_us"'
-)
-_RESTORE: Final = (
-    '[ -d "$1" ] || exit 0; '
-    "for _ in 1 2 3 4 5 6 7 8 9 10; do "
-    'for p in $(cat "$1/cgroup.procs"); do echo $p >"$0/cgroup.procs"; done; '
-    'rmdir "$1" 2>/dev/null && exit 0; sleep 0.1; done; exit 1'
-)
-_UNMOUNT: Final = '! mountpoint -q "$0" || umount "$0"'
 
 
 class SlowFollower(ProcessFault):
@@ -103,18 +91,7 @@ class SlowFollower(ProcessFault):
                 remedy="another --nemesis, or a system with the capability",
             )
 
-        async def prepare(node: Node) -> None:
-            await node.run(["sh", "-c", _RESTORE, MOUNT, GROUP], timeout_s=5.0, check=False)
-            argv = ["sh", "-c", _PREPARE, MOUNT, GROUP, str(PERIOD_US)]
-            done = await node.run(argv, timeout_s=5.0, check=False)
-            if done.status != 0:
-                raise FaultRefused(
-                    f"{self.name}: {node.name} has no control group for processors:"
-                    f" {done.stderr.strip()}",
-                    remedy="a host with the cpu controller of cgroup v1",
-                )
-
-        await asyncio.gather(*map(prepare, nodes_of(ctx)))
+        await asyncio.gather(*(CPU.make(node, self.name) for node in nodes_of(ctx)))
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Choose a follower of this moment."""
@@ -148,17 +125,16 @@ class SlowFollower(ProcessFault):
         )
         for name in record.targets:
             pid, _ = record.facts["pids"][name]
-            argv = ["sh", "-c", script, GROUP, str(period_us), str(quota_us), str(pid)]
+            argv = ["sh", "-c", script, CPU.path, str(period_us), str(quota_us), str(pid)]
             await ctx.node(name).run(argv, timeout_s=5.0)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.node(name).run(["sh", "-c", _RESTORE, MOUNT, GROUP], timeout_s=5.0)
-            argv = ["sh", "-c", _PREPARE, MOUNT, GROUP, str(PERIOD_US)]
-            await ctx.node(name).run(argv, timeout_s=5.0)
+            await ctx.node(name).run(CPU.dissolve_command(), timeout_s=5.0)
+            await CPU.make(ctx.node(name), self.name)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ["sh", "-c", _RESTORE, MOUNT, GROUP]
+        return CPU.dissolve_command()
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         behind = await _behind(ctx)
@@ -184,7 +160,7 @@ class SlowFollower(ProcessFault):
         missing = [f"{n} is {_far(behind[n])}" for n in record.targets if behind[n] >= LAG_MIN]
         left: dict[str, int] = {}
         for name in record.targets:
-            found = await ctx.node(name).run(["cat", f"{GROUP}/cgroup.procs"], timeout_s=5.0)
+            found = await ctx.node(name).run(["cat", f"{CPU.path}/cgroup.procs"], timeout_s=5.0)
             left[name] = len(found.stdout.split())
             missing += [f"{name}: its server is still throttled"] if left[name] else []
         healthy = await ctx.deployment.healthy()
@@ -193,17 +169,11 @@ class SlowFollower(ProcessFault):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """A server that is still in our group, or the group itself."""
-        found = await node.run(["test", "-d", GROUP], timeout_s=5.0, check=False)
-        return [f"control group {GROUP}"] if found.status == 0 else []
+        return await CPU.leaks(node)
 
     async def teardown(self, ctx: NemesisContext) -> None:
         """Take group and mount away on every node."""
-
-        async def one(node: Node) -> None:
-            await node.run(["sh", "-c", _RESTORE, MOUNT, GROUP], timeout_s=5.0, check=False)
-            await node.run(["sh", "-c", _UNMOUNT, MOUNT], timeout_s=5.0, check=False)
-
-        await asyncio.gather(*map(one, nodes_of(ctx)))
+        await asyncio.gather(*map(CPU.withdraw, nodes_of(ctx)))
 
 
 def quota(percent: float) -> tuple[int, int]:
@@ -218,7 +188,7 @@ async def _throttled(ctx: NemesisContext) -> dict[str, int]:
     """Periods in which each node's group had to wait; 0 where nothing was in it."""
 
     async def read(node: Node) -> int:
-        found = await node.run(["cat", f"{GROUP}/cpu.stat"], timeout_s=5.0, check=False)
+        found = await node.run(["cat", f"{CPU.path}/cpu.stat"], timeout_s=5.0, check=False)
         rows = dict(line.split() for line in found.stdout.splitlines())
         return int(rows.get("nr_throttled", 0))
 

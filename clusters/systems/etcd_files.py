@@ -127,6 +127,11 @@ class EtcdFiles(EtcdAdmin):
         said = await asyncio.gather(*map(ask, nodes))
         return {node.name: version for node, version in zip(nodes, said, strict=True)}
 
+    async def start_in(self, group: str) -> None:
+        """Members that are started from now on join this control group; an empty path for none."""
+        nodes = list(self._nodes.values())
+        await asyncio.gather(*(n.put(etcd_node.GROUPS, group.encode()) for n in nodes))
+
     async def log_sizes(self) -> dict[str, int]:
         """Bytes of each member's log."""
         nodes = list(self._nodes.values())

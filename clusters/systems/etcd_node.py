@@ -4,8 +4,9 @@ The scripts are there so that a node's janitor can do what we would have done. E
 where there is nothing to do, and runs under `START_LOCK`: a lease and a heal may both come.
 
 `OVERRIDE` is a shell file that replaces `binary` or adds `flags` to the command line for as long as
-it is there. `REMOVED` holds the id of a member that was removed, or is about to be, from before the
-removal until the node has joined again as another member.
+it is there. `GROUPS` lists control groups that the member joins before it starts, so that all of
+its memory is theirs. `REMOVED` holds the id of a member that was removed, or is about to be, from
+before the removal until the node has joined again as another member.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "DATA",
     "FLIP",
     "FLIPPED",
+    "GROUPS",
     "HOME",
     "LOG",
     "OTHER_BINARY",
@@ -56,6 +58,7 @@ FLIP: Final = f"{HOME}/flip.py"
 FLIPPED: Final = f"{HOME}/flipped"
 START_LOCK: Final = f"{HOME}/start.lock"
 OVERRIDE: Final = f"{HOME}/override"
+GROUPS: Final = f"{HOME}/groups"
 REMOVED: Final = f"{HOME}/removed"
 BACKUP: Final = f"{HOME}/backup"
 OTHER_HOME: Final = "/opt/etcd-other"
@@ -63,7 +66,7 @@ OTHER_BINARY: Final = f"{OTHER_HOME}/etcd"
 BACKUP_DONE: Final = f"{HOME}/backup.done"
 PEER_PORT: Final = 2380
 
-STRAYS: Final = (OVERRIDE, REMOVED, BACKUP, BACKUP_DONE, FLIPPED)
+STRAYS: Final = (OVERRIDE, GROUPS, REMOVED, BACKUP, BACKUP_DONE, FLIPPED)
 """What a fault may have left; nothing of it outlives the data."""
 
 _GONE: Final = (
@@ -88,6 +91,7 @@ cd {home} || exit 1
 binary={binary}
 flags=
 [ ! -f {override} ] || . {override}
+for group in $(cat {groups} 2>/dev/null); do echo $$ >"$group/cgroup.procs"; done
 setsid "$binary" {arguments} $flags </dev/null >>{log} 2>&1 &
 pid=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -142,6 +146,7 @@ def start_script(binary: str, arguments: Sequence[str]) -> str:
         home=HOME,
         log=LOG,
         override=OVERRIDE,
+        groups=GROUPS,
         binary=shlex.quote(binary),
         arguments=shlex.join(arguments),
     )

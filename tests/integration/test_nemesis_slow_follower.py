@@ -13,7 +13,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
-from nemeses.slow_follower import GROUP, NEMESIS, SlowFollower
+from nemeses.slow_follower import CPU, NEMESIS, SlowFollower
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -55,7 +55,7 @@ def groups(lab: LabInfo, file: str = "") -> list[str]:
     """Nodes that have our control group, or with `file` those where that file has a line."""
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        script = f"[ -d {GROUP} ]" if not file else f'[ -n "$(cat {GROUP}/{file})" ]'
+        script = f"[ -d {CPU.path} ]" if not file else f'[ -n "$(cat {CPU.path}/{file})" ]'
         found = []
         for name, node in nodes.items():
             if (await node.run(["sh", "-c", script], check=False)).status == 0:

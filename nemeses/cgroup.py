@@ -1,0 +1,68 @@
+"""A control group of ours on a node, below one controller of cgroup v1, for the server alone.
+
+The node's own hierarchy of that controller is mounted where only we look, so that nothing of the
+node's init is touched.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from dstest.core.errors import FaultRefused
+from dstest.core.node import Node
+
+__all__ = ["Group"]
+
+_MAKE: Final = (
+    'mountpoint -q "$0" || { mkdir -p "$0" && mount -t cgroup -o "$2" "dstest-$2" "$0"; }; '
+    'mkdir -p "$1"'
+)
+_DISSOLVE: Final = (
+    '[ -d "$1" ] || exit 0; '
+    "for _ in 1 2 3 4 5 6 7 8 9 10; do "
+    'for p in $(cat "$1/cgroup.procs"); do echo $p >"$0/cgroup.procs"; done; '
+    'rmdir "$1" 2>/dev/null && exit 0; sleep 0.1; done; exit 1'
+)
+_UNMOUNT: Final = '! mountpoint -q "$0" || umount "$0"'
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The group `dstest` of one controller, by that controller's name (`cpu`, `memory`)."""
+
+    controller: str
+
+    @property
+    def mount(self) -> str:
+        return f"/run/dstest-{self.controller}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.mount}/dstest"
+
+    async def make(self, node: Node, nemesis: str) -> None:
+        """An empty one, whatever was there. FaultRefused where the node has no such controller."""
+        await node.run(self.dissolve_command(), timeout_s=5.0, check=False)
+        argv = ["sh", "-c", _MAKE, self.mount, self.path, self.controller]
+        done = await node.run(argv, timeout_s=5.0, check=False)
+        if done.status != 0:
+            raise FaultRefused(
+                f"{nemesis}: {node.name} has no control group with the {self.controller}"
+                f" controller: {done.stderr.strip()}",
+                remedy=f"a host with the {self.controller} controller of cgroup v1",
+            )
+
+    def dissolve_command(self) -> list[str]:
+        """Puts what is in the group back into the node's root group, and removes it."""
+        return ["sh", "-c", _DISSOLVE, self.mount, self.path]
+
+    async def withdraw(self, node: Node) -> None:
+        """No group and no mount of ours any more."""
+        await node.run(self.dissolve_command(), timeout_s=5.0, check=False)
+        await node.run(["sh", "-c", _UNMOUNT, self.mount], timeout_s=5.0, check=False)
+
+    async def leaks(self, node: Node) -> list[str]:
+        """The group, where it is still there."""
+        found = await node.run(["test", "-d", self.path], timeout_s=5.0, check=False)
+        return [f"control group {self.path}"] if found.status == 0 else []

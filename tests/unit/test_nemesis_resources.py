@@ -1,0 +1,205 @@
+"""Memory and file limits without a cluster: what counts as landed, refused, left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from clusters.systems import etcd_node
+from dstest.core.errors import FaultRefused
+from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import NemesisContext
+from nemeses import descriptors, memory
+from nemeses.cgroup import Group
+from nemeses.descriptors import Files, lowered, parse
+from nemeses.memory import limited
+from nemeses.process_sight import Sight
+
+NODES = ["n1", "n2", "n3", "n4", "n5"]
+GONE, RUNS = Sight(alive=False), Sight(alive=True, listener=100)
+NO_LIMIT = 9223372036854771712
+
+
+def record(nemesis: str, **facts: Any) -> LandingRecord:
+    known = {"pids": {"n1": [100, 7], "n2": [200, 7]}, "listening_before": {"n1": [100]}}
+    return LandingRecord(
+        fault_id="f1", nemesis=nemesis, targets=["n1"], scheduled_at=0, epoch="f1",
+        facts={**known, **facts},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("nemesis", [memory.NEMESIS, descriptors.NEMESIS], ids=lambda n: n.name)
+def test_plans_come_from_the_seed(nemesis: Any) -> None:
+    options = {key: option.default for key, option in nemesis.options.items()}
+    plans = nemesis.plan(random.Random(3), NODES, 100.0, options)
+    assert plans == nemesis.plan(random.Random(3), NODES, 100.0, options)
+    assert len(plans) == 9
+    if nemesis.name == "memory":
+        assert {plan.facts["mode"] for plan in plans} == {"oom"}
+
+
+FREE = {"limit_in_bytes": NO_LIMIT, "usage_in_bytes": 900, "failcnt": 3, "oom_kill": 1, "pid100": 1}
+HIT = {"limit_in_bytes": 900, "usage_in_bytes": 900, "failcnt": 40, "oom_kill": 1, "under_oom": 1}
+
+
+def squeezed(mode: str, now: dict[str, int], before: dict[str, int] | None = None) -> LandingRecord:
+    return record(
+        "memory", mode=mode, memory_before={"n1": before or FREE}, memory={"n1": {**FREE, **now}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "now", "sight", "moved"),
+    [
+        ("oom", {**HIT, "oom_kill": 2}, GONE, True),
+        ("oom", {**HIT, "oom_kill": 2}, RUNS, False),
+        ("oom", {**HIT, "oom_kill": 2}, Sight(alive=False, listener=101), False),
+        ("oom", HIT, GONE, False),
+        ("oom", {**HIT, "oom_kill": 2, "limit_in_bytes": NO_LIMIT}, GONE, False),
+        ("oom", {**HIT, "oom_kill": 2, "failcnt": 3}, GONE, False),
+        ("stall", HIT, RUNS, True),
+        ("stall", {**HIT, "under_oom": 0}, RUNS, False),
+        ("stall", {**HIT, "failcnt": 3}, RUNS, False),
+        ("stall", {**HIT, "under_oom": 0}, GONE, True),
+        ("stall", {**HIT, "failcnt": 3, "under_oom": 0}, GONE, False),
+    ],
+    ids=[
+        "killed", "another was killed", "another serves", "killed by somebody else", "no limit",
+        "limit not met", "waits", "goes on", "limit not met, waits", "refused and ended", "ended",
+    ],
+)  # fmt: skip
+def test_what_counts_as_out_of_memory(
+    mode: str, now: dict[str, int], sight: Sight, moved: bool
+) -> None:
+    looks = {"n1": (sight, sight)}
+    assert memory.NEMESIS.injector(squeezed(mode, now), looks).moved is moved
+
+
+def test_a_server_outside_its_group_proves_nothing() -> None:
+    outside = {key: value for key, value in FREE.items() if key != "pid100"}
+    hit = squeezed("oom", {**HIT, "oom_kill": 2}, outside)
+    signal = memory.NEMESIS.injector(hit, {"n1": (GONE, GONE)})
+    assert not signal.moved
+    assert "was not in its group" in signal.detail
+
+
+def test_what_a_limit_leaves_behind() -> None:
+    assert limited(FREE) == limited({}) == []
+    assert limited({**FREE, "limit_in_bytes": 4096}) == ["its memory is limited to 4,096 bytes"]
+    assert limited({**FREE, "oom_kill_disable": 1}) == ["its group lets tasks wait"]
+
+
+class Bare:
+    """A node without the controller."""
+
+    name = "n1"
+
+    async def run(self, argv: list[str], **_: Any) -> SimpleNamespace:
+        ok = "mount -t cgroup" not in " ".join(argv)
+        return SimpleNamespace(status=0 if ok else 32, stdout="", stderr="unknown file system")
+
+
+def test_a_host_without_the_controller_is_refused() -> None:
+    with pytest.raises(FaultRefused, match="memory: n1 has no control group with the memory"):
+        asyncio.run(Group("memory").make(cast(Any, Bare()), "memory"))
+
+
+@pytest.mark.parametrize("nemesis", [memory.NEMESIS, descriptors.NEMESIS], ids=lambda n: n.name)
+def test_a_system_without_the_abilities_is_refused(nemesis: Any) -> None:
+    ctx = cast(NemesisContext, SimpleNamespace(deployment=object(), nodes={}))
+    with pytest.raises(FaultRefused, match="does not offer"):
+        asyncio.run(nemesis.setup(ctx))
+
+
+def test_a_member_joins_its_groups_before_it_starts(tmp_path: Path) -> None:
+    program = tmp_path / "etcd"
+    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.chmod(0o755)
+    group = tmp_path / "group"
+    group.mkdir()
+    (tmp_path / "groups").write_text(f"{tmp_path}/missing {group}")
+    text = etcd_node.start_script(str(program), ["5"]).replace(etcd_node.HOME, str(tmp_path))
+    shell = subprocess.Popen(["sh", "-c", text], stderr=subprocess.DEVNULL)
+    assert shell.wait(timeout=10) == 0
+    pid = int((tmp_path / "etcd.pid").read_text())
+    try:
+        assert (group / "cgroup.procs").read_text() == f"{shell.pid}\n"
+        assert Path(f"/proc/{pid}/comm").read_text() == "etcd\n"
+    finally:
+        os.kill(pid, 9)
+
+
+FULL = Files(4, 20000, (0, 1, 2, 3, 9))
+WIDE = Files(20000, 20000, (0, 1, 2, 3, 9))
+
+
+def test_the_node_tells_limits_and_files() -> None:
+    assert parse("4   20000   files\n0\n1\n10\n2\n") == Files(4, 20000, (0, 1, 2, 10))
+    assert parse("4 20000 files\n0\n1\n2\n10") == Files(4, 20000, (0, 1, 2, 10))
+    assert parse("") is None
+    assert FULL.spare == 0
+    assert Files(10, 20000, (0, 1, 2, 3, 9)).spare == 5
+
+
+def test_what_a_lowered_limit_leaves_behind() -> None:
+    assert lowered(FULL) == ["its server may open 0 more files: its limit is 4"]
+    assert lowered(Files(6, 20000, (0, 1, 2, 3, 9)))
+    assert lowered(WIDE) == []
+    assert lowered(Files(1024, 20000, (0, 1, 2))) == [], "usual limits of other programs"
+
+
+BEFORE = {"n1": 20000, "n2": 20000}
+
+
+@pytest.mark.parametrize(
+    ("found", "ended", "listening", "moved"),
+    [
+        (FULL, [], [100], True),
+        (WIDE, [], [100], False),
+        (Files(19999, 20000, (0, 1)), [], [100], False),
+        (FULL, [], [101], False),
+        (None, [], [100], False),
+        (None, ["n1"], [100], True),
+    ],
+    ids=["full", "untouched", "far above", "wrapper", "gone", "gone for lack of files"],
+)
+def test_what_counts_as_full(
+    found: Any, ended: list[str], listening: list[int], moved: bool
+) -> None:
+    hit = record(
+        "fds", limit_before=BEFORE, spare_before=BEFORE, listening_before={"n1": listening}
+    )
+    assert descriptors._injector(hit, {"n1": found, "n2": WIDE}, ended).moved is moved
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "moved"),
+    [
+        ({"control->n1": 1, "n2->n1": 1}, {"control->n1": 0, "n2->n1": 0}, True),
+        ({"control->n1": 1, "n2->n1": 0}, {"control->n1": 0, "n2->n1": 0}, True),
+        ({"control->n1": 0, "n2->n1": 0}, {"control->n1": 0, "n2->n1": 0}, False),
+        ({"control->n1": 1, "n2->n1": 1}, {"control->n1": 0, "n2->n1": 1}, False),
+    ],
+    ids=["silent", "one way was cut before", "silent before", "still answers"],
+)
+def test_who_is_not_answered_any_more(
+    before: dict[str, int], now: dict[str, int], moved: bool
+) -> None:
+    assert descriptors._victim(record("fds", asked_before=before), now).moved is moved
+
+
+def test_others_must_keep_their_limits() -> None:
+    hit = record("fds", limit_before=BEFORE, asked_before={"control->n2": 1})
+    looks = {"n2": (Sight(alive=True, listener=200), Sight(alive=True, listener=200))}
+    asked = {"control->n1": 0, "control->n2": 1}
+    assert not descriptors._spared(hit, {"n1": FULL, "n2": WIDE}, asked, looks).moved
+    assert descriptors._spared(hit, {"n1": FULL, "n2": FULL}, asked, looks).moved
+    silent = {**asked, "control->n2": 0}
+    assert descriptors._spared(hit, {"n1": FULL, "n2": WIDE}, silent, looks).moved
