@@ -1,8 +1,8 @@
 """`fds`: a server that can open no file and accept no connection any more.
 
-The soft limit of its open files (RLIMIT_NOFILE) becomes the lowest number that is free, from
-outside; where a lower one becomes free, the limit follows. What is open stays open, so clients that
-are connected are served.
+The soft limit of its open files (RLIMIT_NOFILE) is lowered from outside to the standard streams,
+which are never closed: with a limit at what is open now, whatever the server closes would make room
+for a new connection. What is open stays open, so clients that are connected are served.
 
 Injector signal: the limit as /proc tells it, and no number below it that is free. A server that
 ended because of that, by its own log, counts as well. Victim signal: new connections, from the
@@ -42,7 +42,8 @@ _SAME: Final = '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)"
 """Is process $0 still the one that started at $1?"""
 
 _EXHAUST: Final = (
-    f"{_SAME} || exit 1; free=0; while [ -L /proc/$0/fd/$free ]; do free=$((free + 1)); done; "
+    f"{_SAME} || exit 1; free=0; "
+    "while [ $free -lt 3 ] && [ -L /proc/$0/fd/$free ]; do free=$((free + 1)); done; "
     'exec prlimit --pid "$0" --nofile="$free:"'
 )
 _RESTORE: Final = f'{_SAME} || exit 0; exec prlimit --pid "$0" --nofile="$2:"'
@@ -85,7 +86,7 @@ class Descriptors(Abilities, ProcessFault):
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in record.targets))
 
     async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        """The limit becomes the lowest free number; a test sabotages it."""
+        """Not one number below the limit is free; a test sabotages it."""
         pid, start = record.facts["pids"][name]
         argv = ["sh", "-c", _EXHAUST, str(pid), str(start)]
         await ctx.node(name).run(argv, timeout_s=5.0, check=False)

@@ -262,12 +262,12 @@ def _missing(record: LandingRecord, name: str, sight: Sight) -> list[str]:
 
 
 def _told(record: LandingRecord, name: str, sight: Sight) -> str:
-    felt, now = _felt(record, name), record.facts["memory"][name]
+    felt, before = _felt(record, name), record.facts["memory_before"][name]
     came = "waits for memory" if sight.alive else "ended for lack of memory"
     if felt["oom_kill"]:
         came = "was killed by the kernel"
-    mib = now["limit_in_bytes"] / (1 << 20)
-    return f"{name}: the server {came} at {mib:.1f} MiB, a limit met {felt['failcnt']:,} times"
+    mib = before["usage_in_bytes"] / (1 << 20)
+    return f"{name}: the server, {mib:.1f} MiB, {came}, its limit met {felt['failcnt']:,} times"
 
 
 NEMESIS = Memory()
