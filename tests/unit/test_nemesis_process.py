@@ -182,7 +182,7 @@ def test_the_heal_of_a_freezer_is_that_of_its_group() -> None:
     ctx: Any = None
     command = PAUSE.heal_command(ctx, record(way="freezer", freezers=homes), "n1")
     assert command[-3:] == [f"/f{GROUP}", "v2", "/f/own"]
-    assert PAUSE.heal_command(ctx, record(), "n1")[-2:] == ["100", "7"]
+    assert PAUSE.heal_command(ctx, record(), "n1")[-3:] == ["100", "7", "CONT"]
     frozen = PAUSE.healed(record(), "n1", 100, FROZEN)
     assert frozen is not None
     assert "still frozen" in frozen
