@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -98,8 +98,11 @@ class Elsewhere(Refusing):
         await super().undo(ctx, list(ctx.nodes))
 
 
-def test_the_wrong_disk(lab: LabInfo, tmp_path: Path) -> None:
-    wrong = Elsewhere("io-error", "N21", "", "write_errno", 5, "refused_writes", "writes refused")
+@pytest.mark.parametrize("real", [DISK_FULL, FSYNC_ERROR, IO_ERROR], ids=lambda v: v.name)
+def test_the_wrong_disk(lab: LabInfo, tmp_path: Path, real: Refusing) -> None:
+    wrong = Elsewhere(
+        real.name, real.faults[0], "", real.setting, real.number, real.counter, real.signal
+    )
     assert_not_proven(*run(lab, tmp_path, wrong, "scope=one"))
 
 
@@ -128,30 +131,21 @@ def mounted(lab: LabInfo) -> dict[str, bool]:
     return found
 
 
-@pytest.mark.parametrize("nemesis", ["io-error", "slow-disk"])
+@pytest.mark.parametrize("nemesis", ["disk-full", "fsync-error", "io-error", "power", "slow-disk"])
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
-    log = tmp_path / "log"
-    process = start(
-        log,
-        *(*CALM, "--nemesis", nemesis, "--time-limit", "60", "-o", "fault_s=30"),
-        *("-o", "scope=one", "--lab-id", lab.lab_id, "--store", tmp_path / "store"),
-    )
+    """The disks of all nodes do as they are told, and their servers serve."""
 
-    def standing() -> bool:
-        async def ask(nodes: dict[str, Any]) -> bool:
-            found = [faulty(await disk.ask(node, "get")) for node in nodes.values()]
-            return any(found)
+    async def faults(nodes: dict[str, Any]) -> list[str]:
+        return [f for node in nodes.values() for f in faulty(await disk.ask(node, "get"))]
 
-        return bool(on_nodes(lab, ask))
+    async def serving(deployment: Any) -> bool:
+        return all((await deployment.healthy()).values())
 
-    wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
-    assert standing()
-    process.kill()
-    process.wait(timeout=10)
-    wait_for("healing without us", lambda: not standing(), 20)
-    found = latest(tmp_path / "store")
-    assert dstest("recover", found).returncode == Exit.NOT_PROVEN
-    assert not verdict_of(found)["verdict"].startswith("PASS")
+    def healed() -> bool:
+        return not on_nodes(lab, faults) and bool(deployed(lab, serving))
+
+    args = ("--nemesis", nemesis, "-o", "fault_s=30", "-o", "scope=one")
+    killed_in_mid_fault(lab, tmp_path, args, healed, 30)
 
 
 @pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="this kernel has no /dev/fuse")
