@@ -32,6 +32,9 @@ from nemeses.schedule import carrying
 __all__ = ["NEMESIS", "Compaction"]
 
 WATCHED_S: Final = 10.0
+HEAD_DEADLINE_S: Final = 5.0
+"""A member that is slow to answer is not one that is ahead."""
+
 WATCH_GAP_S: Final = 0.01
 STILL_S: Final = 0.3
 """Between two looks that must agree; a batch takes hundredths of a second."""
@@ -83,8 +86,13 @@ class Compaction(MemberFault):
         return await super()._before(ctx, msgspec.structs.replace(record, facts=facts))
 
     async def _head(self, ctx: NemesisContext) -> int:
-        found = await ctx.deployment.revisions()
-        return min((r for r in found.values() if r is not None), default=0)
+        """The newest revision that every member has reached, of those that say so in time."""
+        deadline_ns = ctx.clock.now_ns() + int(HEAD_DEADLINE_S * 1e9)
+        while True:
+            found = await ctx.deployment.revisions()
+            if None not in found.values() or ctx.clock.now_ns() > deadline_ns:
+                return min((r for r in found.values() if r is not None), default=0)
+            await asyncio.sleep(WATCH_GAP_S)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Ask for it, and count the clients' answers for as long as it goes on."""
