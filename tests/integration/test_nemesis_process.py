@@ -365,7 +365,8 @@ def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("nemesis", "state"), [("kill", "X"), ("pause", "T"), ("pause way=freezer", "D")]
+    ("nemesis", "state"),
+    [("kill", "X"), ("stop", "X"), ("pause", "T"), ("pause way=freezer", "D")],
 )
 def test_kill_9_of_ours_in_mid_fault(
     lab: LabInfo, tmp_path: Path, nemesis: str, state: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import faults_of, run_here
+from runs import CALM, deployed, dstest, faults_of, latest, run_here, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
@@ -70,3 +72,34 @@ def test_nobody_is_restarted(lab: LabInfo, tmp_path: Path) -> None:
     fault = assert_not_proven(done)
     assert fault["landed"] == "no"
     assert "was not killed and replaced" in fault["injector"]["detail"]
+
+
+def test_kill_9_of_ours_between_the_kill_and_the_start(lab: LabInfo, tmp_path: Path) -> None:
+    log, store = tmp_path / "log", tmp_path / "store"
+    process: subprocess.Popen[bytes] = start(
+        log,
+        *(*CALM, "--nemesis", "rolling", "--time-limit", "60", "-o", "fault_s=30"),
+        *("--lab-id", lab.lab_id, "--store", store),
+    )
+
+    async def struck(deployment: Any) -> bool:
+        for _ in range(3000):
+            if len(await deployment.processes()) < len(lab.nodes):
+                process.kill()
+                return True
+            await asyncio.sleep(0.01)
+        return False
+
+    async def serving(deployment: Any) -> bool:
+        return all((await deployment.healthy()).values())
+
+    try:
+        wait_for("a load", lambda: "load  " in log.read_text(), 60)
+        assert deployed(lab, struck)
+        assert not deployed(lab, serving)
+    finally:
+        process.kill()
+        process.wait(timeout=10)
+    wait_for("healing without us", lambda: bool(deployed(lab, serving)), 20)
+    assert dstest("recover", latest(store)).returncode == Exit.NOT_PROVEN
+    assert not verdict_of(latest(store))["verdict"].startswith("PASS")
