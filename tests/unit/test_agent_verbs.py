@@ -137,8 +137,17 @@ def test_a_deadline_kills_the_whole_group_and_leaves_the_connection(
         script = f"sleep 60 & echo $! $$ > {pids}; wait"
         with pytest.raises(RemoteTimeout, match="was killed"):
             await exec_(client, "sh", "-c", script, timeout_s=0.5)
+
+        async def alive(pid: str) -> bool:
+            return bool((await client.call("procinfo", {"pid": int(pid)}, 5.0))["alive"])
+
         for pid in pids.read_text().split():
-            assert not (await client.call("procinfo", {"pid": int(pid)}, 5.0))["alive"]
+            # A killed process that nobody has waited for may need a moment on a busy host.
+            for _ in range(100):
+                if not await alive(pid):
+                    break
+                await asyncio.sleep(0.02)
+            assert not await alive(pid)
         assert (await exec_(client, "true"))["status"] == 0
 
     with_agent(body)
