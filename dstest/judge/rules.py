@@ -145,6 +145,21 @@ def _no_fault(v: View) -> list[str]:
     return ["No fault was planned: PASS-hardening needs faults that are proven to have landed."]
 
 
+_KEEP_THE_PAGE_CACHE: Final = frozenset(("kill", "stop", "restart", "rolling"))
+
+
+def _undurable(v: View) -> list[str]:
+    """A pass after kills is easily read as a pass of durability."""
+    kinds = {fault.nemesis for fault in v.e.faults}
+    killed = sorted(kinds & _KEEP_THE_PAGE_CACHE)
+    if not killed or "power" in kinds:
+        return []
+    said = (
+        f"Durability was not tested: {', '.join(killed)} loses nothing that reached the page cache"
+    )
+    return [f"{said}; --nemesis power takes what was not synced."]
+
+
 def _clean(e: Evidence) -> str:
     c = e.checker
     return f"{', '.join(c.ran)} judged {c.ops_consumed:,} operations and found no violation"
@@ -157,7 +172,7 @@ def _smoke_no_fault(v: View) -> str:
 def _narrow(v: View) -> list[str]:
     said = _rows(*BREADTH)(v)
     # WO11 says the same as RF10 in better words.
-    return said if "WO11" in v.short else _rows("RF10")(v) + said
+    return (said if "WO11" in v.short else _rows("RF10")(v) + said) + _undurable(v)
 
 
 def _smoke_breadth(v: View) -> str:
@@ -169,7 +184,7 @@ def _budget_smoke(v: View) -> list[str]:
     rows = {"WO6": "duration_s", "WO11": "seeds"}
     named = [key for row, key in rows.items() if row in v.short]
     said = gaps(v.e.budget, "hardening", said_already=named) if v.e.budget.met == "smoke" else []
-    return said + _rows("RF6")(v)
+    return said + _rows("RF6")(v) + _undurable(v)
 
 
 def _smoke_budget(v: View) -> str:
@@ -186,7 +201,8 @@ def _hardening(v: View) -> str:
 
 
 def _release_gap(v: View) -> list[str]:
-    return [] if v.e.budget.met == "release" else gaps(v.e.budget, "release")
+    said = [] if v.e.budget.met == "release" else gaps(v.e.budget, "release")
+    return said + _undurable(v)
 
 
 def _rf2_killed_none(v: View) -> bool:

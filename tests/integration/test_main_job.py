@@ -82,13 +82,13 @@ def test_serializable_reads_fail_with_a_small_witness(lab: LabInfo, tmp_path: Pa
 
 
 def test_cas_register_passes(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, workload="cas-register")
+    done = run_here(lab, tmp_path, workload="cas-register", rate=None)
     assert done.exit_code == 0, done
     assert done.verdict.checkers["linearizable"]["model"] == "cas-register"
 
 
 def test_no_nemesis_is_a_smoke_pass(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, options=(), nemesis=NoNemesis(), time_limit_s=21.0)
+    done = run_here(lab, tmp_path, options=(), nemesis=NoNemesis(), time_limit_s=21.0, rate=None)
     assert done.exit_code == 0, done
     assert done.verdict.verdict == "PASS-smoke"
     assert done.verdict.rule == "V11"
@@ -97,7 +97,7 @@ def test_no_nemesis_is_a_smoke_pass(lab: LabInfo, tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_operations_and_faults(lab: LabInfo, tmp_path: Path) -> None:
     plans, ops = [], []
     for name in ("a", "b"):
-        done = run_here(lab, tmp_path / name, options=(*SHORT, "shape=one"))
+        done = run_here(lab, tmp_path / name, options=(*SHORT, "shape=one"), rate=None)
         head, *lines = (done.path / "history.jsonl").read_text().splitlines()
         assert json.loads(head)["seed"] == 11
         rows = sorted((json.loads(line) for line in lines), key=lambda row: row["op_id"])
@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_operations_and_faults(lab: LabInfo, tmp_pa
     ids=lambda options: "-".join(o.split("=")[1] for o in options),
 )
 def test_each_kind_of_cut_is_proven(lab: LabInfo, tmp_path: Path, options: tuple[str, ...]) -> None:
-    done = run_here(lab, tmp_path, options=(*SHORT, *options))
+    done = run_here(lab, tmp_path, options=(*SHORT, *options), rate=None)
     assert done.exit_code == 0, (done.verdict.reason, faults_of(done.path))
     (fault,) = faults_of(done.path)
     wanted = dict(option.split("=") for option in options)

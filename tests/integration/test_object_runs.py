@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.mark.parametrize("workload", ["bank-replicas", "queue", "watch"])
 def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) -> None:
-    done = run_here(lab, tmp_path, workload=workload)
+    done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert done.exit_code == 0, done.verdict.reason
     assert all(result["valid"] is True for result in done.verdict.checkers.values())
     canary = done.verdict.evidence.checker
@@ -25,7 +25,7 @@ def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) 
 def test_without_guards_the_run_ends_at_the_violation(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
         lab, tmp_path, workload="counter", nemesis=NoNemesis(), time_limit_s=60.0,
-        stop_on_violation=True, options=("guard=none",),
+        stop_on_violation=True, rate=None, options=("guard=none",),
     )  # fmt: skip
     assert done.exit_code == 1, done.verdict.reason
     types = {t for result in done.verdict.checkers.values() for t in result["anomaly_types"]}

@@ -19,7 +19,7 @@ WORKLOADS = ["list-append", "rw-register"]
 def test_guarded_transactions_pass_under_partition(
     lab: LabInfo, tmp_path: Path, workload: str
 ) -> None:
-    done = run_here(lab, tmp_path, workload=workload)
+    done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert done.exit_code == 0, done.verdict.reason
     result = done.verdict.checkers[workload]
     assert result["valid"] is True
@@ -32,7 +32,7 @@ def test_guarded_transactions_pass_under_partition(
 @pytest.mark.parametrize("guard", ["written", "none"])
 def test_missing_guards_are_caught(lab: LabInfo, tmp_path: Path, workload: str, guard: str) -> None:
     done = run_here(
-        lab, tmp_path, workload=workload, nemesis=NoNemesis(), time_limit_s=10.0,
+        lab, tmp_path, workload=workload, nemesis=NoNemesis(), time_limit_s=10.0, rate=None,
         options=(f"guard={guard}", "key_count=3"),
     )  # fmt: skip
     assert done.exit_code == 1, done.verdict.reason
@@ -44,7 +44,7 @@ def test_missing_guards_are_caught(lab: LabInfo, tmp_path: Path, workload: str, 
 
 def test_stale_reads_break_strictness_alone(lab: LabInfo, tmp_path: Path) -> None:
     options = (*SHORT, "reads=serializable", "shape=one", "direction=both")
-    done = run_here(lab, tmp_path, workload="list-append", options=options)
+    done = run_here(lab, tmp_path, workload="list-append", options=options, rate=None)
     assert done.exit_code == 1, done.verdict.reason
     types = done.verdict.checkers["list-append"]["anomaly_types"]
     assert types

@@ -517,3 +517,24 @@ def test_the_first_inconclusive_names_the_scenario() -> None:
 def test_no_arms_is_an_error() -> None:
     with pytest.raises(ValueError, match="no arm"):
         aggregate([])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("kill",), True),
+        (("partition", "rolling"), True),
+        (("partition", "pause"), False),
+        (("kill", "power"), False),
+    ],
+)
+def test_a_pass_after_kills_says_that_durability_was_not_tested(
+    kinds: tuple[str, ...], said: bool
+) -> None:
+    faults = [
+        FaultEvidence(id=f"f{i}", nemesis=kind, landed="yes", heal_verified=True)
+        for i, kind in enumerate(kinds)
+    ]
+    verdict = decide(but(faults=faults, faults_planned=len(faults)))
+    assert verdict.verdict.value.startswith("PASS")
+    assert any("Durability" in text for text in verdict.why_not_better) is said
