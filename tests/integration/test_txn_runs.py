@@ -32,8 +32,8 @@ def test_guarded_transactions_pass_under_partition(
 @pytest.mark.parametrize("guard", ["written", "none"])
 def test_missing_guards_are_caught(lab: LabInfo, tmp_path: Path, workload: str, guard: str) -> None:
     done = run_here(
-        lab, tmp_path, workload=workload, nemesis=NoNemesis(), time_limit_s=10.0, rate=None,
-        options=(f"guard={guard}", "key_count=3"),
+        lab, tmp_path, workload=workload, nemesis=NoNemesis(), time_limit_s=20.0, rate=None,
+        options=(f"guard={guard}", "key_count=3", "key_dist=uniform", "txn_length_min=2"),
     )  # fmt: skip
     assert done.exit_code == 1, done.verdict.reason
     result = done.verdict.checkers[workload]
