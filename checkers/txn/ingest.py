@@ -131,11 +131,14 @@ def _names(table: bytes, text: bytes) -> list[Any]:
     return names
 
 
+_SHARED_BYTES_MIN: Final = 1 << 20
+
+
 def load(
     source: Path | str | bytes,
     fmt: str = "auto",
     *,
-    threads: int = 2,
+    threads: int | None = None,
     memory_mb: int = MEMORY_MB,
 ) -> TxnColumns:
     """Columns of the history in a file, or in the bytes themselves.
@@ -148,7 +151,9 @@ def load(
     text = _unpacked(raw, memory_mb << 20)
     code = _CODES[_guess(text) if fmt == "auto" else fmt]
     try:
-        parts: Any = _core.read_history(text, code, threads, memory_mb << 20)
+        # Threads that wait for one another cost a short text more than they save.
+        usual = 2 if len(text) >= _SHARED_BYTES_MIN else 1
+        parts: Any = _core.read_history(text, code, threads or usual, memory_mb << 20)
     except ValueError as error:
         message, line, column = error.args
         raise HistoryError(
