@@ -153,7 +153,8 @@ def load(
     try:
         # Threads that wait for one another cost a short text more than they save.
         usual = 2 if len(text) >= _SHARED_BYTES_MIN else 1
-        parts: Any = _core.read_history(text, code, threads or usual, memory_mb << 20)
+        some = usual if threads is None else threads
+        parts: Any = _core.read_history(text, code, some, memory_mb << 20)
     except ValueError as error:
         message, line, column = error.args
         raise HistoryError(
