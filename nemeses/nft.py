@@ -26,6 +26,7 @@ __all__ = [
     "flush_chain",
     "load",
     "loss_rules",
+    "opening_rules",
     "rule_count",
     "tables",
 ]
@@ -33,6 +34,9 @@ __all__ = [
 ACCOUNT_TABLE: Final = "dstest"
 FAULT_TABLE: Final = "dstest_fault"
 SSH_PORT: Final = 22
+
+PORT_OF_CALLERS_MIN: Final = 32_768
+"""Linux takes the port of who calls from here on; servers listen below it."""
 
 Action = Literal["drop", "reject"]
 
@@ -53,6 +57,7 @@ def account_rules(peers: Sequence[NodeInfo]) -> str:
     lines.append("  chain account {")
     lines.append("    type filter hook input priority -310; policy accept;")
     lines.append(f"    udp dport {PROBE_UDP_PORT} return")
+    lines += [f"    tcp {end} {PROBE_UDP_PORT} return" for end in ("dport", "sport")]
     for peer in peers:
         lines += [f"    {source} counter name from_{peer.name}" for source in _sources(peer)]
     lines += ["  }", "}"]
@@ -126,6 +131,38 @@ def loss_rules(
             lines += [f"    {probes} {lot} drop", f"    {probes} return"]
             lines.append(f"    {source} counter name seen_{info.name}")
             lines.append(f"    {source} {lot} counter name cut_{info.name} drop")
+    lines += ["  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def opening_rules(
+    sources: Sequence[NodeInfo], lab: LabInfo, action: Action, reset: bool, *, hook: str = "input"
+) -> str:
+    """The fault table of one destination to which `sources` can open no connection.
+
+    Per source, `cut_X` counts the system's attempts that were dropped or rejected. With `reset`,
+    what comes on connections that X has opened before is answered with a reset, and counted by
+    `reset_X`. Connections that this node has opened itself are let alone, and so are resets: both
+    ends are to learn of the end. Our own attempts to connect are cut and counted nowhere.
+    """
+    verdict = "drop" if action == "drop" else "reject with tcp reset"
+    opening = "tcp flags & (fin | syn | rst | ack) == syn"
+    lines = [f"table inet {FAULT_TABLE} {{"]
+    for info in sources:
+        lines += [f"  counter {what}_{info.name} {{ }}" for what in ("cut", "reset")]
+    lines.append("  chain cut {")
+    lines.append(f"    type filter hook {hook} priority -300; policy accept;")
+    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    for info in sources:
+        for source in _sources(info):
+            lines.append(f"    {source} tcp dport {PROBE_UDP_PORT} {opening} {verdict}")
+            lines.append(f"    {source} tcp dport {PROBE_UDP_PORT} return")
+            lines.append(f"    {source} tcp dport >= {PORT_OF_CALLERS_MIN} return")
+            lines.append(f"    {source} tcp flags & rst == rst return")
+            lines.append(f"    {source} {opening} counter name cut_{info.name} {verdict}")
+            if reset:
+                counted = f"{source} meta l4proto tcp counter name reset_{info.name}"
+                lines.append(f"    {counted} reject with tcp reset")
     lines += ["  }", "}"]
     return "\n".join(lines) + "\n"
 

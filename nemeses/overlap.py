@@ -27,6 +27,7 @@ LANES: Final[Mapping[str, Place]] = {
     "slow-disk": Place("node", 0),
     # These need traffic on every path that they touch.
     "partition": Place("network", 1),
+    "new-connections": Place("network", 1),
     "loss": Place("network", 1),
     "latency": Place("network", 1),
     "duplicate": Place("network", 1),
@@ -38,5 +39,5 @@ LANES: Final[Mapping[str, Place]] = {
     "pause": Place("node", 2),
 }
 
-UNSETTLING: Final = frozenset({"partition", "loss", "corrupt"})
+UNSETTLING: Final = frozenset({"partition", "new-connections", "loss", "corrupt"})
 """Faults under which there may be no leader: one that is for the leader cannot follow them."""

@@ -6,7 +6,8 @@ IPv4-only cut shows as a path that is still half open. Unlike a ping, a datagram
 the two directions are told apart.
 
 The datagrams are numbered, so `arrivals` tells what came twice or late. `round_trips` has its
-datagrams answered: how long both ways take together, on clocks of one node each.
+datagrams answered: how long both ways take together, on clocks of one node each. `connects` opens
+connections: whether that can be done is another question than whether datagrams arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node
 from nemeses.grudges import Path
 
-__all__ = ["PROBES", "Arrivals", "Reach", "arrivals", "listen", "probe", "round_trips"]
+__all__ = ["PROBES", "Arrivals", "Reach", "arrivals", "connects", "listen", "probe", "round_trips"]
 
 PROBES: Final = 3
 """Datagrams per path, family and round: one lost to chance must not decide."""
@@ -168,4 +169,32 @@ async def round_trips(
         for asker, times in zip(nodes, found, strict=True)
         for peer in nodes
         if peer.name != asker.name
+    }
+
+
+async def connects(nodes: Sequence[Node], *, wait_s: float) -> Reach:
+    """(opener, listener) -> 1 where a connection was opened over (IPv4, IPv6), else 0.
+
+    -1 where the path has no such family.
+    """
+
+    async def ask(node: Node) -> Mapping[str, str]:
+        answer: Mapping[str, str] = await node.call(
+            "probe_connect",
+            targets=_addresses(nodes, node),
+            port=PROBE_UDP_PORT,
+            wait_s=wait_s,
+            timeout_s=5.0 + wait_s,
+        )
+        return answer
+
+    found = await asyncio.gather(*map(ask, nodes))
+    return {
+        (opener.name, peer.name): (
+            int(said[peer.info.address] == ""),
+            int(said[peer.info.address6] == "") if peer.info.address6 else -1,
+        )
+        for opener, said in zip(nodes, found, strict=True)
+        for peer in nodes
+        if peer.name != opener.name
     }

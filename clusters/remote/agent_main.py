@@ -72,6 +72,7 @@ class Agent:
             "write": write,
             "probe_send": agent_probe.send,
             "probe_round_trips": agent_probe.round_trips,
+            "probe_connect": agent_probe.connect,
             "lease_arm": self.lease_arm,
             "lease_release": lambda id: agent_lease.release(self.run, id),
         }

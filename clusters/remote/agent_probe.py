@@ -2,7 +2,9 @@
 
 A node listens and counts what arrives by token and source address; another sends. Numbers in the
 datagrams tell what came twice and what came late. These are not answered, so a count speaks of one
-direction only; an echo is, and its round trip is timed by who asks. Standard library only.
+direction only; an echo is, and its round trip is timed by who asks. Connections are taken on the
+same port: whether new ones can be opened is another question than whether datagrams arrive.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class Probes:
         self._seen: dict[str, dict[str, list[int]]] = {}
 
     def listen(self, port: int) -> dict[str, Any]:
-        """Count datagrams to this port, of both families. Safe to repeat. Raises OSError."""
+        """Count datagrams to this port and take connections there, in both families.
+
+        Safe to repeat. Raises OSError.
+        """
         with self._lock:
             if port not in self._ports:
                 self._ports[port] = self._open(port)
@@ -49,16 +54,24 @@ class Probes:
                 if family == socket.AF_INET6:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 sock.bind((address, port))
+                sockets.append(sock)
+                taker = socket.socket(family, socket.SOCK_STREAM)
+                sockets.append(taker)
+                taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    taker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                taker.bind((address, port))
+                taker.listen(128)
             except OSError as error:
                 if error.errno == errno.EAFNOSUPPORT:
                     continue
                 for opened in sockets:
                     opened.close()
                 raise
-            sockets.append(sock)
         for sock in sockets:
-            threading.Thread(target=self._count, args=(sock,), daemon=True).start()
-        return [sock.family.name for sock in sockets]
+            does = self._count if sock.type == socket.SOCK_DGRAM else _take
+            threading.Thread(target=does, args=(sock,), daemon=True).start()
+        return [sock.family.name for sock in sockets if sock.type == socket.SOCK_DGRAM]
 
     def _count(self, sock: socket.socket) -> None:
         while True:
@@ -177,6 +190,36 @@ def round_trips(
         if key in took:
             result[target].append(took[key] // 1000)
     return result
+
+
+def connect(targets: list[str], port: int, wait_s: float = 0.5) -> dict[str, str]:
+    """Open a connection to each target and close it; wait `wait_s` for all together.
+
+    Returns target -> empty where it was opened, else the error's name, `ETIMEDOUT` for no answer.
+    """
+    result: dict[str, str] = dict.fromkeys(targets, "ETIMEDOUT")
+    with contextlib.ExitStack() as stack:
+        under_way: dict[socket.socket, str] = {}
+        for target in targets:
+            sock = stack.enter_context(socket.socket(_family(target), socket.SOCK_STREAM))
+            sock.setblocking(False)
+            code = sock.connect_ex((target, port))
+            if code == errno.EINPROGRESS:
+                under_way[sock] = target
+            else:
+                result[target] = errno.errorcode.get(code, str(code)) if code else ""
+        until_ns = time.monotonic_ns() + int(wait_s * 1e9)
+        while under_way and (left_ns := until_ns - time.monotonic_ns()) > 0:
+            for sock in select.select([], list(under_way), [], left_ns / 1e9)[1]:
+                code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                result[under_way.pop(sock)] = errno.errorcode.get(code, str(code)) if code else ""
+    return result
+
+
+def _take(sock: socket.socket) -> None:
+    while True:
+        with contextlib.suppress(OSError):
+            sock.accept()[0].close()
 
 
 def _family(target: str) -> socket.AddressFamily:

@@ -26,6 +26,10 @@ from dstest.core.node import Node
 __all__ = ["EtcdFiles"]
 
 LOG_BYTES_MAX: Final = 1 << 20
+STILL_S: Final = 0.2
+"""Members that are copied together stand still so long before the first copy begins, or longer."""
+
+STILL_TRIES: Final = 3
 _COMMIT_AT_START: Final = re.compile(r'"restarting local member".*"commit-index":(\d+)')
 
 
@@ -195,11 +199,27 @@ class EtcdFiles(EtcdAdmin):
         return [n.name for n, data in zip(nodes, found, strict=True) if data != SECRET.encode()]
 
     async def back_up(self, names: Sequence[str]) -> dict[str, str]:
-        """Copy the data of members that run, each as of one instant; the checksum of each store."""
-        command = etcd_node.locked("sh", "-c", etcd_node.BACK_UP)
+        """Copy the data of members that run, all as of one instant; the checksum of each store.
+
+        None is copied before all stand still: otherwise one copy may know an entry as committed
+        that no majority of the copies has, and its member would never serve again.
+
+        Raises:
+            LabError: They did not stand still together, often enough tried.
+        """
         nodes = [self._nodes[name] for name in names]
-        done = await asyncio.gather(*(n.run(command, timeout_s=20.0) for n in nodes))
-        return {n.name: row.stdout.split()[0] for n, row in zip(nodes, done, strict=True)}
+        hold_s = STILL_S if len(nodes) > 1 else 0.0
+        for _ in range(STILL_TRIES):
+            command = etcd_node.locked("sh", "-c", etcd_node.BACK_UP, "sh", f"{hold_s:g}")
+            done = await asyncio.gather(*(n.run(command, timeout_s=20.0) for n in nodes))
+            rows = [row.stdout.split() for row in done]
+            if len(nodes) == 1 or max(int(r[0]) for r in rows) < min(int(r[1]) for r in rows):
+                return {n.name: row[2] for n, row in zip(nodes, rows, strict=True)}
+            hold_s *= 2
+        raise LabError(
+            f"{', '.join(names)} did not stand still together for a copy of their data",
+            remedy="give the host less to do",
+        )
 
     async def put_back(self, names: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Kill members, put the copies in place of their data, and only then start any of them.

@@ -118,11 +118,14 @@ _STORE: Final = "member/snap/db"
 
 BACK_UP: Final = (
     f"rm -rf {BACKUP} {BACKUP_DONE}; pid=$(cat {PIDFILE}) && kill -STOP $pid || exit 1; "
+    'stopped=$(date +%s%N); sleep "$1"; copying=$(date +%s%N); '
     f"cp -a --sparse=always {DATA} {BACKUP}; copied=$?; kill -CONT $pid; "
-    f"[ $copied = 0 ] && touch {BACKUP_DONE} && sha256sum {BACKUP}/{_STORE}"
+    f"[ $copied = 0 ] && touch {BACKUP_DONE} && echo $stopped $copying && "
+    f"sha256sum {BACKUP}/{_STORE}"
 )
-"""Copies a member's data as of one instant, for which its server stands still; prints the checksum
-of the store."""
+"""Copies a member's data as of one instant, for which its server stands still, `$1` seconds before
+the copy begins; prints when it stood still and when the copy began (ns), then the store's checksum.
+"""
 
 RESTORE: Final = (
     f"{STOP} && sha256sum {DATA}/{_STORE} && find {DATA} -mindepth 1 -delete && "

@@ -310,6 +310,26 @@ def test_probes_count_by_token_and_source_in_both_families(with_agent: Any) -> N
     with_agent(body)
 
 
+def test_connections_are_opened_refused_or_not_answered(with_agent: Any) -> None:
+    async def body(client: AgentClient, _: int) -> None:
+        port = 17075
+        both = ["127.0.0.1", "::1"]
+        await client.call("probe_listen", {"port": port}, 5.0)
+        asked = {"targets": both, "port": port}
+        assert await client.call("probe_connect", asked, 5.0) == dict.fromkeys(both, "")
+        asked = {"targets": both, "port": port + 1}
+        found = await client.call("probe_connect", asked, 5.0)
+        assert found == dict.fromkeys(both, "ECONNREFUSED")
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            asked = {"targets": ["127.0.0.1"], "port": full.getsockname()[1], "wait_s": 0.2}
+            said = [await client.call("probe_connect", asked, 5.0) for _ in range(3)]
+        assert said[-1] == {"127.0.0.1": "ETIMEDOUT"}
+
+    with_agent(body)
+
+
 def test_a_request_that_fits_no_frame_is_never_sent(with_agent: Any) -> None:
     async def body(client: AgentClient, _: int) -> None:
         with pytest.raises(LabError, match="does not fit"):
