@@ -10,7 +10,8 @@ named as in Jepsen's nemesis; the N numbers are those of the fault catalogue.
     bridge                 two halves that only one node can talk to
     leader            N12  the current leader alone
 
-One-way forms (N06) cut only what goes `in` to the targets, or only what comes `out` of them.
+One-way forms (N06) cut only what goes `in` to the targets, or only what comes `out` of them. Paths
+that the user names one by one are of the shape `paths`; `named` reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import random
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["DIRECTIONS", "SHAPES", "Direction", "Grudge", "Path", "grudge"]
+__all__ = ["DIRECTIONS", "SHAPES", "Direction", "Grudge", "Path", "grudge", "named"]
 
 Path = tuple[str, str]
 Direction = Literal["both", "in", "out"]
@@ -55,6 +56,21 @@ def _ring(order: Sequence[str]) -> list[Path]:
         for j in range(n)
         if i != j and min((i - j) % n, (j - i) % n) > reach
     ]
+
+
+def named(text: str, nodes: Sequence[str]) -> list[Path]:
+    """The paths of `n1->n2,n3->n4`; `:` is as good as `->`, which a shell wants quoted.
+
+    Raises ValueError for what is no path between two of the nodes.
+    """
+    found = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        source, arrow, destination = part.replace("->", ":").partition(":")
+        path = (source.strip(), destination.strip())
+        if not arrow or path[0] == path[1] or not set(path) <= set(nodes):
+            raise ValueError(f"{part!r} is no path between two of {', '.join(nodes)}")
+        found.append(path)
+    return list(dict.fromkeys(found))
 
 
 def grudge(

@@ -21,7 +21,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses import nft, probes
 from nemeses.cluster import begun, drop_stale_leases, leader_now, nodes_of, standing_leases
-from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge
+from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
 from nemeses.partition_evidence import accounts, path_name
 from nemeses.schedule import WINDOW_OPTIONS, planned
 
@@ -44,6 +44,9 @@ PATH_OPTIONS: Final[Mapping[str, Option]] = {
         default="random",
         choices=("random", *DIRECTIONS),
         help="cut both ways, or only what goes in to or comes out of the targets",
+    ),
+    "paths": Option(
+        type=str, default="", help="these paths alone, as n1:n2,n3:n1 (from:to), not a shape"
     ),
 }
 
@@ -132,6 +135,7 @@ class PathFault:
                 f"a {self.name} needs at least three nodes, not {len(nodes)}", remedy="--nodes 5"
             )
         shapes: list[str] = []
+        given = _given(nodes, options)
 
         def draw() -> dict[str, Any]:
             if not shapes:
@@ -143,6 +147,7 @@ class PathFault:
             }
             return {
                 **{k: v if options[k] == "random" else options[k] for k, v in drawn.items()},
+                **given,
                 **self.drawn(rng, options),
                 "seed": rng.getrandbits(32),
             }
@@ -171,14 +176,7 @@ class PathFault:
             return record
         leader, term = await leader_now(ctx, wanted=plan.facts["shape"] == "leader")
         try:
-            cut = grudge(
-                plan.facts["shape"],
-                plan.facts["direction"],
-                list(ctx.nodes),
-                random.Random(plan.facts["seed"]),
-                leader=leader,
-                targets=plan.facts["targets"],
-            )
+            cut = _grudge(plan, list(ctx.nodes), leader)
         except ValueError as error:
             return msgspec.structs.replace(record, notes=[f"nothing was injected: {error}"])
         facts = {**record.facts, "leader_before": leader, "term_before": term}
@@ -347,3 +345,41 @@ class PathFault:
         nodes = nodes_of(ctx)
         rows = await asyncio.gather(*map(look, nodes))
         return {node.name: row for node, row in zip(nodes, rows, strict=True)}
+
+
+def _given(nodes: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan says of paths that the user has named; nothing where none were."""
+    text = str(options.get("paths", ""))
+    if not text:
+        return {}
+    others = [k for k in ("shape", "direction") if options[k] != "random"]
+    others += ["targets"] if options["targets"] else []
+    if others:
+        raise ConfigError(f"-o paths leaves no choice of {others[0]}", remedy="give one of the two")
+    try:
+        paths = named(text, nodes)
+    except ValueError as error:
+        raise ConfigError(f"-o paths={text}: {error}", remedy="-o paths=n1:n2,n2:n1") from None
+    if not paths:
+        raise ConfigError(f"-o paths={text} names no path", remedy="-o paths=n1:n2,n2:n1")
+    both = all((b, a) in paths for a, b in paths)
+    return {
+        "shape": "paths",
+        "direction": "both" if both else "in",
+        "paths": [path_name(path) for path in paths],
+    }
+
+
+def _grudge(plan: FaultPlan, nodes: Sequence[str], leader: str | None) -> Grudge:
+    facts = plan.facts
+    if facts["shape"] == "paths":
+        cuts = named(",".join(facts["paths"]), nodes)
+        return Grudge(list(dict.fromkeys(destination for _, destination in cuts)), cuts)
+    return grudge(
+        facts["shape"],
+        facts["direction"],
+        nodes,
+        random.Random(facts["seed"]),
+        leader=leader,
+        targets=facts["targets"],
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs import SHORT, faults_of, run_here
+from runs import SHORT, faults_of, landed_and_healed, run_here
 
+from dstest.core import registry
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 
@@ -25,3 +26,16 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, shape: str, direction:
     assert (fault["landed"], fault["heal_verified"]) == ("yes", True)
     assert all(fault["injector"]["during"].values())
     assert not any(n for pair in fault["victim"]["during"].values() for n in pair)
+
+
+@pytest.mark.parametrize("name", ["partition", "latency"])
+def test_paths_by_name(lab: LabInfo, tmp_path: Path, name: str) -> None:
+    nemesis = registry.load("nemeses", name)
+    options = (*SHORT, "paths=n1:n2,n4:n5,n5:n4")
+    fault = landed_and_healed(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    wanted = {"n1->n2", "n4->n5", "n5->n4"}
+    assert set(fault["facts"]["cuts"]) == set(fault["injector"]["during"]) >= wanted
+    assert set(fault["victim"]["during"]) == wanted
+    # A round trip over n2->n1 comes back over n1->n2: nobody expects it to be what it was.
+    others = 20 - len(wanted) - (name == "latency")
+    assert len(fault["control"]["during"]) == others

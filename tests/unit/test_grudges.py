@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from dstest.core.errors import ConfigError
-from nemeses.grudges import SHAPES, Path, grudge
+from dstest.core.protocols import FaultPlan
+from nemeses.grudges import SHAPES, Path, grudge, named
 from nemeses.partition import Partition
 from nemeses.schedule import windows
 
@@ -95,3 +96,30 @@ def test_the_same_seed_plans_the_same_faults() -> None:
     assert {p.facts["shape"] for p in plans[0]} == set(SHAPES)
     with pytest.raises(ConfigError, match="three nodes"):
         nemesis.plan(random.Random(3), names(2), 120, options)
+
+
+def test_paths_by_name() -> None:
+    paths = [("n1", "n2"), ("n3", "n1")]
+    assert named("n1:n2, n3->n1,n1->n2", names(3)) == paths
+    for text in ("n1", "n1:n1", "n1:n9", "n1-n2", ":n1"):
+        with pytest.raises(ValueError, match="no path between two of n1, n2, n3"):
+            named(text, names(3))
+
+
+def test_a_plan_for_given_paths() -> None:
+    nemesis = Partition()
+    options = {key: option.default for key, option in nemesis.options.items()}
+
+    def plan(**given: str) -> FaultPlan:
+        return nemesis.plan(random.Random(3), names(5), 20, {**options, **given})[0]
+
+    one_way, both = plan(paths="n1:n2,n4:n2"), plan(paths="n1:n2,n2:n1")
+    assert one_way.facts["paths"] == ["n1->n2", "n4->n2"]
+    assert (one_way.facts["shape"], one_way.facts["direction"]) == ("paths", "in")
+    assert both.facts["direction"] == "both"
+    for given in ({"shape": "one"}, {"direction": "in"}, {"targets": "n1"}):
+        with pytest.raises(ConfigError, match="leaves no choice of"):
+            plan(paths="n1:n2", **given)
+    for text in ("n1:n8", ",", "n1"):
+        with pytest.raises(ConfigError, match=f"-o paths={text}"):
+            plan(paths=text)
