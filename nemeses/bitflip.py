@@ -2,7 +2,8 @@
 
 The member is killed, bytes of its files are changed, and it is started on them. `log` flips a bit
 of an entry of its write-ahead log. `store` changes a value of a key of ours in its database file,
-in every place where the file has it.
+in every place where the file has it. `tail` cuts the end of the log off, with entries that it had
+acknowledged; what proves that is in `logtail.py`.
 
 Injector signal: the bytes at the recorded offsets, read back, before and now. Victim signal: the
 server itself has read them. For the log it says in its own log that it found corruption, and serves
@@ -11,7 +12,7 @@ revision is another than theirs: etcd has no checksum there and notices nothing.
 the server never read do not count. Control: the other servers are the processes they were, log no
 corruption, hold the right value, and their clients are answered. It has healed when the bytes are
 back (for the log, whose file nobody wrote to meanwhile, by the checksum of the whole file), all
-serve, and all hashes agree.
+serve, and all hashes agree. A member whose cut log has grown since is replaced by a new one.
 
 Catalogue: N19.
 """
@@ -25,12 +26,15 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from nemeses import logtail
 from nemeses.member import MemberFault, bystanders, signal
+from nemeses.membership import GOES, Listing, incomplete, plain
 from nemeses.process import Proven
-from nemeses.schedule import WINDOW_OPTIONS
+from nemeses.schedule import WINDOW_OPTIONS, given_targets
 from nemeses.service import ask_from_control
 
 __all__ = ["NEMESIS", "BitFlip"]
@@ -44,16 +48,20 @@ class BitFlip(MemberFault):
     """The `bit-flip` nemesis."""
 
     name = "bit-flip"
-    doc = "changes bytes of one member's own files while it is down, and starts it on them"
+    doc = "changes bytes of one member's own files, or cuts its log, and starts it on them"
     faults: tuple[str, ...] = ("N19",)
     _put_back: dict[str, dict[str, Any]]
-    needs = ("flip_in_log", "flip_in_store", "flipped", "unflip", "corruption_lines", "hashes")
+    needs = (
+        *("flip_in_log", "flip_in_store", "flipped", "unflip", "corruption_lines", "hashes"),
+        *("cut_log", "last_at_start", "doomed", "rejoin", "rejoin_command", "members"),
+    )
     options: Mapping[str, Option] = {
         "what": Option(
             type=str,
             default="log",
-            choices=("log", "store"),
-            help="one bit of an entry of the write-ahead log, or a value in the database",
+            choices=("log", "store", "tail"),
+            help="one bit of an entry of the write-ahead log, a value in the database, or the last "
+            "part of the write-ahead log is cut off",
         ),
         **WINDOW_OPTIONS,
     }
@@ -65,7 +73,16 @@ class BitFlip(MemberFault):
         time_limit_s: float,
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
-        """As for any fault of one node, with what to flip where."""
+        """As for any fault of one node, with what to flip where.
+
+        ConfigError where the members that have not forgotten what they acknowledged would be no
+        majority: then the cluster may lose it, and that is no fault of its own.
+        """
+        if options["what"] == "tail" and (len(given_targets(options)) > 1 or len(nodes) < 3):
+            raise ConfigError(
+                "bit-flip: the log of one member of three or more can be cut, not of several",
+                remedy="one node in -o targets=, --nodes 3 or more",
+            )
         found = []
         for plan in super().plan(rng, nodes, time_limit_s, options):
             facts = {
@@ -77,9 +94,13 @@ class BitFlip(MemberFault):
             found.append(msgspec.structs.replace(plan, facts=facts))
         return found
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.unflip_command()
-        return command
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        unflip: list[str] = ctx.deployment.unflip_command()
+        if record.facts["what"] == "tail":
+            return [unflip, *[ctx.deployment.rejoin_command(False)] * GOES]
+        return [unflip]
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         await ctx.deployment.write_value(KEY, record.facts["value"])
@@ -90,9 +111,13 @@ class BitFlip(MemberFault):
             "values_before": await ctx.deployment.own_values(KEY),
             "hash_before": await _odd_ones(ctx),
         }
+        if record.facts["what"] == "tail":
+            facts["applied_before"] = await ctx.deployment.progress()
         return msgspec.structs.replace(record, facts=facts)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        if record.facts["what"] == "tail" and len(record.targets) > 1:  # as a schedule may ask
+            raise LabError("the log of one member can be cut, not of several at once")
         for name in record.targets:
             await self.flip(ctx, record, name)
 
@@ -101,12 +126,17 @@ class BitFlip(MemberFault):
         facts = record.facts
         if facts["what"] == "log":
             await ctx.deployment.flip_in_log(name, facts["fraction"])
+        elif facts["what"] == "tail":
+            await ctx.deployment.cut_log(name, facts["fraction"], KEY, facts["value"])
         else:
             await ctx.deployment.flip_in_store(name, facts["value"], _wrong(facts["value"]))
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        self._put_back = {name: await ctx.deployment.unflip(name) for name in names}
-        await ctx.deployment.restart(names)
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
+            self._put_back[name] = await ctx.deployment.unflip(name)
+            if record.facts["what"] == "tail":
+                await ctx.deployment.rejoin(name, learner=False)
+        await ctx.deployment.restart(record.targets)
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
@@ -121,9 +151,16 @@ class BitFlip(MemberFault):
         hit = [f"{n} tells of corruption: {lines[n][0]}" for n in others if lines[n]]
         right = record.facts["value"]
         hit += [f"{n} holds {values[n]!r}" for n in others if values[n] not in (right, None)]
-        log = record.facts["what"] == "log"
-        victim = await (_refuses if log else _serves_it)(ctx, record)
-        return record, _injector(states), victim, await bystanders(ctx, record, hit)
+        what = record.facts["what"]
+        if what == "tail":
+            starts = await ctx.deployment.last_at_start(record.facts["log_bytes"])
+            record = msgspec.structs.replace(record, facts={**facts, "starts": starts})
+            hit += [f"{n} has started anew" for n in others if starts[n]]
+            injector, victim = logtail.injector(record, states), logtail.victim(record, states)
+        else:
+            injector = _injector(states)
+            victim = await (_refuses if what == "log" else _serves_it)(ctx, record)
+        return record, injector, victim, await bystanders(ctx, record, hit)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """As for any fault, and the record says what the bytes are afterwards."""
@@ -140,9 +177,11 @@ class BitFlip(MemberFault):
         """The bytes are back, every member holds the value, and all hashes agree."""
         proven = await super()._whole(ctx, record, before)
         said = []
+        listing = plain(await ctx.deployment.members()) if record.facts["what"] == "tail" else {}
+        said += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
             state = self._put_back.get(name)
-            said += _not_back(name, state) if state else []
+            said += _not_back(name, state, listing) if state else []
             said += [f"{name}: its bytes are still flipped"] if state is None else []
         values = await ctx.deployment.own_values(KEY)
         right = record.facts["value"]
@@ -152,8 +191,9 @@ class BitFlip(MemberFault):
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
-        """Bytes that are flipped still."""
-        return ["flipped bytes"] if await ctx.deployment.flipped(node.name) else []
+        """Bytes that are flipped still, copies aside, a member that is to be replaced."""
+        left = ["flipped bytes"] if await ctx.deployment.flipped(node.name) else []
+        return [*left, *(["is to join anew"] if await ctx.deployment.doomed(node.name) else [])]
 
 
 def _wrong(value: str) -> str:
@@ -235,7 +275,9 @@ async def _odd_ones(ctx: NemesisContext) -> list[str]:
     return odd
 
 
-def _not_back(name: str, state: Mapping[str, Any]) -> list[str]:
+def _not_back(name: str, state: Mapping[str, Any], listing: Listing) -> list[str]:
+    if "put_back" in state:
+        return logtail.not_back(name, state, listing)
     if state["what"] == "log":
         same = state["sha256"] == state["sha256_now"]
         return [] if same else [f"{name}: {state['path']} is not what it was before"]

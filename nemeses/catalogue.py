@@ -172,10 +172,11 @@ CATALOGUE: Final = (
     ),
     Fault(
         "N19",
-        "bit flip",
+        "bit flip, truncation",
         "storage",
         "data files of the system",
-        "bytes at recorded offsets; the server's own log, or the value and the hash it returns",
+        "bytes at recorded offsets, or the log's end before and after; "
+        "the server's own log, or the value and the hash it returns",
     ),
     Fault(
         "N20",

@@ -27,7 +27,7 @@ from nemeses.member import Abilities
 from nemeses.process import Looks, Proven
 from nemeses.schedule import WINDOW_OPTIONS
 
-__all__ = ["NEMESIS", "Membership", "incomplete", "plain"]
+__all__ = ["GOES", "NEMESIS", "Listing", "Membership", "incomplete", "plain"]
 
 JOINS: Final = ("voter", "learner")
 GOES: Final = 3

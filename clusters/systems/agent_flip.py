@@ -1,9 +1,10 @@
 """Runs on a node whose etcd is stopped: flips bytes of its files, shows them, puts them back.
 
-    python3 agent_flip.py STATE flip log DATA FRACTION
-    python3 agent_flip.py STATE flip store DATA OLD NEW
-    python3 agent_flip.py STATE show
-    python3 agent_flip.py STATE heal
+    STATE flip log DATA FRACTION
+    STATE flip store DATA OLD NEW
+    STATE flip tail DATA SHARE MARKER ID      (see agent_cut.py, as for what `show` and `heal` do)
+    STATE show
+    STATE heal
 
 `log` flips one bit inside the data of one entry of the newest write-ahead log, the one at FRACTION
 (0 to 1) of its entries: every entry has a checksum, which covers it. `store` replaces OLD by NEW,
@@ -15,8 +16,6 @@ checksum there. STATE is JSON, written and synced before the first byte is flipp
 the same with `"sha256_now"`, and deletes STATE; without one it does nothing. In the store a healed
 value may have moved, so there NEW is replaced by OLD wherever it stands.
 
-The frames of the log are those of etcd's wal/decoder.go: eight bytes of length, least significant
-first, whose top byte tells of the padding, then the record as protobuf, whose data comes last.
 Standard library only.
 """
 
@@ -25,35 +24,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["entries", "main"]
+from clusters.systems import agent_cut
+from clusters.systems.agent_wal import ENTRY, newest, records
 
-ENTRY = bytes([0x08, 0x02])
-"""How a record begins that is an entry of the raft log: its field 1, the type, is 2."""
+__all__ = ["entries", "main"]
 
 DATA_BYTES_MIN = 32
 
 
 def entries(data: bytes) -> list[int]:
     """Offset of a byte inside the data of each entry of a write-ahead log."""
-    found, at = [], 0
-    while at + 8 <= len(data):
-        (field,) = struct.unpack_from("<q", data, at)
-        if field == 0:
-            break
-        size = field & ((1 << 56) - 1)
-        padding = (field >> 56) & 7 if field < 0 else 0
-        end = at + 8 + size
-        if end > len(data):
-            break
-        if size > DATA_BYTES_MIN and data[at + 8 : at + 10] == ENTRY:
-            found.append(end - 4)
-        at = end + padding
-    return found
+    return [
+        row.body_end - 4
+        for row in records(data)
+        if row.body_end - row.body > DATA_BYTES_MIN and data[row.body : row.body + 2] == ENTRY
+    ]
 
 
 def occurrences(data: bytes, text: bytes) -> list[int]:
@@ -63,15 +52,6 @@ def occurrences(data: bytes, text: bytes) -> list[int]:
         found.append(at)
         at = data.find(text, at + 1)
     return found
-
-
-def write_state(path: Path, state: dict[str, Any]) -> None:
-    temporary = path.with_name(f"{path.name}.new")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def patch(path: Path, rows: list[tuple[int, bytes]]) -> None:
@@ -88,7 +68,7 @@ def flip(state_path: Path, argv: list[str]) -> None:
     """Choose, write it down, do it."""
     what, folder = argv[0], Path(argv[1])
     if what == "log":
-        path = max((folder / "member" / "wal").glob("*.wal"))
+        path = newest(folder)
         data = path.read_bytes()
         offsets = entries(data)
         if not offsets:
@@ -110,7 +90,7 @@ def flip(state_path: Path, argv: list[str]) -> None:
         "sha256": hashlib.sha256(data).hexdigest(),
         "bytes": [{"offset": at, "old": old.hex(), "new": new.hex()} for at, old, new in rows],
     }
-    write_state(state_path, state)
+    agent_cut.write_synced(state_path, json.dumps(state).encode())
     patch(path, [(at, new) for at, _, new in rows])
 
 
@@ -140,12 +120,17 @@ def heal(state_path: Path) -> dict[str, Any]:
 def main(argv: list[str]) -> None:
     state_path, verb = Path(argv[0]), argv[1]
     if verb == "flip":
-        flip(state_path, argv[2:])
+        (agent_cut.cut if argv[2] == "tail" else flip)(state_path, argv[2:])
         return
     state: dict[str, Any] = {}
     if state_path.exists():
         known = json.loads(state_path.read_text(encoding="utf-8"))
-        state = heal(state_path) if verb == "heal" else shown(known)
+        if known["what"] == "tail":
+            state = agent_cut.heal(state_path) if verb == "heal" else agent_cut.shown(known)
+        else:
+            state = heal(state_path) if verb == "heal" else shown(known)
+    elif agent_cut.copy_of(state_path).exists():
+        state = {"what": "tail", "left": str(agent_cut.copy_of(state_path))}
     sys.stdout.write(json.dumps(state) + "\n")
 
 

@@ -169,15 +169,24 @@ class EtcdAdmin:
             for n, a in found.items()
         }
 
-    async def doom(self, name: str) -> int:
-        """From now on `rejoin` replaces this member, whose id is returned, by a new one."""
+    async def member_id(self, name: str) -> int:
+        """The id of a member, as the others have it. LabError where it is none."""
         others = [n for n in self._nodes if n != name]
         listed = await self._insist(others, "member_list", message("MemberListRequest")(), 2.0)
         ids = [m.ID for m in listed.members if m.name == name]
         if not ids:
             raise LabError(f"{name} is not a member")
-        await self._nodes[name].put(etcd_node.REMOVED, str(ids[0]).encode())
         return int(ids[0])
+
+    async def doom(self, name: str) -> int:
+        """From now on `rejoin` replaces this member, whose id is returned, by a new one."""
+        member = await self.member_id(name)
+        await self._nodes[name].put(etcd_node.REMOVED, str(member).encode())
+        return member
+
+    async def doomed(self, name: str) -> bool:
+        """Is this member to be replaced, or under way to it?"""
+        return bool((await self._nodes[name].call("stat", path=etcd_node.REMOVED))["exists"])
 
     async def expel(self, name: str) -> None:
         """Remove a member from the cluster, wait until its server has gone, wipe its data."""

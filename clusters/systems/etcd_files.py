@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from clusters.systems.etcd_auth import (
 )
 from clusters.systems.etcd_metrics import http_get
 from clusters.systems.etcd_wire import message
+from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 
@@ -31,12 +33,18 @@ STILL_S: Final = 0.2
 
 STILL_TRIES: Final = 3
 _COMMIT_AT_START: Final = re.compile(r'"restarting local member".*"commit-index":(\d+)')
+_LAST_AT_START: Final = re.compile(r"newRaft .*lastindex: (\d+)")
+COMMIT_S: Final = 12.0
+"""An election among the others, several rounds if need be, and a write."""
 
 
 class EtcdFiles(EtcdAdmin):
     """Part of the deployment."""
 
-    corruption_markers = ("crc mismatch", "cannot be repaired")
+    corruption_markers = (
+        *("crc mismatch", "cannot be repaired", "repaired WAL"),
+        "Was the raft log corrupted, truncated, or lost",
+    )
     """A line of the log that has any of these tells of files that are not what was written."""
 
     async def write_value(self, key: str, value: str) -> None:
@@ -61,6 +69,32 @@ class EtcdFiles(EtcdAdmin):
         """Kill a member, write `new` where its store has `old`, start it; does not wait."""
         await self._flip(name, "store", etcd_node.DATA, old, new)
 
+    async def cut_log(self, name: str, share: float, key: str, value: str) -> None:
+        """Kill a member, cut off so much of what its log holds, start it; does not wait.
+
+        Before it starts the others acknowledge a write: with it all that was ever acknowledged is
+        with a majority that this member is not one of. Else it might have been one of the three
+        that hold an entry, and its forgetting it would be a loss that etcd never promised to bear.
+        From now on `rejoin` replaces the member, unless `unflip` has put the end back.
+        """
+        node, member = self._nodes[name], await self.member_id(name)
+        words = ("tail", etcd_node.DATA, f"{share:.6f}", etcd_node.REMOVED, str(member))
+        tool = shlex.join(self._tool("flip", *words))
+        await node.run(etcd_node.locked("sh", "-c", f"{etcd_node.STOP} && {tool}"), timeout_s=20.0)
+        await self._commit_without(name, key, value)
+        await node.run(etcd_node.locked(etcd_node.START))
+        await self.processes()
+
+    async def _commit_without(self, name: str, key: str, value: str) -> None:
+        request = message("PutRequest")(key=key.encode(), value=value.encode())
+        deadline_ns = clock.monotonic_ns() + int(COMMIT_S * 1e9)
+        while clock.monotonic_ns() < deadline_ns:
+            for other, node in self._nodes.items():
+                # What is sent while nobody leads is lost: ask again soon.
+                if other != name and await self._ask(node, "put", request, 0.7) is not None:
+                    return
+        raise LabError(f"without {name} no write is acknowledged; it is not started")
+
     async def _flip(self, name: str, *words: str) -> None:
         command = self.bounce_command(*self._tool("flip", *words))
         await self._nodes[name].run(command, timeout_s=20.0)
@@ -71,8 +105,9 @@ class EtcdFiles(EtcdAdmin):
         return ["python3", etcd_node.FLIP, etcd_node.FLIPPED, *words]
 
     async def flipped(self, name: str) -> dict[str, Any]:
-        """Which bytes of a member's files are flipped, and what they are now; {} without any."""
-        found = await self._nodes[name].run(self._tool("show"), timeout_s=10.0)
+        """Which bytes of a member's files are flipped or cut off, and what is there now; {} without
+        any."""
+        found = await self._nodes[name].run(self._tool("show"), timeout_s=20.0)
         state: dict[str, Any] = json.loads(found.stdout)
         return state
 
@@ -251,8 +286,17 @@ class EtcdFiles(EtcdAdmin):
 
     async def commits_at_start(self, since: Mapping[str, int]) -> dict[str, list[int]]:
         """Index of the last entry that each member knew as committed, at each start since."""
+        return await self._numbers_since(_COMMIT_AT_START, since)
+
+    async def last_at_start(self, since: Mapping[str, int]) -> dict[str, list[int]]:
+        """Index of the last entry that each member had in its log, at each start since."""
+        return await self._numbers_since(_LAST_AT_START, since)
+
+    async def _numbers_since(
+        self, pattern: re.Pattern[str], since: Mapping[str, int]
+    ) -> dict[str, list[int]]:
         texts = await asyncio.gather(*(self.log_since(n, at) for n, at in since.items()))
         return {
-            name: [int(found) for found in _COMMIT_AT_START.findall(text)]
+            name: [int(found) for found in pattern.findall(text)]
             for name, text in zip(since, texts, strict=True)
         }

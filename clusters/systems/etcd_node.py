@@ -11,8 +11,10 @@ before the removal until the node has joined again as another member.
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,7 @@ from typing import Final
 __all__ = [
     "BACKUP",
     "BACK_UP",
+    "CUT_OFF",
     "DATA",
     "FLIP",
     "FLIPPED",
@@ -54,8 +57,9 @@ PIDFILE: Final = f"{HOME}/etcd.pid"
 START: Final = f"{HOME}/start"
 STOP: Final = f"{HOME}/stop"
 REJOIN: Final = f"{HOME}/rejoin"
-FLIP: Final = f"{HOME}/flip.py"
+FLIP: Final = f"{HOME}/flip.pyz"
 FLIPPED: Final = f"{HOME}/flipped"
+CUT_OFF: Final = f"{FLIPPED}.wal"
 START_LOCK: Final = f"{HOME}/start.lock"
 OVERRIDE: Final = f"{HOME}/override"
 GROUPS: Final = f"{HOME}/groups"
@@ -66,7 +70,7 @@ OTHER_BINARY: Final = f"{OTHER_HOME}/etcd"
 BACKUP_DONE: Final = f"{HOME}/backup.done"
 PEER_PORT: Final = 2380
 
-STRAYS: Final = (OVERRIDE, GROUPS, REMOVED, BACKUP, BACKUP_DONE, FLIPPED)
+STRAYS: Final = (OVERRIDE, GROUPS, REMOVED, BACKUP, BACKUP_DONE, FLIPPED, CUT_OFF)
 """What a fault may have left; nothing of it outlives the data."""
 
 _GONE: Final = (
@@ -179,8 +183,21 @@ def programs() -> dict[str, bytes]:
     here = Path(__file__)
     return {
         f"{REJOIN}.py": here.with_name("agent_rejoin.py").read_bytes(),
-        FLIP: here.with_name("agent_flip.py").read_bytes(),
+        FLIP: _packed("agent_flip", "agent_cut", "agent_wal"),
     }
+
+
+def _packed(*modules: str) -> bytes:
+    """Programs of this directory as one file for Python to run; it starts in the first."""
+    start = f"import sys\nfrom clusters.systems.{modules[0]} import main\nmain(sys.argv[1:])\n"
+    data = io.BytesIO()
+    files = {"__main__.py": start, "clusters/__init__.py": "", "clusters/systems/__init__.py": ""}
+    for name in modules:
+        files[f"clusters/systems/{name}.py"] = Path(__file__).with_name(f"{name}.py").read_text()
+    with zipfile.ZipFile(data, "w") as packed:
+        for path, text in files.items():
+            packed.writestr(zipfile.ZipInfo(path), text)
+    return data.getvalue()
 
 
 def override(flags: Sequence[str] = (), binary: str = "") -> str:

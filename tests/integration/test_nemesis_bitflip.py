@@ -1,15 +1,30 @@
-"""Flipped bytes in the files of a real etcd: found in its log, unnoticed in its database."""
+"""Flipped bytes in the files of a real etcd: found in its log, unnoticed in its database.
+
+Without its log's end a follower panics, because its leader counts on what it has lost; who led is
+fed anew by the next leader.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
-from runs import deployed, killed_in_mid_fault, landed_and_healed, not_proven, run_here
+from runs import (
+    deployed,
+    killed_in_mid_fault,
+    landed_and_healed,
+    not_proven,
+    on_nodes,
+    run_here,
+    wait_for,
+)
 
+from clusters.systems.etcd import SYSTEM as ETCD
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import FaultPlan, NemesisContext
 from nemeses.bitflip import NEMESIS, BitFlip
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -46,6 +61,61 @@ def test_bytes_that_nobody_reads(lab: LabInfo, tmp_path: Path) -> None:
     assert "holds" in not_proven(done)["victim"]["detail"]
 
 
+class AtAFollower(BitFlip):
+    """Not the leader's log."""
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        leader = (await ctx.deployment.primaries())[0].leader
+        chosen = next(n for n in ctx.nodes if n != leader)
+        facts = {**plan.facts, "targets": [chosen], "scope": "given"}
+        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+
+
+class AtTheLeader(BitFlip):
+    """The leader's log."""
+
+    scope = "primaries"
+
+
+TAIL = (*OPTIONS, "what=tail")
+
+
+@pytest.mark.parametrize("nemesis", [AtAFollower(), AtTheLeader()], ids=["follower", "leader"])
+def test_the_end_of_a_log_is_cut_off(lab: LabInfo, tmp_path: Path, nemesis: BitFlip) -> None:
+    done = run_here(lab, tmp_path, nemesis=nemesis, options=TAIL, time_limit_s=26.0)
+    fault = landed_and_healed(done)
+    (state,) = fault["facts"]["flipped"].values()
+    assert state["end"] > state["at"]
+    assert state["last"] > state["kept"] > 0
+    (name,) = fault["targets"]
+    assert fault["facts"]["starts"][name][0] == state["kept"]
+    (back,) = fault["facts"]["put_back"].values()
+    led = name == fault["facts"]["leader_before"]
+    assert led is isinstance(nemesis, AtTheLeader)
+    if led:
+        assert not back["put_back"], "the next leader has fed it: it has acknowledged more since"
+    else:
+        assert any("out of range" in line for line in fault["facts"]["corruption_lines"][name])
+        assert back["put_back"]
+        assert back["sha256_now"] == back["sha256"]
+
+
+class CutsNothingOff(BitFlip):
+    """Only what is preallocated behind the log's end goes."""
+
+    async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        await ctx.deployment.cut_log(name, 0.0, "/dstest/bit-flip", record.facts["value"])
+
+
+def test_what_is_cut_off_held_nothing(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=CutsNothingOff(), options=TAIL, time_limit_s=26.0)
+    fault = not_proven(done)
+    assert fault["landed"] == "no"
+    assert "held nothing" in fault["injector"]["detail"]
+    (state,) = fault["facts"]["flipped"].values()
+    assert state["size_now"] != state["size"]
+
+
 class OnlyRestarted(BitFlip):
     """Nothing is flipped."""
 
@@ -53,16 +123,50 @@ class OnlyRestarted(BitFlip):
         await ctx.deployment.bounce(name)
 
 
-def test_nothing_is_flipped(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, nemesis=OnlyRestarted(), options=OPTIONS, time_limit_s=24.0)
+@pytest.mark.parametrize("what", ["log", "tail"])
+def test_nothing_is_flipped(lab: LabInfo, tmp_path: Path, what: str) -> None:
+    options = (*OPTIONS, f"what={what}")
+    done = run_here(lab, tmp_path, nemesis=OnlyRestarted(), options=options, time_limit_s=26.0)
     assert not_proven(done)["landed"] == "no"
 
 
-@pytest.mark.parametrize("what", ["log", "store"])
+@pytest.mark.parametrize("what", ["log", "store", "tail"])
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, what: str) -> None:
-    async def all_right(deployment: object) -> bool:
-        values = await deployment.own_values("/dstest/bit-flip")  # type: ignore[attr-defined]
-        return len(set(values.values())) == 1 and None not in values.values()
+    async def all_right(deployment: Any) -> bool:
+        names = [f"n{i}" for i in range(1, 6)]
+        left = [await deployment.flipped(n) or await deployment.doomed(n) for n in names]
+        values = await deployment.own_values("/dstest/bit-flip")
+        return len(set(values.values())) == 1 and None not in values.values() and not any(left)
 
     args = ("--nemesis", "bit-flip", "-o", "fault_s=30", "-o", f"what={what}")
-    killed_in_mid_fault(lab, tmp_path, args, lambda: deployed(lab, all_right), 30)
+    killed_in_mid_fault(lab, tmp_path, args, lambda: deployed(lab, all_right), 45)
+
+
+def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
+    """The lease replaces a member that has acknowledged more since its log was cut."""
+
+    async def cut(nodes: dict[str, Any]) -> tuple[str, int]:
+        deployment = ETCD.deploy(list(nodes.values()), {})
+        await deployment.start()
+        await deployment.make_history(2000)
+        name = (await deployment.primaries())[0].leader
+        member = await deployment.member_id(name)
+        commands = [deployment.unflip_command(), *[deployment.rejoin_command(False)] * 3]
+        await nodes[name].arm_lease("cut", commands, ttl_s=6.0)
+        await deployment.cut_log(name, 0.5, "/dstest/bit-flip", "value")
+        await deployment._wait_healthy([name])
+        assert (await deployment.flipped(name))["member"] == str(member)
+        return name, member
+
+    name, member = on_nodes(lab, cut)
+
+    async def replaced(deployment: Any) -> bool:
+        left = await deployment.flipped(name) or await deployment.doomed(name)
+        members = (await deployment.members())[name] or {}
+        new = len(members) == 5 and member not in members and name in dict(members.values())
+        return new and not left and all((await deployment.healthy()).values())
+
+    wait_for("healing without us", lambda: deployed(lab, replaced), 45)
+    values = deployed(lab, lambda deployment: deployment.own_values("/dstest/bit-flip"))
+    assert set(values.values()) == {"value"}
+    deployed(lab, lambda deployment: deployment.stop())

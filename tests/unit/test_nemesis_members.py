@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from nemeses import backup, bitflip, compaction, config, credentials, membership, versions
+from nemeses import backup, bitflip, compaction, config, credentials, logtail, membership, versions
 from nemeses.membership import incomplete
 from nemeses.process_sight import Sight
 
@@ -155,6 +155,64 @@ def test_what_counts_as_flipped() -> None:
     assert not bitflip._injector(flipped("61")).moved
     assert not bitflip._injector({"n2": {}}).moved
     assert bitflip._injector(flipped("62", "store")).moved, "the server may move what it keeps"
+
+
+CUT = {
+    "what": "tail", "path": "/data/0.wal", "size": 9000, "end": 800, "at": 500, "last": 90,
+    "kept": 40, "sha256": "aa", "cut_off_sha256": "bb", "size_now": 500, "end_now": 490,
+    "last_now": 40, "sha256_now": "cc", "member": "17",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "applied", "starts", "injector", "victim"),
+    [
+        ({}, 88, [40, 95], True, True),
+        ({"at": 800, "kept": 90}, 88, [90], False, False),
+        ({"at": 780, "kept": 90}, 88, [90], False, False),
+        ({"sha256_now": "aa"}, 88, [40], False, True),
+        (None, 88, [91], False, False),
+        (None, 88, [40], False, False),
+        ({}, 88, [], True, False),
+        ({}, None, [40], True, False),
+        ({}, 30, [40], True, False),
+    ],
+    ids=[
+        "cut", "zeros", "no entry", "as before", "only restarted", "no state", "mute",
+        "unknown before", "not behind",
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_cut_log(
+    change: Any, applied: int | None, starts: list[int], injector: bool, victim: bool
+) -> None:
+    states = {"n2": {} if change is None else {**CUT, **change}}
+    lines: dict[str, list[str]] = {key: [] for key in NODES}
+    hit = record(
+        "bit-flip", ["n2"], applied_before={"n2": applied}, starts={"n2": starts},
+        corruption_lines=lines,
+    )  # fmt: skip
+    assert logtail.injector(hit, states).moved is injector
+    assert logtail.victim(hit, states).moved is victim
+
+
+def test_what_a_member_has_back_that_forgot() -> None:
+    back = {**CUT, "put_back": True, "sha256_now": "aa"}
+    assert logtail.not_back("n2", back, {}) == []
+    assert logtail.not_back("n2", {**back, "sha256_now": "cc"}, {})
+    new: Any = {"n1": FIVE}
+    other = {**CUT, "put_back": False}
+    assert logtail.not_back("n2", other, new) == []
+    assert logtail.not_back("n2", other, {"n1": {**FIVE, "11": ["n2", False]}})
+
+
+def test_the_logs_of_two_members_are_not_cut_at_once() -> None:
+    given = {**options(bitflip.NEMESIS, what="tail"), "targets": "n1,n2"}
+    with pytest.raises(ConfigError, match="several"):
+        bitflip.NEMESIS.plan(random.Random(1), NODES, 60.0, given)
+    with pytest.raises(ConfigError, match="several"):
+        bitflip.NEMESIS.plan(random.Random(1), NODES[:2], 60.0, {**given, "targets": ""})
+    assert bitflip.NEMESIS.plan(random.Random(1), NODES, 60.0, {**given, "targets": "n1"})
+    assert bitflip.NEMESIS.plan(random.Random(1), NODES, 60.0, {**given, "what": "log"})
 
 
 RESTORED = {"copies": {"n2": "aa"}, "stores": {"n2": ("bb", "aa")}, "applied_before": {"n2": 90}}
