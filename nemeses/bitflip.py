@@ -40,6 +40,7 @@ from nemeses.service import ask_from_control
 __all__ = ["NEMESIS", "BitFlip"]
 
 KEY: Final = "/dstest/bit-flip"
+STORED_S: Final = 3.0
 TRIES: Final = 5
 """A hash is compared at a revision that every member has reached; one may just be behind."""
 
@@ -53,7 +54,15 @@ class BitFlip(MemberFault):
     _put_back: dict[str, dict[str, Any]]
     needs = (
         *("flip_in_log", "flip_in_store", "flipped", "unflip", "corruption_lines", "hashes"),
-        *("cut_log", "last_at_start", "doomed", "rejoin", "rejoin_command", "members"),
+        *(
+            "store_commits",
+            "cut_log",
+            "last_at_start",
+            "doomed",
+            "rejoin",
+            "rejoin_command",
+            "members",
+        ),
     )
     options: Mapping[str, Option] = {
         "what": Option(
@@ -111,6 +120,8 @@ class BitFlip(MemberFault):
             "values_before": await ctx.deployment.own_values(KEY),
             "hash_before": await _odd_ones(ctx),
         }
+        if record.facts["what"] == "store":
+            await _in_the_file(ctx, record.targets)
         if record.facts["what"] == "tail":
             facts["applied_before"] = await ctx.deployment.progress()
         return msgspec.structs.replace(record, facts=facts)
@@ -194,6 +205,21 @@ class BitFlip(MemberFault):
         """Bytes that are flipped still, copies aside, a member that is to be replaced."""
         left = ["flipped bytes"] if await ctx.deployment.flipped(node.name) else []
         return [*left, *(["is to join anew"] if await ctx.deployment.doomed(node.name) else [])]
+
+
+async def _in_the_file(ctx: NemesisContext, names: Sequence[str]) -> None:
+    """Wait until what members hold is in the pages that they start from, three seconds at most.
+
+    A kill between the writing of a page and of what points to it leaves a page that nobody reads.
+    The first commit that ends may have begun before the value came, the second has not.
+    """
+    was = await ctx.deployment.store_commits()
+    deadline_ns = ctx.clock.now_ns() + int(STORED_S * 1e9)
+    while ctx.clock.now_ns() < deadline_ns:
+        now = await ctx.deployment.store_commits()
+        if all(None not in (was[n], now[n]) and now[n] >= was[n] + 2 for n in names):
+            return
+        await asyncio.sleep(0.05)
 
 
 def _wrong(value: str) -> str:

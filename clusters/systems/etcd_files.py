@@ -19,7 +19,7 @@ from clusters.systems.etcd_auth import (
     SECRET_KEPT,
     token,
 )
-from clusters.systems.etcd_metrics import http_get
+from clusters.systems.etcd_metrics import http_get, metrics, number
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -34,6 +34,7 @@ STILL_S: Final = 0.2
 STILL_TRIES: Final = 3
 _COMMIT_AT_START: Final = re.compile(r'"restarting local member".*"commit-index":(\d+)')
 _LAST_AT_START: Final = re.compile(r"newRaft .*lastindex: (\d+)")
+_STORE_COMMITS: Final = "etcd_disk_backend_commit_duration_seconds_count"
 COMMIT_S: Final = 12.0
 """An election among the others, several rounds if need be, and a write."""
 
@@ -60,6 +61,18 @@ class EtcdFiles(EtcdAdmin):
             n: None if a is None else (a.kvs[0].value.decode("utf-8", "replace") if a.kvs else "")
             for n, a in found.items()
         }
+
+    async def store_commits(self) -> dict[str, int | None]:
+        """How often each member has written its store to its file; what came since is in memory."""
+
+        async def read(node: Node) -> int | None:
+            page = await metrics(node.info.address)
+            found = None if page is None else number(page, _STORE_COMMITS)
+            return None if found is None else int(found)
+
+        nodes = list(self._nodes.values())
+        found = await asyncio.gather(*map(read, nodes))
+        return {node.name: count for node, count in zip(nodes, found, strict=True)}
 
     async def flip_in_log(self, name: str, fraction: float) -> None:
         """Kill a member, flip a bit of one entry of its log, start it; does not wait."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,6 +157,27 @@ def test_what_counts_as_flipped() -> None:
     assert not bitflip._injector(flipped("61")).moved
     assert not bitflip._injector({"n2": {}}).moved
     assert bitflip._injector(flipped("62", "store")).moved, "the server may move what it keeps"
+
+
+@pytest.mark.parametrize(
+    ("counts", "looks"),
+    [([5, 5, 6, 7, 8], 4), ([5, None, 9], 3), ([5] * 9, 9)],
+    ids=["second commit", "mute", "never"],
+)
+def test_a_value_is_in_the_file_after_the_second_commit(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int | None], looks: int
+) -> None:
+    left, asked = list(counts), []
+
+    async def commits() -> dict[str, int | None]:
+        asked.append(left[0])
+        return {"n1": 0, "n2": left.pop(0)}
+
+    clock = SimpleNamespace(now_ns=lambda: len(asked) * 10**9 * 3 // 9)
+    ctx: Any = SimpleNamespace(deployment=SimpleNamespace(store_commits=commits), clock=clock)
+    monkeypatch.setattr(bitflip, "STORED_S", 2.5)
+    asyncio.run(bitflip._in_the_file(ctx, ["n2"]))
+    assert len(asked) == looks
 
 
 CUT = {
