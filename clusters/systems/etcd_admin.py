@@ -156,6 +156,27 @@ class EtcdAdmin:
         said = await asyncio.gather(*(self._outcome(n, method, request, token) for n in nodes))
         return {node.name: text for node, text in zip(nodes, said, strict=True)}
 
+    async def grant_lease(self, ttl_s: int) -> int:
+        """A lease that no client uses; its id."""
+        request = message("LeaseGrantRequest")(TTL=ttl_s)
+        granted = await self._insist(list(self._nodes), "grant", request, 2.0)
+        return int(granted.ID)
+
+    async def lease_left(self, name: str, lease: int) -> int | None:
+        """Whole seconds that a lease has left, as the leader has it; -1 where it has ended.
+
+        Another member asks the leader.
+        """
+        request = message("LeaseTimeToLiveRequest")(ID=lease)
+        answer = await self._ask(self._nodes[name], "time_to_live", request, 1.0)
+        return None if answer is None else int(answer.TTL)
+
+    async def revoke_lease(self, lease: int) -> None:
+        """End a lease; one that has ended already is no error."""
+        request = message("LeaseRevokeRequest")(ID=lease)
+        fine = "requested lease not found"
+        await self._insist(list(self._nodes), "revoke", request, 2.0, fine)
+
     async def hashes(self, revision: int) -> dict[str, tuple[int, int] | None]:
         """Each member's hash over its store up to `revision`, with what it has compacted to."""
         found = await self._all("hash_kv", message("HashKVRequest")(revision=revision))

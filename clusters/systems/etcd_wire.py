@@ -101,6 +101,13 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
     ),
     "LeaseRevokeRequest": (("ID", 1, "int64"),),
     "LeaseRevokeResponse": (("header", 1, "ResponseHeader"),),
+    "LeaseTimeToLiveRequest": (("ID", 1, "int64"),),
+    "LeaseTimeToLiveResponse": (
+        ("header", 1, "ResponseHeader"),
+        ("ID", 2, "int64"),
+        ("TTL", 3, "int64"),
+        ("grantedTTL", 4, "int64"),
+    ),
     "LeaseKeepAliveRequest": (("ID", 1, "int64"),),
     "LeaseKeepAliveResponse": (
         ("header", 1, "ResponseHeader"),
@@ -166,6 +173,11 @@ METHODS: Final[dict[str, tuple[str, str, str]]] = {
     "txn": ("/etcdserverpb.KV/Txn", "TxnRequest", "TxnResponse"),
     "delete": ("/etcdserverpb.KV/DeleteRange", "DeleteRangeRequest", "DeleteRangeResponse"),
     "grant": ("/etcdserverpb.Lease/LeaseGrant", "LeaseGrantRequest", "LeaseGrantResponse"),
+    "time_to_live": (
+        "/etcdserverpb.Lease/LeaseTimeToLive",
+        "LeaseTimeToLiveRequest",
+        "LeaseTimeToLiveResponse",
+    ),
     "revoke": ("/etcdserverpb.Lease/LeaseRevoke", "LeaseRevokeRequest", "LeaseRevokeResponse"),
     "status": ("/etcdserverpb.Maintenance/Status", "StatusRequest", "StatusResponse"),
     "hash_kv": ("/etcdserverpb.Maintenance/HashKV", "HashKVRequest", "HashKVResponse"),

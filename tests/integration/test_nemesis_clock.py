@@ -47,6 +47,7 @@ def test_an_offset_shows_in_its_answers(lab: LabInfo, tmp_path: Path, skew_s: fl
         assert abs(fault["victim"]["after"][name]) < 0.6
         assert f"agent of {name}" in fault["control"]["during"]
     assert not any(fault["injector"]["after"].values()), "the vDSO is as it was"
+    assert 0 < fault["facts"]["undone_ms"] < 1000
 
 
 def test_a_rate_shows_in_its_slope(lab: LabInfo, tmp_path: Path) -> None:
@@ -144,3 +145,33 @@ def test_kill_9_of_ours_in_mid_skew(lab: LabInfo, tmp_path: Path) -> None:
     run = latest(tmp_path / "store")
     assert dstest("recover", run).returncode == Exit.NOT_PROVEN
     assert not verdict_of(run)["verdict"].startswith("PASS")
+
+
+MONOTONIC = ("fault_s=5", "quiet_s=8", "monotonic=true")
+
+
+def test_a_monotonic_offset_shows_in_lease_times(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=NEMESIS, options=(*MONOTONIC, "skew_s=30"))
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    proof = fault["facts"]["lease"]["proof"]
+    assert [proof["node"]] == fault["targets"]
+    assert abs(proof["ahead_s"] - 30) <= 3 + proof["doubt_s"]
+    assert "lease time of" in fault["victim"]["detail"]
+
+
+class WallClockOnly(Clock):
+    """The monotonic clock is left alone."""
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        calm = {**record.facts, "monotonic": False}
+        await super().apply(ctx, msgspec.structs.replace(record, facts=calm))
+
+
+def test_a_monotonic_clock_that_is_right(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*MONOTONIC, "skew_s=30")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=WallClockOnly(), options=options))
+    assert "monotonic: lease time of" in fault["victim"]["detail"]
+    assert "not shifted as asked for" in fault["injector"]["detail"]

@@ -15,9 +15,12 @@ import msgspec
 import pytest
 
 from dstest.core.errors import ConfigError, FaultRefused
-from dstest.core.evidence import LandingRecord
-from nemeses.clock import NEMESIS, _slopes
+from dstest.core.evidence import LandingRecord, Signal
+from nemeses import lease_clock
+from nemeses.clock import NEMESIS
+from nemeses.clock_evidence import slopes
 from nemeses.clock_tool import build
+from nemeses.lease_clock import End
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
@@ -188,5 +191,75 @@ def test_slopes(last_s: float, seconds: int, right: bool) -> None:
         epoch="f1",
         facts={"rate": 1.05, "skew_seen_s": seen},
     )
-    assert (_slopes(record)[0] is None) is right
+    assert (slopes(record)[0] is None) is right
     assert msgspec.to_builtins(record)
+
+
+def leased(**facts: object) -> LandingRecord:
+    before = {"leader": "n1", "term": 2, "ends_s": 5000.0, "doubt_s": 0.02}
+    lease = {"id": 7, "before": before}
+    base = {"skew_s": 30.0, "rate": 1.0, "lease": lease, "monotonic": True}
+    return LandingRecord(
+        fault_id="f1",
+        nemesis="clock",
+        targets=["n1"],
+        scheduled_at=0,
+        epoch="f1",
+        injected_at=1,
+        facts={**base, **facts},
+    )
+
+
+SIGNAL = Signal(signal="Date", before={}, during={}, moved=True, detail="off by +30.00 s on n1")
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (End("n1", 2, 4970.1, 0.6), ""),
+        (End("n1", 2, 5000.0, 0.02), "+0.00 s off, +30.00 s wanted"),
+        (End("n1", 2, 4985.0, 0.02), "+15.00 s off"),
+        (End("n1", 2, 5030.0, 0.02), "-30.00 s off"),
+        (End("n2", 3, 4970.0, 0.02), "n2 leads by now"),
+        (End("n1", 4, 4970.0, 0.02), "n1 leads by now"),
+        (None, "no lease time is told"),
+    ],
+)
+def test_lease_times_tell_the_monotonic_clock(found: End | None, why: str) -> None:
+    record = leased()
+    proof, said = lease_clock.judged(record, found, 10**9)
+    assert (proof is not None) is (why == "")
+    assert why in said
+    lease = {**record.facts["lease"], "proof": proof, "why": said}
+    shown = lease_clock.with_lease(leased(lease=lease), SIGNAL)
+    assert shown.moved is (why == "")
+    assert "lease time of n1 off by +29.90 s" in shown.detail or why
+
+
+def test_without_lease_times_no_monotonic_shift_has_landed() -> None:
+    for lease, said in (
+        ({}, "tells no lease times"),
+        ({"id": 7, "before": None, "why": "no lease time was told before"}, "told before"),
+    ):
+        shown = lease_clock.with_lease(leased(lease=lease), SIGNAL)
+        assert not shown.moved
+        assert said in shown.detail
+    other = {"leader": "n2", "term": 2, "ends_s": 5000.0, "doubt_s": 0.02}
+    found = lease_clock.judged(leased(lease={"id": 7, "before": other}), None, 0)
+    assert "n2 leads, whose clock is right" in found[1]
+
+
+def test_a_lease_slow_to_tell_a_rate() -> None:
+    slow = leased(skew_s=0.0, rate=1.05)
+    assert lease_clock.judged(slow, End("n1", 2, 4999.5, 0.02), 10 * 10**9)[0] is None
+    assert lease_clock.judged(slow, End("n1", 2, 4998.5, 0.02), 30 * 10**9)[0] is not None
+
+
+def test_a_monotonic_shift_is_for_who_leads() -> None:
+    (plan,) = NEMESIS.plan(random.Random(1), NODES, 20.0, options(monotonic=True))
+    assert plan.facts["scope"] == "primaries"
+    (plan,) = NEMESIS.plan(random.Random(1), NODES, 20.0, options(monotonic=True, targets="n2"))
+    assert plan.facts["targets"] == ["n2"]
+    with pytest.raises(ConfigError, match="no time that a lease has left"):
+        values = options(monotonic=True, strobe_ms=200)
+        NEMESIS.plan(random.Random(1), NODES, 20.0, values)
