@@ -53,16 +53,19 @@ class BitFlip(MemberFault):
     faults: tuple[str, ...] = ("N19",)
     _put_back: dict[str, dict[str, Any]]
     needs = (
-        *("flip_in_log", "flip_in_store", "flipped", "unflip", "corruption_lines", "hashes"),
-        *(
-            "store_commits",
-            "cut_log",
-            "last_at_start",
-            "doomed",
-            "rejoin",
-            "rejoin_command",
-            "members",
-        ),
+        "flip_in_log",
+        "flip_in_store",
+        "flipped",
+        "unflip",
+        "corruption_lines",
+        "hashes",
+        "store_commits",
+        "cut_log",
+        "last_at_start",
+        "doomed",
+        "rejoin",
+        "rejoin_command",
+        "members",
     )
     options: Mapping[str, Option] = {
         "what": Option(

@@ -31,7 +31,7 @@ from nemeses import lease_clock
 from nemeses.clock_tool import TOOL, Patch, build, command, shift
 from nemeses.cluster import nodes_of
 from nemeses.process import ProcessFault, Proven
-from nemeses.process_evidence import demote
+from nemeses.process_evidence import demote, landed
 from nemeses.process_sight import Sight
 from nemeses.service_clock import Skew, skew_of
 
@@ -196,7 +196,7 @@ class Clock(ProcessFault):
             victim=victim,
             control=control,
             facts={**record.facts, "hits": hits, "skew_seen_s": seen},
-            landed=evidence.landed(record, injector, victim, control),
+            landed=landed(record, injector, victim, control),
         )
 
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import clock
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
 from nemeses.clock_tool import Patch
@@ -21,7 +21,6 @@ __all__ = [
     "expected_s",
     "host_skew",
     "injector",
-    "landed",
     "number",
     "row",
     "slopes",
@@ -45,7 +44,7 @@ def tolerance_s(shift_s: float) -> float:
 
 
 def number(skew: Skew | None) -> float | None:
-    """For the record."""
+    """Seconds, to the millisecond."""
     return None if skew is None else round(skew.seconds, 3)
 
 
@@ -62,6 +61,7 @@ def expected_s(record: LandingRecord, at_ns: int) -> float:
 
 
 def injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Signal:
+    """The shift is in force in the process that serves, as asked for, and was read since."""
     facts = record.facts
     wanted = Patch(
         patched=1,
@@ -94,6 +94,7 @@ def injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Sign
 
 
 def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) -> Signal:
+    """The servers tell a time that is off by what was asked for; `at_ns` of the run's clock."""
     wanted_s = expected_s(record, at_ns)
     allowed_s = tolerance_s(wanted_s)
     before = record.facts["skew_before_s"]
@@ -122,6 +123,7 @@ def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) 
 
 
 async def watch_strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str, Strobe]:
+    """Which times each target tells, asked again and again."""
     deployment, offset_s = ctx.deployment, record.facts["skew_s"]
     port, request = deployment.service_port, deployment.service_request
     found = await asyncio.gather(
@@ -131,6 +133,7 @@ async def watch_strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str,
 
 
 def strobing(record: LandingRecord, strobes: Mapping[str, Strobe]) -> Signal:
+    """The servers tell now the right time, now the shifted one."""
     said = [
         f"{n} told the right time {s.right} times, the shifted one {s.off} times, another "
         f"{s.other} times"
@@ -159,6 +162,7 @@ async def host_skew(node: Node) -> Skew:
 def control(
     record: LandingRecord, skews: Mapping[str, Skew | None], hosts: Mapping[str, Skew]
 ) -> Signal:
+    """Other servers, and other processes of each node, tell the right time."""
     others = {n: s for n, s in skews.items() if n not in record.targets}
     others |= {f"agent of {n}": s for n, s in hosts.items()}
     hit = [
@@ -171,13 +175,6 @@ def control(
         moved=bool(hit),
         detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
     )
-
-
-def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    if not injector.moved and not victim.moved:
-        return "no"
-    whole = injector.moved and victim.moved and not control.moved
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
 
 
 def slopes(record: LandingRecord) -> tuple[str | None, dict[str, float]]:

@@ -81,10 +81,9 @@ async def first_look(ctx: NemesisContext) -> dict[str, Any]:
         return {}
     try:
         lease = await ctx.deployment.grant_lease(TTL_S)
-        found = await _end(ctx, lease)
     except DstestError:
         return {}
-    return {"id": lease, "before": None if found is None else msgspec.to_builtins(found)}
+    return {"id": lease, "before": msgspec.to_builtins(await _end(ctx, lease))}
 
 
 async def look(ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
@@ -93,13 +92,9 @@ async def look(ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
     if not lease or lease.get("proof"):
         return record
     at_ns = ctx.clock.now_ns()
-    try:
-        found = await _end(ctx, lease["id"])
-    except DstestError:
-        found = None
-    now = None if found is None else msgspec.to_builtins(found)
+    found = await _end(ctx, lease["id"])
     proof, why = judged(record, found, at_ns)
-    row = {**lease, "now": now, "proof": proof, "why": why}
+    row = {**lease, "now": msgspec.to_builtins(found), "proof": proof, "why": why}
     return msgspec.structs.replace(record, facts={**record.facts, "lease": row})
 
 

@@ -140,16 +140,18 @@ def opening_rules(
 ) -> str:
     """The fault table of one destination to which `sources` can open no connection.
 
-    Per source, `cut_X` counts the system's attempts that were dropped or rejected. With `reset`,
-    what comes on connections that X has opened before is answered with a reset, and counted by
-    `reset_X`. Connections that this node has opened itself are let alone, and so are resets: both
-    ends are to learn of the end. Our own attempts to connect are cut and counted nowhere.
+    Per source, `cut_X` counts the system's attempts that were dropped or rejected. What comes on
+    connections that X has opened before is counted by `reset_X` and answered with a reset, or
+    without `reset` counted by `kept_X` and let pass. Connections that this node has opened itself
+    are let alone, and so are resets: both ends are to learn of the end. Our own attempts to connect
+    are cut and counted nowhere.
     """
     verdict = "drop" if action == "drop" else "reject with tcp reset"
+    stands, end = ("reset", " reject with tcp reset") if reset else ("kept", "")
     opening = "tcp flags & (fin | syn | rst | ack) == syn"
     lines = [f"table inet {FAULT_TABLE} {{"]
     for info in sources:
-        lines += [f"  counter {what}_{info.name} {{ }}" for what in ("cut", "reset")]
+        lines += [f"  counter {what}_{info.name} {{ }}" for what in ("cut", stands)]
     lines.append("  chain cut {")
     lines.append(f"    type filter hook {hook} priority -300; policy accept;")
     lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
@@ -160,9 +162,7 @@ def opening_rules(
             lines.append(f"    {source} tcp dport >= {PORT_OF_CALLERS_MIN} return")
             lines.append(f"    {source} tcp flags & rst == rst return")
             lines.append(f"    {source} {opening} counter name cut_{info.name} {verdict}")
-            if reset:
-                counted = f"{source} meta l4proto tcp counter name reset_{info.name}"
-                lines.append(f"    {counted} reject with tcp reset")
+            lines.append(f"    {source} meta l4proto tcp counter name {stands}_{info.name}{end}")
     lines += ["  }", "}"]
     return "\n".join(lines) + "\n"
 

@@ -94,15 +94,17 @@ class Openings(Partition):
 
 def judged(record: LandingRecord, counted: Mapping[str, int], reach: Reached) -> LandingRecord:
     """The record with its signals, from what the rules counted and what the probes found."""
-    resets = {p: counted.get(f"reset_{p}", 0) for p in record.facts["cuts"]}
-    record = msgspec.structs.replace(record, facts={**record.facts, "resets": resets})
+    cuts = record.facts["cuts"]
+    stood = {what: {p: counted.get(f"{what}_{p}", 0) for p in cuts} for what in ("reset", "kept")}
+    record = msgspec.structs.replace(record, facts={**record.facts, "stood": stood})
     return both_sides(
         record, _injector(record, counted), _victim(record, reach), _control(record, reach)
     )
 
 
 def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
-    cuts, resets = record.facts["cuts"], sum(record.facts["resets"].values())
+    cuts = record.facts["cuts"]
+    reset, kept = (sum(record.facts["stood"][what].values()) for what in ("reset", "kept"))
     tried = {path: counted.get(path, 0) for path in cuts}
     silent = [path for path in cuts if not tried[path]]
     return Signal(
@@ -112,7 +114,8 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
         moved=bool(cuts) and not silent,
         detail=f"nobody has tried yet on {', '.join(silent)}"
         if silent
-        else f"{sum(tried.values())} attempts stopped, {resets} packets answered with a reset",
+        else f"{sum(tried.values())} attempts stopped; of standing connections {reset} packets "
+        f"were answered with a reset, {kept} let pass",
     )
 
 

@@ -373,7 +373,9 @@ def _given(nodes: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
 def _grudge(plan: FaultPlan, nodes: Sequence[str], leader: str | None) -> Grudge:
     facts = plan.facts
     if facts["shape"] == "paths":
-        cuts = named(",".join(facts["paths"]), nodes)
+        cuts = named(",".join(facts.get("paths", ())), nodes)
+        if not cuts:
+            raise ValueError("no path is named")
         return Grudge(list(dict.fromkeys(destination for _, destination in cuts)), cuts)
     return grudge(
         facts["shape"],

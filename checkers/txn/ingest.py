@@ -143,6 +143,7 @@ def load(
 ) -> TxnColumns:
     """Columns of the history in a file, or in the bytes themselves.
 
+    Without `threads` one reads it, or two from a mebibyte on.
     Raises HistoryError with line and column (in bytes, from 1) for what is no such history.
     """
     if fmt not in FORMATS:

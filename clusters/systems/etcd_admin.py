@@ -55,6 +55,18 @@ class EtcdAdmin:
     async def processes(self) -> dict[str, tuple[int, int]]:
         raise NotImplementedError
 
+    async def _metric(self, metric: str) -> dict[str, int | None]:
+        """What each member's own metrics say of it, in the metric's unit."""
+
+        async def read(node: Node) -> int | None:
+            page = await metrics(node.info.address)
+            found = None if page is None else number(page, metric)
+            return None if found is None else int(found)
+
+        nodes = list(self._nodes.values())
+        found = await asyncio.gather(*map(read, nodes))
+        return {node.name: value for node, value in zip(nodes, found, strict=True)}
+
     async def _all(self, method: str, request: Any, timeout_s: float = 2.0) -> dict[str, Any]:
         """What each member answers to the same request."""
         nodes = list(self._nodes.values())
@@ -268,14 +280,7 @@ class EtcdAdmin:
     async def quotas(self) -> dict[str, int | None]:
         """How large each member says that its store may become, in bytes."""
 
-        async def read(node: Node) -> int | None:
-            page = await metrics(node.info.address)
-            found = None if page is None else number(page, _QUOTA)
-            return None if found is None else int(found)
-
-        nodes = list(self._nodes.values())
-        found = await asyncio.gather(*map(read, nodes))
-        return {node.name: quota for node, quota in zip(nodes, found, strict=True)}
+        return await self._metric(_QUOTA)
 
     async def takes_transactions_of(self, operations: int) -> dict[str, str]:
         """Empty for each member that reads so many keys in one transaction, else why not."""

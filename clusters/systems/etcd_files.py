@@ -19,7 +19,7 @@ from clusters.systems.etcd_auth import (
     SECRET_KEPT,
     token,
 )
-from clusters.systems.etcd_metrics import http_get, metrics, number
+from clusters.systems.etcd_metrics import http_get
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -43,7 +43,9 @@ class EtcdFiles(EtcdAdmin):
     """Part of the deployment."""
 
     corruption_markers = (
-        *("crc mismatch", "cannot be repaired", "repaired WAL"),
+        "crc mismatch",
+        "cannot be repaired",
+        "repaired WAL",
         "Was the raft log corrupted, truncated, or lost",
     )
     """A line of the log that has any of these tells of files that are not what was written."""
@@ -64,15 +66,7 @@ class EtcdFiles(EtcdAdmin):
 
     async def store_commits(self) -> dict[str, int | None]:
         """How often each member has written its store to its file; what came since is in memory."""
-
-        async def read(node: Node) -> int | None:
-            page = await metrics(node.info.address)
-            found = None if page is None else number(page, _STORE_COMMITS)
-            return None if found is None else int(found)
-
-        nodes = list(self._nodes.values())
-        found = await asyncio.gather(*map(read, nodes))
-        return {node.name: count for node, count in zip(nodes, found, strict=True)}
+        return await self._metric(_STORE_COMMITS)
 
     async def flip_in_log(self, name: str, fraction: float) -> None:
         """Kill a member, flip a bit of one entry of its log, start it; does not wait."""

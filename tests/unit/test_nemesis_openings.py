@@ -39,7 +39,7 @@ COUNTED = {"n1->n2": 4, "reset_n1->n2": 7}
 def test_it_landed() -> None:
     found = judged(record(), COUNTED, CUT)
     assert found.landed == "yes"
-    assert found.facts["resets"] == {"n1->n2": 7}
+    assert found.facts["stood"] == {"reset": {"n1->n2": 7}, "kept": {"n1->n2": 0}}
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,6 @@ def test_the_rules_stop_openings_and_reset_what_stands() -> None:
     assert [lines.index(line) for line in order] == sorted(lines.index(line) for line in order)
     assert any(line.startswith("ip6 saddr fd00::1 tcp flags") for line in lines)
     calm = nft.opening_rules(nodes, lab, "reject", reset=False)
-    assert "counter name reset_n1" not in calm
+    assert "reset_n1" not in calm
+    assert "ip saddr 10.0.0.1 meta l4proto tcp counter name kept_n1\n" in calm
     assert "counter name cut_n1 reject with tcp reset" in calm
