@@ -25,6 +25,7 @@ from dstest.core.op import Op
 from dstest.judge._mutate import (
     PHANTOM,
     Made,
+    Maker,
     acked,
     attempts,
     changed,
@@ -37,7 +38,6 @@ from dstest.judge._mutate import (
 
 __all__ = [
     "BANK",
-    "BANK_STRICT",
     "COUNTER",
     "DUMPS",
     "EXCLUSION",
@@ -134,18 +134,19 @@ def _bank(kind: str, ops: list[Op], dice: random.Random) -> Made:
     )
 
 
-BANK: Final = {
-    kind: (lambda ops, dice, o, kind=kind: _bank(kind, ops, dice))
-    for kind in ("wrong-total", "nil", "negative", "skewed")
-}
-
-
 def _bank_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    """A transfer whose effect the last read shows: without it an account holds too much."""
+    """A transfer whose effect a read shows: without it an account holds too much."""
     start = options.get("bank_balance")
-    read = pick(dice, finals(ops, "read"))
-    if read is None or start is None:
+    reads = acked(ops, "read")
+    if start is None:
         return None
+    # Early ones first: each transfer of unknown outcome widens what an account may hold later.
+    reads = [*reads[3:13], *dice.sample(reads, min(len(reads), 30)), *finals(ops, "read")]
+    found = (_bank_dropped_by(read, ops, dice, int(start)) for read in reads)
+    return next((made for made in found if made is not None), None)
+
+
+def _bank_dropped_by(read: Op, ops: list[Op], dice: random.Random, start: int) -> Made:
     sure = {op.op_id for op in acked(ops, "transfer")}
     moves = [op for op in attempts(ops, "transfer") if op.output is not False]
     done = [op for op in moves if op.output is True and end(op) < read.invoke_ts]
@@ -157,13 +158,20 @@ def _bank_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
             if name in (str(op.input["to"]), str(op.input["from"])) and op is not gone
         ]
         low, high = _bounds(deltas, read, sure)
-        if not low <= read.output.get(name, 0) - int(start) <= high:
+        if not low <= read.output.get(name, 0) - start <= high:
             said = f"transfer {gone.op_id}, which read {read.op_id} shows, was taken out"
             return said, without(ops, gone)
     return None
 
 
-BANK_STRICT: Final = {**BANK, "dropped-write": _bank_dropped}
+def _bank_maker(kind: str) -> Maker:
+    return lambda ops, dice, o: _bank(kind, ops, dice)
+
+
+BANK: Final[dict[str, Maker]] = {
+    **{kind: _bank_maker(kind) for kind in ("wrong-total", "nil", "negative", "skewed")},
+    "dropped-write": _bank_dropped,
+}
 
 
 def _ttl(op: Op) -> int | None:
@@ -260,7 +268,24 @@ def _member_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     return f"write {write.op_id}, which was read, was taken out", without(ops, write)
 
 
-FORK: Final = {"fork": _fork, "phantom": _member_phantom, "dropped-write": _member_dropped}
+def _sees_nothing(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """Nothing at all: that is a prefix of everything, but too old."""
+    reads = acked(ops, "read")
+    for read in dice.sample(reads, len(reads)):
+        over = [op for op in acked(ops, "write") if end(op) < read.invoke_ts]
+        if over and read.output:
+            said = f"read {read.op_id} sees nothing, though {over[0].op_id} had ended before"
+            empty = [[pair[0], None] for pair in read.output]
+            return said, changed(ops, {read.op_id: {"output": empty}})
+    return None
+
+
+FORK: Final = {
+    "fork": _fork,
+    "stale": _sees_nothing,
+    "phantom": _member_phantom,
+    "dropped-write": _member_dropped,
+}
 REVERSE: Final = {
     "reversed": _reversed,
     "phantom": _member_phantom,

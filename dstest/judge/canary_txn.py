@@ -35,7 +35,7 @@ from dstest.core.op import Op, Outcome
 from dstest.judge._txn_plants import PLANTS, View, plant
 from dstest.judge.canary import Mutant, token
 
-__all__ = ["KINDS", "anomalies_of", "txn_mutants"]
+__all__ = ["CYCLELESS", "KINDS", "anomalies_of", "txn_mutants"]
 
 _PHANTOM: Final = 2_000_000_011
 _LOCAL: Final = {
@@ -50,6 +50,12 @@ _OWN: Final = {
 }
 KINDS: Final = tuple(_LOCAL)
 """Kinds that hold one key's micro-ops only."""
+
+CYCLELESS: Final = frozenset(
+    {"garbage-read", "duplicate-elements", "incompatible-order", "G1a", "G1b", "internal"}
+    | {"lost-update"}
+)
+"""Anomalies of the kinds made here that show without any cycle."""
 
 OPS_MAX: Final = 20_000
 """Transactions of a copy that holds the run: of longer runs some keys are left out."""
@@ -181,13 +187,8 @@ class _Missed(NamedTuple):
     write: Op
 
 
-def _before(view: View, key: Any, value: Any, writers: dict[Any, Op]) -> tuple[Any, Op] | None:
-    """The state of a key before the transaction that made this one, and that transaction."""
-    if not view.lists:
-        # Of registers only the order after null is known.
-        done = [op for op, _ in view.uses[key].written if op.outcome is Outcome.OK]
-        first = min(done, key=lambda op: op.complete_ts or 0, default=None)
-        return None if first is None else (None, first)
+def _before(view: View, value: Any, writers: dict[Any, Op]) -> tuple[Any, Op] | None:
+    """A list before its last transaction, and that transaction. None where it is not certain."""
     op = writers.get(value[-1]) if value else None
     if op is None or op.outcome is not Outcome.OK:
         return None
@@ -197,21 +198,31 @@ def _before(view: View, key: Any, value: Any, writers: dict[Any, Op]) -> tuple[A
     return kept or (None if view.null else []), op
 
 
+def _earlier(view: View, key: Any, read: Op, value: Any) -> Iterator[tuple[Any, Op]]:
+    """States of a key that the read could have returned, and what it would have missed then."""
+    written = view.uses[key].written
+    if not view.lists:
+        # Of registers only the order after null is known.
+        yield from ((None, op) for op, _ in written if op.outcome is Outcome.OK)
+        return
+    writers = {value: op for op, value in written}
+    found = _before(view, value, writers)
+    while found is not None:
+        yield found
+        found = _before(view, found[0], writers)
+
+
 def _missed(view: View, dice: random.Random, *, session: bool) -> _Missed | None:
     """A read that began after a write was acknowledged; of the same process if `session`."""
     for key in dice.sample(list(view.uses), len(view.uses)):
-        uses = view.uses[key]
-        writers = {value: op for op, value in uses.written}
-        for read, value in dice.sample(uses.reads, min(len(uses.reads), 20)):
-            if value is None or any(m[0] != "r" and m[1] == key for m in read.input):
+        reads = view.uses[key].reads
+        for read, value in dice.sample(reads, min(len(reads), 20)):
+            if value is None or any(m[0] != "r" for m in read.input):
                 continue
-            found = _before(view, key, value, writers)
-            while found is not None and session and found[1].process_id != read.process_id:
-                found = _before(view, key, found[0], writers) if view.lists else None
-            if found is None or (found[1].complete_ts or 0) >= read.invoke_ts:
-                continue
-            if session or found[1].process_id != read.process_id:
-                return _Missed(read, key, *found)
+            for state, write in _earlier(view, key, read, value):
+                over = (write.complete_ts or 0) < read.invoke_ts
+                if over and (not session or write.process_id == read.process_id):
+                    return _Missed(read, key, state, write)
     return None
 
 

@@ -47,11 +47,16 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True):
-    """Mutated copies of the run's history and how many of them the checkers rejected."""
+    """Mutated copies of the run's history and how many of them the checkers rejected.
+
+    `details` has a row per copy, `untold` a row per weaker judge that no copy tells from the
+    checker; see `canary_family.Killed`.
+    """
 
     killed: int = 0
     total: int = 0
     details: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    untold: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):

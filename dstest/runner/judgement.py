@@ -18,15 +18,11 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
-from dstest.core.protocols import Checker
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
-from dstest.judge.canary import canary, mutants
-from dstest.judge.canary_models import model_mutants
-from dstest.judge.canary_oracles import mutator
-from dstest.judge.canary_txn import txn_mutants
+from dstest.judge.canary_family import canaries
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts
@@ -39,7 +35,6 @@ from dstest.store.seal import Folded, fold, windows_of
 __all__ = ["judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
-_TRANSACTIONAL: Final = ("list-append", "rw-register")
 
 
 def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
@@ -106,24 +101,18 @@ def _check(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, Ch
     }
 
 
-def _again(checker: Checker, model: str, history: History) -> CheckResult:
-    return checker.check(history, model_of(checker, model), Budget())
-
-
 def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
-    killed = total = 0
     details: list[dict[str, Any]] = []
-    model: str = facts["model"]
+    untold: list[dict[str, Any]] = []
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        own = model_of(checker, model)
-        make: Any = txn_mutants if name in _TRANSACTIONAL else mutator(name, own) or mutants
-        if name == "linearizable":
-            make = partial(model_mutants, model=own)
-        found = canary(history, partial(_again, checker, model), seed, make=make)
-        killed, total = killed + found[0], total + found[1]
-        details += [{"checker": name, **row} for row in found[2]]
-    return Canary(killed=killed, total=total, details=details)
+        model = model_of(checker, facts["model"])
+        check = partial(checker.check, model=model, budget=Budget())
+        found = canaries(checker, model, history, seed, check)
+        details += found.details
+        untold += found.untold
+    killed = sum(1 for row in details if row["valid"] is False)
+    return Canary(killed=killed, total=len(details), details=details, untold=untold)
 
 
 def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
