@@ -58,7 +58,9 @@ class Backup(MemberFault):
             help="one member, which no client may notice; all of them, which loses what was "
             "acknowledged since and has to fail",
         ),
-        "age_s": Option(type=float, default=2.0, help="load between the copy and its return"),
+        "age_s": Option(
+            type=float, default=2.0, least=0, most=3600, help="load between the copy and its return"
+        ),
         **UNAIMED,
     }
 

@@ -49,7 +49,13 @@ class Bandwidth(ProcessFault):
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
     options: Mapping[str, Option] = {
-        "kbit": Option(type=int, default=1000, help="cap in kbit/s for all that a node sends"),
+        "kbit": Option(
+            type=int,
+            default=1000,
+            least=1,
+            most=10_000_000,
+            help="cap in kbit/s for all that a node sends",
+        ),
         **ProcessFault.options,
     }
 

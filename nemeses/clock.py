@@ -52,13 +52,25 @@ class Clock(ProcessFault):
     _undone_ms: float | None = None
     options: Mapping[str, Option] = {
         "skew_s": Option(
-            type=float, default=0.0, help="offset in seconds; 0 = drawn, or none with a rate"
+            type=float,
+            default=0.0,
+            least=-31_536_000,
+            most=31_536_000,
+            help="offset in seconds; 0 = drawn, or none with a rate",
         ),
         "rate": Option(
-            type=float, default=1.0, help="speed of the clock; needs fault_s of 32 or more"
+            type=float,
+            default=1.0,
+            least=0.1,
+            most=10,
+            help="speed of the clock; needs fault_s of 32 or more",
         ),
         "strobe_ms": Option(
-            type=int, default=0, help="the offset comes and goes at this pace; 0 = it stays"
+            type=int,
+            default=0,
+            least=0,
+            most=60_000,
+            help="the offset comes and goes at this pace; 0 = it stays",
         ),
         "monotonic": Option(
             type=bool,

@@ -50,9 +50,15 @@ class Compaction(MemberFault):
     needs = ("compact", "compactions", "make_history", "old_reads", "revisions", "hashes")
     options: Mapping[str, Option] = {
         "history": Option(
-            type=int, default=10_000, help="versions of keys of ours to drop, besides the load's"
+            type=int,
+            default=10_000,
+            least=1,
+            most=10_000_000,
+            help="versions of keys of ours to drop, besides the load's",
         ),
-        "keep": Option(type=int, default=20, help="newest revisions that are kept"),
+        "keep": Option(
+            type=int, default=20, least=0, most=10_000_000, help="newest revisions that are kept"
+        ),
         **UNAIMED,
     }
 

@@ -95,8 +95,16 @@ class Latency(Queued):
     faults: tuple[str, ...] = ("N08",)
     counter = "delayed"
     options: Mapping[str, Option] = {
-        "delay_ms": Option(type=float, default=100.0, help="how much later each packet arrives"),
-        "jitter_ms": Option(type=float, default=10.0, help="up to so much more or less"),
+        "delay_ms": Option(
+            type=float,
+            default=100.0,
+            least=1,
+            most=60_000,
+            help="how much later each packet arrives",
+        ),
+        "jitter_ms": Option(
+            type=float, default=10.0, least=0, most=60_000, help="up to so much more or less"
+        ),
         **Queued.options,
     }
     _wait_s = 1.0

@@ -58,7 +58,9 @@ class Loss(Partition):
     doc = "loses a share of the packets between nodes, in one or both directions"
     faults: tuple[str, ...] = ("N07",)
     options: Mapping[str, Option] = {
-        "loss_percent": Option(type=float, default=30.0, help="share of packets that are lost"),
+        "loss_percent": Option(
+            type=float, default=30.0, least=0.1, most=100, help="share of packets that are lost"
+        ),
         **{k: v for k, v in Partition.options.items() if k not in ("action", "clients")},
     }
 

@@ -23,7 +23,9 @@ __all__ = ["ShareOfPackets", "loses", "percent"]
 
 def percent(default: float, what: str) -> Option:
     """The option for how many packets: `share of packets that WHAT`."""
-    return Option(type=float, default=default, help=f"share of packets that {what}")
+    return Option(
+        type=float, default=default, least=0.1, most=100, help=f"share of packets that {what}"
+    )
 
 
 class ShareOfPackets(Burst):

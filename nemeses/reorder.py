@@ -43,7 +43,9 @@ class Reorder(ShareOfPackets):
     done_to_them = "held back"
     options: Mapping[str, Option] = {
         "reorder_percent": percent(25.0, "are held back"),
-        "hold_ms": Option(type=float, default=50.0, help="how long they are held back"),
+        "hold_ms": Option(
+            type=float, default=50.0, least=1, most=60_000, help="how long they are held back"
+        ),
         **Burst.options,
     }
 

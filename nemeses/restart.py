@@ -61,7 +61,13 @@ class Restart(Kill):
     faults: tuple[str, ...] = ("N04",)
     options: Mapping[str, Option] = {
         **Kill.options,
-        "flaps": Option(type=int, default=1, help="how often each target goes down in one fault"),
+        "flaps": Option(
+            type=int,
+            default=1,
+            least=1,
+            most=100,
+            help="how often each target goes down in one fault",
+        ),
     }
     restarts_nodes = True
     """What other nemeses have laid on a node does not survive this one: no part of a mix."""

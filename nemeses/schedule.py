@@ -21,9 +21,22 @@ __all__ = [
 ]
 
 WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
-    "targets": Option(type=str, default="", help="comma-separated nodes, not a random choice"),
-    "fault_s": Option(type=float, default=6.0, help="how long each fault stands"),
-    "quiet_s": Option(type=float, default=4.0, help="how long the cluster is whole between two"),
+    "targets": Option(
+        type=str,
+        default="",
+        names_nodes=True,
+        help="comma-separated nodes, not a random choice",
+    ),
+    "fault_s": Option(
+        type=float, default=6.0, least=0.1, most=86_400, help="how long each fault stands"
+    ),
+    "quiet_s": Option(
+        type=float,
+        default=4.0,
+        least=0,
+        most=86_400,
+        help="how long the cluster is whole between two",
+    ),
 }
 """What all nemeses that come in windows share; in one run they are given once, for all."""
 

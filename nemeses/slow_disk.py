@@ -45,7 +45,9 @@ class SlowDisk(ProcessFault):
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
     options: Mapping[str, Option] = {
-        "delay_ms": Option(type=int, default=100, help="how much longer each sync takes"),
+        "delay_ms": Option(
+            type=int, default=100, least=1, most=60_000, help="how much longer each sync takes"
+        ),
         **ProcessFault.options,
     }
 

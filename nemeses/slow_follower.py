@@ -65,7 +65,11 @@ class SlowFollower(ProcessFault):
     faults: tuple[str, ...] = ("N27",)
     options: Mapping[str, Option] = {
         "cpu_percent": Option(
-            type=float, default=2.0, help="of one processor for the follower, at most"
+            type=float,
+            default=2.0,
+            least=0.1,
+            most=100,
+            help="of one processor for the follower, at most",
         ),
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
     }

@@ -93,7 +93,11 @@ class SplitBrain(Partition):
     faults: tuple[str, ...] = ("N26",)
     options: Mapping[str, Option] = {
         "rounds": Option(
-            type=int, default=4, help="how many leaders are cut off in turn until two claim to lead"
+            type=int,
+            default=4,
+            least=1,
+            most=100,
+            help="how many leaders are cut off in turn until two claim to lead",
         ),
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
     }

@@ -183,7 +183,11 @@ class Power(OnDisk):
             "who then start first (with scope=all)",
         ),
         "writeback_s": Option(
-            type=float, default=2.0, help="what nobody synced is safe after this time"
+            type=float,
+            default=2.0,
+            least=0,
+            most=3600,
+            help="what nobody synced is safe after this time",
         ),
     }
 

@@ -20,10 +20,22 @@ _EVERYWHERE: Final = 8
 """The youngest logs are polled at each node at the end, the others at the first one."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="logs live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=1000, help="operations on a log before it is retired"),
-    "pollers": Option(type=int, default=3, help="every so many-th process polls"),
-    "page": Option(type=int, default=500, help="records in one poll, at most"),
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="logs live at a time, per load worker"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=1000,
+        least=1,
+        most=10_000_000,
+        help="operations on a log before it is retired",
+    ),
+    "pollers": Option(
+        type=int, default=3, least=2, most=10_000, help="every so many-th process polls"
+    ),
+    "page": Option(
+        type=int, default=500, least=1, most=1_000_000, help="records in one poll, at most"
+    ),
 }
 
 

@@ -17,10 +17,20 @@ from workloads._workload import FinalReads, ObjectWorkload
 __all__ = ["BANK", "BANK_REPLICAS", "BankGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "bank_accounts": Option(type=int, default=8, help="accounts"),
-    "bank_balance": Option(type=int, default=20, help="balance of each account at the start"),
-    "bank_max": Option(type=int, default=5, help="a transfer moves at most so much"),
-    "write_ratio": Option(type=float, default=0.6, help="share of operations that transfer"),
+    "bank_accounts": Option(type=int, default=8, least=2, most=100_000, help="accounts"),
+    "bank_balance": Option(
+        type=int,
+        default=20,
+        least=0,
+        most=1_000_000_000,
+        help="balance of each account at the start",
+    ),
+    "bank_max": Option(
+        type=int, default=5, least=1, most=1_000_000_000, help="a transfer moves at most so much"
+    ),
+    "write_ratio": Option(
+        type=float, default=0.6, least=0, most=1, help="share of operations that transfer"
+    ),
 }
 
 

@@ -17,9 +17,19 @@ from workloads.session import SessionGenerator
 __all__ = ["CAUSAL", "CausalGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=4, help="keys live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=400, help="operations on a key before it is retired"),
-    "write_ratio": Option(type=float, default=0.4, help="share of operations that write"),
+    "keys": Option(
+        type=int, default=4, least=1, most=100_000, help="keys live at a time, per load worker"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=400,
+        least=1,
+        most=10_000_000,
+        help="operations on a key before it is retired",
+    ),
+    "write_ratio": Option(
+        type=float, default=0.4, least=0, most=1, help="share of operations that write"
+    ),
 }
 
 

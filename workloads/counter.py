@@ -12,8 +12,10 @@ from workloads._workload import FinalReads, ObjectWorkload
 __all__ = ["COUNTER", "UNIQUE_IDS", "CounterGenerator", "IdGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=5, help="counters, per load worker"),
-    "write_ratio": Option(type=float, default=0.6, help="share of operations that increment"),
+    "keys": Option(type=int, default=5, least=1, most=100_000, help="counters, per load worker"),
+    "write_ratio": Option(
+        type=float, default=0.6, least=0, most=1, help="share of operations that increment"
+    ),
     "decrements": Option(type=bool, default=False, help="increments may be negative"),
 }
 

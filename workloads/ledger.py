@@ -26,12 +26,22 @@ _RECENT: Final = 64
 _AMOUNT_MAX: Final = 9
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="accounts live at a time, per load worker"),
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="accounts live at a time, per load worker"
+    ),
     "ops_per_key": Option(
-        type=int, default=300, help="payments to an account before it is retired"
+        type=int,
+        default=300,
+        least=1,
+        most=10_000_000,
+        help="payments to an account before it is retired",
     ),
     "resend_ratio": Option(
-        type=float, default=0.2, help="share of payments that some process has sent already"
+        type=float,
+        default=0.2,
+        least=0,
+        most=1,
+        help="share of payments that some process has sent already",
     ),
 }
 

@@ -18,13 +18,25 @@ from workloads._workload import ObjectWorkload, RotatingKeys
 __all__ = ["LEASE", "LOCK", "LockGenerator"]
 
 _KEYS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=2, help="locks live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=300, help="acquires of a lock before it is retired"),
+    "keys": Option(
+        type=int, default=2, least=1, most=100_000, help="locks live at a time, per load worker"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=300,
+        least=1,
+        most=10_000_000,
+        help="acquires of a lock before it is retired",
+    ),
 }
 _LEASE_OPTIONS: Final[Mapping[str, Option]] = {
     **_KEYS,
-    "ttl_s": Option(type=int, default=3, help="time to live of a lease; etcd's least is 2"),
-    "renewals": Option(type=float, default=0.7, help="chance that a holder renews once more"),
+    "ttl_s": Option(
+        type=int, default=3, least=2, most=3600, help="time to live of a lease; etcd's least is 2"
+    ),
+    "renewals": Option(
+        type=float, default=0.7, least=0, most=1, help="chance that a holder renews once more"
+    ),
 }
 
 

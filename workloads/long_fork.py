@@ -12,9 +12,19 @@ from workloads._workload import READ_AGAIN, FinalReads, ObjectWorkload, Rotating
 __all__ = ["LONG_FORK", "LongForkGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="groups live at a time, per load worker"),
-    "members": Option(type=int, default=6, help="members of a group, each written once"),
-    "ops_per_key": Option(type=int, default=40, help="operations on a group before it is retired"),
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="groups live at a time, per load worker"
+    ),
+    "members": Option(
+        type=int, default=6, least=2, most=10_000, help="members of a group, each written once"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=40,
+        least=1,
+        most=10_000_000,
+        help="operations on a group before it is retired",
+    ),
 }
 
 

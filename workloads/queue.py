@@ -12,8 +12,10 @@ from workloads._workload import ObjectWorkload
 __all__ = ["QUEUE", "QueueGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=4, help="queues, per load worker"),
-    "write_ratio": Option(type=float, default=0.5, help="share of operations that enqueue"),
+    "keys": Option(type=int, default=4, least=1, most=100_000, help="queues, per load worker"),
+    "write_ratio": Option(
+        type=float, default=0.5, least=0, most=1, help="share of operations that enqueue"
+    ),
 }
 
 

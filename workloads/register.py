@@ -28,12 +28,26 @@ RETIRED_MAX: Final = 400
 """Retired keys that are still read: those of the last minute or so."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="keys live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=120, help="operations on a key before it is retired"),
-    "revisit_ratio": Option(
-        type=float, default=0.1, help="share of operations that read a retired key again"
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="keys live at a time, per load worker"
     ),
-    "write_ratio": Option(type=float, default=0.5, help="share of operations that write"),
+    "ops_per_key": Option(
+        type=int,
+        default=120,
+        least=1,
+        most=10_000_000,
+        help="operations on a key before it is retired",
+    ),
+    "revisit_ratio": Option(
+        type=float,
+        default=0.1,
+        least=0,
+        most=1,
+        help="share of operations that read a retired key again",
+    ),
+    "write_ratio": Option(
+        type=float, default=0.5, least=0, most=1, help="share of operations that write"
+    ),
 }
 
 

@@ -12,9 +12,19 @@ from workloads._workload import READ_AGAIN, ObjectWorkload, RotatingKeys
 __all__ = ["SESSION", "SessionGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="keys live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=500, help="operations on a key before it is retired"),
-    "write_ratio": Option(type=float, default=0.4, help="share of operations that write"),
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="keys live at a time, per load worker"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=500,
+        least=1,
+        most=10_000_000,
+        help="operations on a key before it is retired",
+    ),
+    "write_ratio": Option(
+        type=float, default=0.4, least=0, most=1, help="share of operations that write"
+    ),
 }
 
 

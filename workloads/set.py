@@ -19,9 +19,19 @@ _EVERYWHERE: Final = 8
 """The youngest sets are read at each node at the end, the others at the first one."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=3, help="sets live at a time, per load worker"),
-    "ops_per_key": Option(type=int, default=200, help="operations on a set before it is retired"),
-    "write_ratio": Option(type=float, default=0.6, help="share of operations that add"),
+    "keys": Option(
+        type=int, default=3, least=1, most=100_000, help="sets live at a time, per load worker"
+    ),
+    "ops_per_key": Option(
+        type=int,
+        default=200,
+        least=1,
+        most=10_000_000,
+        help="operations on a set before it is retired",
+    ),
+    "write_ratio": Option(
+        type=float, default=0.6, least=0, most=1, help="share of operations that add"
+    ),
 }
 
 

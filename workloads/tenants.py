@@ -17,8 +17,10 @@ from workloads._workload import ObjectWorkload
 __all__ = ["TENANTS", "TenantsGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "tenants": Option(type=int, default=5, help="tenants, per load worker"),
-    "write_ratio": Option(type=float, default=0.5, help="share of operations that write"),
+    "tenants": Option(type=int, default=5, least=1, most=10_000, help="tenants, per load worker"),
+    "write_ratio": Option(
+        type=float, default=0.5, least=0, most=1, help="share of operations that write"
+    ),
     "fairness_by": Option(
         type=str,
         default="key",
@@ -26,16 +28,32 @@ _OPTIONS: Final[Mapping[str, Option]] = {
         choices=("key", "node", "process", "op_type"),
     ),
     "fairness_p99_ratio": Option(
-        type=float, default=3.0, help="worst group's p99 latency / p99 of all, at most"
+        type=float,
+        default=3.0,
+        least=1,
+        most=1_000_000,
+        help="worst group's p99 latency / p99 of all, at most",
     ),
     "fairness_ok_per_s": Option(
-        type=float, default=5.0, help="good operations per second of each group, at least"
+        type=float,
+        default=5.0,
+        least=0,
+        most=1_000_000_000,
+        help="good operations per second of each group, at least",
     ),
     "fairness_error_rate": Option(
-        type=float, default=0.5, help="share of operations that end badly, per group, at most"
+        type=float,
+        default=0.5,
+        least=0,
+        most=1,
+        help="share of operations that end badly, per group, at most",
     ),
     "fairness_spread": Option(
-        type=float, default=0.9, help="fall of a group's throughput between thirds, at most"
+        type=float,
+        default=0.9,
+        least=0,
+        most=1,
+        help="fall of a group's throughput between thirds, at most",
     ),
 }
 

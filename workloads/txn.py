@@ -30,20 +30,34 @@ _KEY_DIST_BASE: Final = 2.0
 """Each live key is chosen half as often as the one before, as in Jepsen."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "key_count": Option(type=int, default=5, help="keys live at a time, per load worker"),
+    "key_count": Option(
+        type=int, default=5, least=1, most=100_000, help="keys live at a time, per load worker"
+    ),
     "key_dist": Option(
         type=str,
         default="exponential",
         choices=("exponential", "uniform"),
         help="how a micro-op chooses among the live keys",
     ),
-    "txn_length_min": Option(type=int, default=1, help="micro-ops per transaction, at least"),
-    "txn_length_max": Option(type=int, default=4, help="micro-ops per transaction, at most"),
-    "writes_per_key": Option(type=int, default=32, help="writes to a key before it is retired"),
-    "revisit_ratio": Option(
-        type=float, default=0.1, help="share of micro-ops that read a retired key again"
+    "txn_length_min": Option(
+        type=int, default=1, least=1, most=10_000, help="micro-ops per transaction, at least"
     ),
-    "write_ratio": Option(type=float, default=0.5, help="share of micro-ops that write"),
+    "txn_length_max": Option(
+        type=int, default=4, least=1, most=10_000, help="micro-ops per transaction, at most"
+    ),
+    "writes_per_key": Option(
+        type=int, default=32, least=1, most=10_000_000, help="writes to a key before it is retired"
+    ),
+    "revisit_ratio": Option(
+        type=float,
+        default=0.1,
+        least=0,
+        most=1,
+        help="share of micro-ops that read a retired key again",
+    ),
+    "write_ratio": Option(
+        type=float, default=0.5, least=0, most=1, help="share of micro-ops that write"
+    ),
 }
 
 

@@ -17,8 +17,10 @@ __all__ = ["WATCH", "WatchGenerator"]
 
 _WORKERS_MAX: Final = 64
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "keys": Option(type=int, default=8, help="keys, per load worker"),
-    "watchers": Option(type=int, default=3, help="every so many-th process watches"),
+    "keys": Option(type=int, default=8, least=1, most=100_000, help="keys, per load worker"),
+    "watchers": Option(
+        type=int, default=3, least=2, most=10_000, help="every so many-th process watches"
+    ),
 }
 
 

@@ -342,8 +342,12 @@ class Etcd:
             choices=("all", "written", "none"),
             help="keys that a transaction compares before it writes; fewer than all is unsafe",
         ),
-        "heartbeat_ms": Option(type=int, default=100, help="raft heartbeat interval"),
-        "election_ms": Option(type=int, default=1000, help="raft election timeout"),
+        "heartbeat_ms": Option(
+            type=int, default=100, least=1, most=60_000, help="raft heartbeat interval"
+        ),
+        "election_ms": Option(
+            type=int, default=1000, least=5, most=600_000, help="raft election timeout"
+        ),
         "auth": Option(
             type=bool, default=False, help="members ask for tokens, and clients have them"
         ),

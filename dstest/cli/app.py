@@ -18,6 +18,7 @@ from dstest.cli.models import models
 from dstest.cli.nemeses import nemeses
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
+from dstest.cli.sessions import resume
 from dstest.core.errors import DstestError, Exit
 
 __all__ = ["app", "main"]
@@ -30,6 +31,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run)
+app.command("resume")(resume)
 app.command("check")(check)
 app.command("recover")(recover)
 app.command("replay")(replay)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
+
 if TYPE_CHECKING:
     from dstest.runner.session import Finished
 
@@ -15,64 +17,108 @@ __all__ = ["recover", "replay", "run"]
 _STORE = Path("store")
 
 
+System = Annotated[str, typer.Option(help="What to test.")]
+Workload = Annotated[str, typer.Option(help="What its clients do.")]
+Nemesis = Annotated[str, typer.Option(help="Which faults; `none` for none.")]
+Lab = Annotated[str, typer.Option(help="Where the nodes come from.")]
+Nodes = Annotated[str | None, typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds of load. Default 60, or what the tier asks for.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Offered operations per second over all clients; default closed loop."),
+]
+Concurrency = Annotated[int, typer.Option(help="Logical client processes.")]
+Seed = Annotated[
+    str | None, typer.Option(help="7, or several as 7,8,9. Default: a new one, printed.")
+]
+Seeds = Annotated[
+    int | None, typer.Option(help="How many seeds: a session with an arm for each.", min=1)
+]
+TierName = Annotated[
+    str | None, typer.Option(help="smoke, hardening or release: a session that meets this budget.")
+]
+Model = Annotated[str | None, typer.Option(help="Model to check, default the workload's.")]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
+]
+Schedule = Annotated[
+    Path | None,
+    typer.Option(
+        help="Faults exactly as in this file, another run's schedule.json, for --nemesis."
+    ),
+]
+StopOnViolation = Annotated[
+    bool, typer.Option("--stop-on-violation", help="End the run at the first proven one.")
+]
+StoreDir = Annotated[Path, typer.Option(help="Where run directories go.")]
+LabId = Annotated[str | None, typer.Option(help="Use or make the lab of this name.")]
+KeepLab = Annotated[bool, typer.Option(help="Leave a lab of our own up.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
 def run(
-    system: Annotated[str, typer.Option(help="What to test.")] = "etcd",
-    workload: Annotated[str, typer.Option(help="What its clients do.")] = "register",
-    nemesis: Annotated[str, typer.Option(help="Which faults; `none` for none.")] = "partition",
-    lab: Annotated[str, typer.Option(help="Where the nodes come from.")] = "lxc",
-    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 5,
-    time_limit: Annotated[float, typer.Option(help="Seconds of load.")] = 60.0,
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Offered operations per second over all clients; default closed loop."),
-    ] = None,
-    concurrency: Annotated[int, typer.Option(help="Logical client processes.")] = 20,
-    seed: Annotated[int | None, typer.Option(help="Default: a new one, printed.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Model to check, default the workload's.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
-    ] = None,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            help="Faults exactly as in this file, another run's schedule.json, for --nemesis."
-        ),
-    ] = None,
-    stop_on_violation: Annotated[
-        bool, typer.Option("--stop-on-violation", help="End the run at the first proven one.")
-    ] = False,
-    store: Annotated[Path, typer.Option(help="Where run directories go.")] = _STORE,
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
-    keep_lab: Annotated[bool, typer.Option(help="Leave a lab of our own up.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    system: System = "etcd",
+    workload: Workload = "register",
+    nemesis: Nemesis = "partition",
+    lab: Lab = "lxc",
+    nodes: Nodes = None,
+    time_limit: TimeLimit = None,
+    rate: Rate = None,
+    concurrency: Concurrency = 20,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    tier: TierName = None,
+    model: Model = None,
+    option: Pairs = None,
+    schedule: Schedule = None,
+    stop_on_violation: StopOnViolation = False,
+    store: StoreDir = _STORE,
+    lab_id: LabId = None,
+    keep_lab: KeepLab = False,
+    json_: AsJson = False,
 ) -> None:
-    """One run: nodes, load, faults with proof, verdict, report."""
+    """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
+    above smoke: a session of runs with one verdict."""
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
+    from dstest.runner.arms import begin, plan_arms
     from dstest.runner.plugins import resolve
     from dstest.runner.schedule_file import read_schedule
     from dstest.runner.session import run_session
 
+    named = numbers("--seed", seed)
+    plan = plan_arms(
+        tier=tier_of(tier),
+        seeds=named,
+        count=seeds,
+        sizes=numbers("--nodes", nodes),
+        time_limit_s=time_limit,
+        first_seed=named[0] if named else fresh_seed(),
+    )
+    size, first = plan.arms[0]
     spec = RunSpec(
         system=system,
         workload=workload,
         nemesis=nemesis,
         lab=lab,
-        nodes=nodes,
-        time_limit_s=time_limit,
+        nodes=size,
+        time_limit_s=plan.time_limit_s,
         rate=rate,
         concurrency=concurrency,
-        seed=fresh_seed() if seed is None else seed,
+        seed=first,
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
     )
+    if len(plan.arms) > 1:
+        no_single_run(schedule=schedule, keep_lab=keep_lab)
+        show_session(begin(spec, option or [], plan, store=store, lab_id=lab_id), json_)
     planned = None if schedule is None else read_schedule(schedule)
     plugins = resolve(spec, option or [], schedule=planned)
-    done = run_session(plugins, store=store, lab_id=lab_id, keep_lab=keep_lab)
+    done = run_session(plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier)
     _show(done, json_)
 
 

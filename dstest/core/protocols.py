@@ -53,12 +53,19 @@ __all__ = [
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One `-o key=value`: its type, default, allowed values and one line of help."""
+    """One `-o key=value`: its type, default, allowed values and one line of help.
+
+    A number is finite and from `least` to `most`. `names_nodes`: the value is a list of nodes with
+    commas between, and each of them must be in the cluster.
+    """
 
     type: type
     default: Any
     help: str
     choices: tuple[Any, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    names_nodes: bool = False
 
 
 class OpDraft(msgspec.Struct, frozen=True):

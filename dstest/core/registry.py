@@ -7,6 +7,7 @@ Groups: `dstest.labs`, `dstest.systems`, `dstest.workloads`, `dstest.nemeses`, `
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -72,10 +73,27 @@ def _typed(key: str, text: str, option: Option) -> Any:
         raise ConfigError(
             f"-o {key}={text}: not a {option.type.__name__}", remedy=f"{key}: {option.help}"
         ) from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"-o {key}={text}: not a finite number", remedy=f"{key}: {option.help}")
+    low = option.least is not None and value < option.least
+    if low or (option.most is not None and value > option.most):
+        raise ConfigError(
+            f"-o {key}={text}: out of range", remedy=f"{key} is {_range(option)}: {option.help}"
+        )
     if option.choices and value not in option.choices:
         allowed = ", ".join(map(str, option.choices))
         raise ConfigError(f"-o {key}={text}: not allowed", remedy=f"{key} is one of: {allowed}")
     return value
+
+
+def _range(option: Option) -> str:
+    if option.most is None:
+        return f"{option.least:,g} or more"
+    return (
+        f"at most {option.most:,g}"
+        if option.least is None
+        else (f"from {option.least:,g} to {option.most:,g}")
+    )
 
 
 def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str, Any]:

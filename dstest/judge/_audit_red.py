@@ -11,14 +11,16 @@ from typing import Final
 import msgspec
 
 from dstest.core import limits
-from dstest.core.evidence import AuditRow, Budgets
+from dstest.core.evidence import AuditRow, Budgets, Tier
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_oracle import oracle
 from dstest.judge.facts import SECOND_NS, Pace, RunFacts, pace, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
 
-__all__ = ["red_flags"]
+__all__ = ["SEEDS_MIN", "alike_row", "budget_row", "red_flags", "seeds_row"]
+
+SEEDS_MIN: Final = 3
 
 RATE_SHARE_MIN: Final = 0.5
 """A second of load counts as offered when it had this share of the intended rate."""
@@ -55,11 +57,11 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
             "RF3": _landed,
             "RF4": _stood,
             "RF5": _clock,
-            "RF6": lambda f: _budget(f, budget),
+            "RF6": lambda f: budget_row(budget, f.tier_wanted),
             "RF7": _alarms,
             "RF8": _recovered,
-            "RF9": _baseline_fair,
-            "RF10": _seeds,
+            "RF9": lambda _: alike_row(None),
+            "RF10": lambda f: seeds_row(f.seeds_agreeing),
         },
         facts,
     )
@@ -126,6 +128,8 @@ def _absent_clients(facts: RunFacts) -> list[int]:
 
 def _load(facts: RunFacts) -> AuditRow:
     ops, header = facts.load, facts.history.header
+    if facts.ended_by:
+        return short(f"the run ended before its time: {facts.ended_by}")
     if len(ops) < limits.MIN_OPS_PER_EPOCH:
         return short(f"{len(ops)} operations in all, at least {limits.MIN_OPS_PER_EPOCH} needed")
     absent = _absent_clients(facts)
@@ -225,11 +229,12 @@ def _clock(facts: RunFacts) -> AuditRow:
     return ok(said) if drift_ms < CLOCK_DRIFT_MS_MAX else short(f"{said}, 50 ms allowed")
 
 
-def _budget(facts: RunFacts, budget: Budgets) -> AuditRow:
+def budget_row(budget: Budgets, wanted: Tier) -> AuditRow:
+    """RF6: was the budget met that the user asked for?"""
     order = ("none", "smoke", "hardening", "release")
     numbers = ", ".join(f"{key} {value:,.0f}" for key, value in budget.measured.items())
-    said = f"tier met: {budget.met}, wanted: {facts.tier_wanted} ({numbers})"
-    return ok(said) if order.index(budget.met) >= order.index(facts.tier_wanted) else short(said)
+    said = f"tier met: {budget.met}, wanted: {wanted} ({numbers})"
+    return ok(said) if order.index(budget.met) >= order.index(wanted) else short(said)
 
 
 def _alarms(facts: RunFacts) -> AuditRow:
@@ -313,14 +318,16 @@ def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:
     return short(said) if slow or fewer or thin else ok(said)
 
 
-def _baseline_fair(facts: RunFacts) -> AuditRow:
-    if "baseline" not in facts.checker_kinds.values():
-        return na("no oracle compares this run with a baseline run")
-    if facts.baseline_fair:
-        return ok("baseline and run share harness, topology, workload and host")
-    return short("baseline and run were not shown to share harness, topology, workload and host")
+def alike_row(differences: list[str] | None) -> AuditRow:
+    """RF9: may the runs that are counted together be compared? None = there is only one."""
+    if differences is None:
+        return na("this run is compared with no other; RF8's baseline is its own first seconds")
+    if differences:
+        return short(f"the runs that are compared differ in {'; '.join(differences)}")
+    return ok("the runs that are compared share dstest, host, system, workload and options")
 
 
-def _seeds(facts: RunFacts) -> AuditRow:
-    said = f"{facts.seeds_agreeing} of 3 agreeing seeds"
-    return ok(said) if facts.seeds_agreeing >= 3 else short(f"{said}: one pass is not a rate")
+def seeds_row(seeds: int) -> AuditRow:
+    """RF10: one pass is no rate."""
+    said = f"{seeds} of {SEEDS_MIN} agreeing seeds"
+    return ok(said) if seeds >= SEEDS_MIN else short(f"{said}: one pass is not a rate")

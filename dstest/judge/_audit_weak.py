@@ -7,14 +7,14 @@ from typing import Final
 
 from dstest.core.evidence import AuditRow
 from dstest.core.op import Outcome
+from dstest.judge._audit_red import SEEDS_MIN
 from dstest.judge.budgets import TIERS
 from dstest.judge.facts import SECOND_NS, RunFacts
 from dstest.judge.rows import na, ok, rows_of, short
 
-__all__ = ["duration_s", "weak_items"]
+__all__ = ["agreeing_row", "duration_s", "sizes_row", "weak_items"]
 
 LEADER_CHANGES_MIN: Final = 2
-SEEDS_MIN: Final = 3
 TOPOLOGIES_MIN: Final = 2
 
 
@@ -31,8 +31,8 @@ def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
             "WO7": _one_way,
             "WO8": _retries,
             "WO9": _clock,
-            "WO10": _topologies,
-            "WO11": _seeds,
+            "WO10": lambda f: sizes_row([*f.node_counts_run, len(f.history.header.nodes)]),
+            "WO11": lambda f: agreeing_row(f.seeds_agreeing),
             "WO12": _surfaces,
             "WO13": _negative_control,
             "WO14": _groups,
@@ -135,18 +135,19 @@ def _clock(facts: RunFacts) -> AuditRow:
     return ok(said) if "MONOTONIC" in clock.name.upper() else short(said)
 
 
-def _topologies(facts: RunFacts) -> AuditRow:
-    sizes = sorted({*facts.node_counts_run, len(facts.history.header.nodes)} - {0})
-    said = f"cluster sizes run: {', '.join(map(str, sizes)) or 'none'}"
-    return ok(said) if len(sizes) >= TOPOLOGIES_MIN else short(f"{said}; another size is needed")
+def sizes_row(sizes: Collection[int]) -> AuditRow:
+    """WO10: what holds of one cluster size may not hold of another."""
+    known = sorted({*sizes} - {0})
+    said = f"cluster sizes run: {', '.join(map(str, known)) or 'none'}"
+    return ok(said) if len(known) >= TOPOLOGIES_MIN else short(f"{said}; another size is needed")
 
 
-def _seeds(facts: RunFacts) -> AuditRow:
-    n = facts.seeds_agreeing
-    if n == 1:
+def agreeing_row(seeds: int) -> AuditRow:
+    """WO11: one seed is one schedule."""
+    if seeds == 1:
         return short(f"one seed only: {SEEDS_MIN} agreeing seeds are needed for PASS-hardening")
-    said = f"{n} of {SEEDS_MIN} agreeing seeds"
-    return ok(said) if n >= SEEDS_MIN else short(said)
+    said = f"{seeds} of {SEEDS_MIN} agreeing seeds"
+    return ok(said) if seeds >= SEEDS_MIN else short(said)
 
 
 def _surfaces(facts: RunFacts) -> AuditRow:

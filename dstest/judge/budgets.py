@@ -9,15 +9,36 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+import msgspec
+
 from dstest.core.evidence import Budgets, Tier
 
-__all__ = ["TIERS", "UNITS", "budgets", "gaps"]
+__all__ = ["SHAPES", "TIERS", "UNITS", "Shape", "budgets", "gaps"]
 
 TIERS: Final[dict[Tier, dict[str, float]]] = {
     "smoke": {"duration_s": 20, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
     "hardening": {"duration_s": 300, "nodes": 5, "faults": 10, "seeds": 3, "ops": 20_000},
     "release": {"duration_s": 3600, "nodes": 5, "faults": 100, "seeds": 10, "ops": 1_000_000},
 }
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """The arms that a tier asks for: so many seeds at the first cluster size, and the first of
+    them at each other size as well. `time_limit_s` is the load of each arm.
+    """
+
+    seeds: int
+    sizes: tuple[int, ...]
+    time_limit_s: float
+
+
+SHAPES: Final[dict[Tier, Shape]] = {
+    "smoke": Shape(seeds=1, sizes=(5,), time_limit_s=60.0),
+    "hardening": Shape(seeds=3, sizes=(5, 3), time_limit_s=305.0),
+    "release": Shape(seeds=10, sizes=(5, 3), time_limit_s=3605.0),
+}
+"""A little more load than the budget asks for: its seconds are those between the first invocation
+and the last."""
 
 UNITS: Final = {
     "duration_s": "seconds of load",

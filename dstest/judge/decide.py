@@ -15,7 +15,15 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.rules import RULES, Rule
 from dstest.judge.view import View, view
 
-__all__ = ["Session", "aggregate", "decide", "match", "session", "session_exit_code"]
+__all__ = [
+    "Session",
+    "aggregate",
+    "aggregate_seeds",
+    "decide",
+    "match",
+    "session",
+    "session_exit_code",
+]
 
 Session = Literal["FAIL", "DONE", "DONE_WITH_CONCERNS", "INCONCLUSIVE", "BLOCKED"]
 
@@ -100,6 +108,28 @@ def aggregate(states: Collection[State]) -> State:
     if all(state.passed for state in seen):
         return State.PASS_SMOKE if State.PASS_SMOKE in seen else State.PASS_HARDENING
     return State.PARTIAL_SURFACE
+
+
+_WORST_FIRST: Final = (
+    State.FAIL_REPRODUCIBLE,
+    State.FAIL_NONDETERMINISTIC,
+    State.NOT_RUN,
+    *_INCONCLUSIVE,
+    State.PARTIAL_SURFACE,
+    State.PARTIAL_MODEL,
+    State.PASS_SMOKE,
+    State.PASS_HARDENING,
+)
+
+
+def aggregate_seeds(states: Collection[State]) -> State:
+    """One state for the same scenario over several seeds and sizes: the worst (discipline 2.4).
+
+    Raises ValueError without any state.
+    """
+    if not states:
+        raise ValueError("no arm to aggregate: a scenario that never ran is NOT-RUN, say so")
+    return min(states, key=_WORST_FIRST.index)
 
 
 def session(states: Iterable[State]) -> Session:

@@ -189,6 +189,8 @@ def lint_context(facts: RunFacts, op_types: frozenset[str] | None = None) -> Lin
         landed_epochs=frozenset(r.epoch for r in facts.records if r.landed == "yes"),
         node_of_process=facts.node_of_process,
         hidden_retries=not (facts.retries_off or facts.transport == "in-process"),
+        mismatches=list(facts.mismatches),
+        forgiven=list(facts.forgiven),
         ops_eligible=checker.ops_eligible,
         ops_consumed=checker.ops_consumed,
     )

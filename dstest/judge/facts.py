@@ -62,7 +62,8 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run.
 
-    `results` and `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
+    `ended_by` says what ended the run before its time, None where nothing did. `results` and
+    `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
     `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
@@ -70,13 +71,16 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `minimum` says how many good operations of a type the workload needs to prove anything.
     `healthy` says per node whether it served after the settle phase, `residue` what
     the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same
-    verdict, this one included. `tier_wanted` is the budget that the user asked for.
+    verdict, this one included. `mismatches` and `forgiven` are what the reconciliation of the
+    record found wrong, and what a writer that died explains. `tier_wanted` is the budget that the
+    user asked for.
     """
 
     history: History
     records: list[LandingRecord] = msgspec.field(default_factory=list)
     faults_planned: int = 0
     attempted: bool = True
+    ended_by: str | None = None
     missing_capability: list[str] = msgspec.field(default_factory=list)
     serious: bool = True
     checkers_declared: list[str] = msgspec.field(default_factory=list)
@@ -84,6 +88,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     checker_kinds: dict[str, str] = msgspec.field(default_factory=dict)
     canary: Canary = msgspec.field(default_factory=Canary)
     rerun: Rerun = msgspec.field(default_factory=Rerun)
+    mismatches: list[str] = msgspec.field(default_factory=list)
+    forgiven: list[str] = msgspec.field(default_factory=list)
     node_of_process: dict[int | str, str] = msgspec.field(default_factory=dict)
     generator_gaps: list[Gap] = msgspec.field(default_factory=list)
     op_timeout_s: float = 5.0
@@ -98,7 +104,6 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     replicas_equal: bool | None = None
     transport: Literal["network", "in-process"] = "network"
     retries_off: bool = False
-    baseline_fair: bool | None = None
     seeds_agreeing: int = 1
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"

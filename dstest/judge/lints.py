@@ -38,7 +38,9 @@ class LintContext(msgspec.Struct, frozen=True, kw_only=True):
     `landed_epochs` are the fault epochs that must have seen traffic; `node_of_process` adds the
     floor per node. `family` selects the field rules of discipline 1.6 (`queue`, `log`, `lease`,
     `counter`, `ledger`, `session`). `idem_field` names the input field that carries a business
-    idempotency key. `sends` counts requests on the wire per op_id.
+    idempotency key. `sends` counts requests on the wire per op_id. `mismatches` are the places
+    where the parts of the record contradict each other, `forgiven` those that a writer which died
+    explains.
     """
 
     op_types: frozenset[str] | None = None
@@ -53,6 +55,8 @@ class LintContext(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl_ns: int | None = None
     idem_field: str | None = None
     sends: dict[int | str, int] | None = None
+    mismatches: list[str] = msgspec.field(default_factory=list)
+    forgiven: list[str] = msgspec.field(default_factory=list)
     ops_eligible: int = 0
     ops_consumed: int = 0
     end_ns: int | None = None
@@ -314,6 +318,10 @@ def _idempotency(ops: Sequence[Op], ctx: LintContext, seen: _Seen) -> None:
 def _counts(history: History, ctx: LintContext, seen: _Seen) -> None:
     """H14 and H17: nothing got lost between the workers, the file and the checkers."""
     counters, total = history.header.counters, len(history.ops)
+    for said in ctx.mismatches:
+        seen.add("corrupt", "H14", said)
+    for said in ctx.forgiven:
+        seen.add("warning", "H14", said)
     if "issued" not in counters and history.header.source is None:
         seen.add("weak", "H14", "the header does not say how many operations were issued")
     actual = {"issued": total, "invokes": total}
@@ -322,7 +330,8 @@ def _counts(history: History, ctx: LintContext, seen: _Seen) -> None:
         actual |= {outcome.value: outcomes[outcome] for outcome in Outcome}
     for name, n in actual.items():
         if name in counters and counters[name] != n:
-            seen.add("weak", "H14", f"{name}: the recorder counted {counters[name]}, the file {n}")
+            said = f"{name}: the recorder counted {counters[name]}, the file {n}"
+            seen.add("corrupt", "H14", said)
     if ctx.ops_consumed < ctx.ops_eligible:
         said = f"the checkers judged {ctx.ops_consumed} of {ctx.ops_eligible} operations"
         seen.add("warning", "H17", said)

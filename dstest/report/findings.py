@@ -96,7 +96,10 @@ def _no_finding(report: RunReport) -> list[str]:
     lines = ["## Findings", "", "No violation was found.", ""]
     if report.verdict.why_not_better:
         lines += ["What stands between this verdict and the next stronger one:", ""]
-        lines += [f"- {md(said)}" for said in report.verdict.why_not_better]
+        for remedy in report.remedies:
+            lines.append(f"- {md(remedy.obstacle)}")
+            if remedy.command:
+                lines.append(f"  Supplied by: `{printable(remedy.command)}`")
         lines.append("")
     return lines
 

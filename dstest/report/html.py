@@ -6,13 +6,14 @@ import json
 from typing import Any, Final
 
 from dstest.core.check import Anomaly
+from dstest.core.verdict import State
 from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
 from dstest.report.model import RunReport
 from dstest.report.numbers import number, printable
 from dstest.report.plots import latency_svg, rate_svg
 from dstest.report.timeline import sentence, timeline_svg
 
-__all__ = ["FAULT_DETAILS_MAX", "render_html"]
+__all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
 
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
@@ -59,13 +60,11 @@ def _witnesses(report: RunReport) -> list[dict[str, Any]]:
     return found
 
 
-def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
-    """The page. `plots` (`latency`, `rate` as SVG) are drawn here where they are not given."""
+def environment() -> Any:
+    """The templates, with our filters."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
-    drawn = plots or {"latency": latency_svg(report), "rate": rate_svg(report)}
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("dstest.report"),
         autoescape=True,
         finalize=_finalize,
@@ -73,17 +72,32 @@ def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number
+    made.filters["number"] = number
+    return made
+
+
+def tone_of(state: State) -> str:
+    """The class that gives a verdict its colour."""
+    return _TONES[state.value.split("-")[0]]
+
+
+def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
+    """The page. `plots` (`latency`, `rate` as SVG) are drawn here where they are not given."""
+    from markupsafe import Markup
+
+    drawn = plots or {"latency": latency_svg(report), "rate": rate_svg(report)}
     facts = {key: value for key, value in report.run_facts.items() if key != "records"}
     shown = json.dumps(facts, indent=2, default=repr, ensure_ascii=False)
     # What went wrong comes first where not all faults can be shown.
     detailed = sorted(report.faults, key=lambda f: f.landed == "yes")[:FAULT_DETAILS_MAX]
-    return environment.get_template("report.html.j2").render(
+    template = environment().get_template("report.html.j2")
+    page: str = template.render(
         r=report,
-        tone=_TONES[report.state.value.split("-")[0]],
+        tone=tone_of(report.state),
         plots={name: Markup(svg) for name, svg in drawn.items()},
         witnesses=_witnesses(report),
         witnesses_max=WITNESSES_MAX,
         detailed=detailed,
         facts=shown[:_FACTS_MAX],
     )
+    return page

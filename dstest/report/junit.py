@@ -12,26 +12,40 @@ from xml.etree import ElementTree
 from dstest.core.verdict import State
 from dstest.report.model import RunReport
 
-__all__ = ["render_junit"]
+__all__ = ["kind_of", "render_junit", "xml_text"]
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
     """Without the characters that XML 1.0 cannot hold."""
     return _ILLEGAL.sub("?", text)
+
+
+def kind_of(state: State) -> str | None:
+    """The element that a state puts into its test case; None for a pass."""
+    if state.failed:
+        return "failure"
+    if state in (State.NOT_RUN, State.INCONCLUSIVE_ENV):
+        return "skipped"
+    return None if state.passed else "error"
+
+
+def _properties(report: RunReport) -> dict[str, str]:
+    """What a reader of a green row must know: how much was tested, and how to do it again."""
+    return {
+        "verdict": report.state.value,
+        "tier": report.evidence.budget.met,
+        "seed": str(report.history.header.seed),
+        "nodes": str(len(report.history.header.nodes)),
+        "command": report.command,
+    }
 
 
 def render_junit(report: RunReport) -> str:
     """The XML document as text."""
     state = report.state
-    kind = None
-    if state.failed:
-        kind = "failure"
-    elif state in (State.NOT_RUN, State.INCONCLUSIVE_ENV):
-        kind = "skipped"
-    elif not state.passed:
-        kind = "error"
+    kind = kind_of(state)
     header = report.history.header
     name = "-".join(str(part) for part in (header.system, header.workload) if part) or "dstest"
     counts = {
@@ -41,18 +55,21 @@ def render_junit(report: RunReport) -> str:
         "skipped": str(int(kind == "skipped")),
         "time": f"{report.load_s:.3f}",
     }
-    suite = ElementTree.Element("testsuite", {"name": _text(f"dstest.{name}"), **counts})
+    suite = ElementTree.Element("testsuite", {"name": xml_text(f"dstest.{name}"), **counts})
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        {"classname": _text(name), "name": _text(report.run), "time": counts["time"]},
+        {"classname": xml_text(name), "name": xml_text(report.run), "time": counts["time"]},
     )
+    properties = ElementTree.SubElement(case, "properties")
+    for key, value in _properties(report).items():
+        ElementTree.SubElement(properties, "property", {"name": key, "value": xml_text(value)})
     if kind is not None:
-        message = _text(report.verdict.reason)
+        message = xml_text(report.verdict.reason)
         row = ElementTree.SubElement(case, kind, {"message": message, "type": state.value})
-        row.text = _text("\n".join(report.verdict.why_not_better))
+        row.text = xml_text("\n".join(report.verdict.why_not_better))
     said = ElementTree.SubElement(case, "system-out")
-    said.text = _text(f"{state.value} ({report.verdict.rule}): {report.verdict.reason}")
+    said.text = xml_text(f"{state.value} ({report.verdict.rule}): {report.verdict.reason}")
     ElementTree.indent(suite)
     text = ElementTree.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

@@ -6,7 +6,6 @@ verdict.json and, where it is there, canary.json.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +22,9 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
+from dstest.report.command import command_of
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
+from dstest.report.remedies import Remedy, remedies
 from dstest.store.jsonl import read_history
 
 __all__ = ["MEANING", "FaultView", "RunReport", "SignalView", "build_report", "load_report"]
@@ -111,6 +112,12 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> State:
         return self.verdict.verdict
+
+    @property
+    def remedies(self) -> list[Remedy]:
+        """What keeps the verdict from the next better one, each with the command against it."""
+        given = self.run_facts.get("options_given")
+        return remedies(self.verdict.why_not_better, self.spec, given, self.path)
 
     @property
     def landed(self) -> int:
@@ -225,43 +232,6 @@ def _audit(evidence: Evidence) -> list[AuditView]:
         )
         for name, title in TITLES.items()
     ]
-
-
-def command_of(spec: dict[str, Any], given: list[str] | None = None) -> str:
-    """The command line that runs the same operations and faults again; empty for an import.
-
-    `given` are the `key=value` pairs that the user gave; without them all options are spelt out.
-    """
-    if not spec:
-        return ""
-    words = ["dstest", "run"]
-    flags = {
-        "system": "--system",
-        "workload": "--workload",
-        "nemesis": "--nemesis",
-        "lab": "--lab",
-        "nodes": "--nodes",
-        "time_limit_s": "--time-limit",
-        "rate": "--rate",
-        "concurrency": "--concurrency",
-        "seed": "--seed",
-        "model": "--model",
-        "schedule": "--schedule",
-    }
-    for key, flag in flags.items():
-        value = spec.get(key)
-        if value is not None:
-            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-    if given is None:
-        options = sorted(spec.get("options", {}).items())
-        given = [
-            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
-            for key, value in options
-            if value is not None and value != ""
-        ]
-    for pair in given:
-        words += ["-o", pair]
-    return shlex.join(words)
 
 
 def build_report(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
+from dstest.core.verdict import State
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.numbers import printable
+from dstest.report.remedies import Remedy
 
-__all__ = ["summary_text"]
+__all__ = ["colored", "obstacles", "summary_text", "wrap"]
 
 _WIDTH: Final = 96
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
@@ -20,7 +24,14 @@ def _clean(text: str) -> str:
     return printable(text).replace("\n", " ")
 
 
-def _wrap(text: str, first: str, rest: str) -> list[str]:
+def colored(state: State, color: bool) -> str:
+    """The state's name, in its colour where the terminal has any."""
+    code = _CODES.get(state.value.split("-")[0], "33")
+    return f"\x1b[1;{code}m{state.value}\x1b[0m" if color else state.value
+
+
+def wrap(text: str, first: str, rest: str) -> list[str]:
+    """Lines of at most 96 columns, without control characters."""
     return textwrap.wrap(
         _clean(text), _WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
     )
@@ -46,14 +57,22 @@ def _fault(fault: FaultView) -> list[str]:
     return [_clean(line) for line in lines]
 
 
+def obstacles(remedies: Sequence[Remedy]) -> list[str]:
+    """What stands in the way; under those that one command supplies, that command."""
+    lines: list[str] = []
+    for command, group in groupby(remedies[:_SHOWN_MAX], key=lambda remedy: remedy.command):
+        for remedy in group:
+            lines += wrap(remedy.obstacle, "  - ", "    ")
+        if command:
+            lines.append(f"    try: {_clean(command)}")
+    return lines
+
+
 def summary_text(report: RunReport, *, color: bool = False) -> str:
     """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
-    state = report.state.value
-    code = _CODES.get(state.split("-")[0], "33")
-    shown = f"\x1b[1;{code}m{state}\x1b[0m" if color else state
-    lines = ["", shown, *_wrap(report.verdict.reason, "  ", "  ")]
+    lines = ["", colored(report.state, color), *wrap(report.verdict.reason, "  ", "  ")]
     for notice in report.notices:
-        lines += _wrap(notice, "  ", "  ")
+        lines += wrap(notice, "  ", "  ")
     outcomes = report.outcomes
     checker = report.evidence.checker
     lines += [
@@ -77,11 +96,9 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     for checker_name, anomaly in report.anomalies[:3]:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
         said = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
-        lines += ["", *_wrap(said, "  ", "  ")]
-    if report.verdict.why_not_better:
-        lines += ["", "why not better"]
-        for said in report.verdict.why_not_better[:_SHOWN_MAX]:
-            lines += _wrap(said, "  - ", "    ")
+        lines += ["", *wrap(said, "  ", "  ")]
+    if report.remedies:
+        lines += ["", "why not better", *obstacles(report.remedies)]
     lines += ["", f"report      {report.path}/report.html"]
     if report.command:
         lines.append(f"again       {_clean(report.command)}")

@@ -42,6 +42,15 @@ class Journal:
         except OSError as error:
             self.refused = error
 
+    def close(self) -> None:
+        """After the last record: say that nothing is missing, where nothing is."""
+        if self.refused is None:
+            try:
+                self._writer.finish()
+            except OSError as error:
+                self.refused = error
+        self._writer.close()
+
 
 class RunEpochs:
     """The Epochs of a run. `opened` is the last record whose epoch began."""

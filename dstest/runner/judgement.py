@@ -28,6 +28,8 @@ from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts
 from dstest.judge.lints import lint
 from dstest.runner.logscan import scan_logs
+from dstest.runner.reconcile import issued, reconcile
+from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold, windows_of
@@ -41,9 +43,7 @@ def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
     """Merge the segments into `history.jsonl` and `faults.jsonl`."""
     spec = msgspec.convert(facts["spec"], RunSpec)
     folded = fold(run.segments)
-    counters = {**folded.counters, "issued": folded.counters["invokes"]}
-    for op in folded.ops:
-        counters[op.outcome.value] = counters.get(op.outcome.value, 0) + 1
+    counters = issued(facts) or {"issued": folded.counters["invokes"]}
     header = Header(
         run=run.path.name,
         workload=spec.workload,
@@ -129,11 +129,14 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
             )
         )
     records: list[LandingRecord] = folded.records
+    schedule = run.read_json(SCHEDULE)
+    agreed = reconcile(folded, facts, None if schedule is None else len(schedule["plans"]))
     return RunFacts(
         history=history,
         records=records,
         faults_planned=facts["faults_planned"],
         attempted=bool(history.ops),
+        ended_by=facts.get("ended_by"),
         serious=facts["serious"],
         checkers_declared=list(facts["checkers"]),
         results=_check(run, facts, history),
@@ -149,10 +152,13 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         load_end_ns=facts.get("load_end_ns"),
         minimum=dict(getattr(registry.load("workloads", spec.workload), "minimum", {})),
         healthy=facts.get("healthy", {}),
+        mismatches=agreed.wrong,
+        forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         retries_off=facts.get("retries_off", False),
         rerun=msgspec.convert(facts.get("rerun", {}), Rerun),
         node_counts_run=[spec.nodes],
+        tier_wanted=facts.get("tier_wanted", "smoke"),
     )
 
 

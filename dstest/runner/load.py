@@ -177,6 +177,10 @@ class Load:
                 process.send_signal(signal.SIGKILL)
                 await process.wait()
 
+    def exits(self) -> list[int | None]:
+        """How each worker ended: its exit status, below 0 for a signal, None while it runs."""
+        return [process.returncode for process in self._processes]
+
     def figures(self) -> dict[str, int]:
         """Offered operations, lateness and loop lag."""
         return self.board.lateness()

@@ -18,9 +18,19 @@ from nemeses.schedule import RECOVERY_S
 
 __all__ = ["RUN_OPTIONS", "Plugins", "resolve", "schedule_of"]
 
+RATE_MAX = 1_000_000.0
+
 RUN_OPTIONS: dict[str, Option] = {
-    "op_timeout_s": Option(type=float, default=2.0, help="when a client gives up on an operation"),
-    "workers": Option(type=int, default=0, help="load worker processes; 0 = as many as fit"),
+    "op_timeout_s": Option(
+        type=float,
+        default=2.0,
+        least=0.01,
+        most=3600,
+        help="when a client gives up on an operation",
+    ),
+    "workers": Option(
+        type=int, default=0, least=0, most=64, help="load worker processes; 0 = as many as fit"
+    ),
 }
 
 
@@ -62,6 +72,8 @@ def _declared(*parts: Any) -> dict[str, Option]:
 def _check_numbers(spec: RunSpec) -> None:
     if not 1 <= spec.nodes <= limits.NODES_MAX:
         raise ConfigError(f"--nodes {spec.nodes}: from 1 to {limits.NODES_MAX}")
+    if spec.seed < 0:
+        raise ConfigError(f"--seed {spec.seed}: 0 or more")
     if not 0 < spec.time_limit_s <= 7 * 86400:
         raise ConfigError(f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s")
     if not 1 <= spec.concurrency <= 10_000:
@@ -71,14 +83,24 @@ def _check_numbers(spec: RunSpec) -> None:
             f"--concurrency {spec.concurrency} leaves nodes without a client",
             remedy=f"--concurrency {spec.nodes} or more",
         )
-    if spec.rate is not None and spec.rate <= 0:
-        raise ConfigError(f"--rate {spec.rate:g}: above 0, in operations per second")
+    if spec.rate is not None and not 0 < spec.rate <= RATE_MAX:
+        raise ConfigError(
+            f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second"
+        )
 
 
 def _nemesis(names: str) -> Nemesis:
-    """The nemesis of that name, or several as one: `partition,kill`."""
-    wanted = [n for part in names.split(",") if (n := part.strip()) and n != "none"]
-    members = [registry.load("nemeses", name) for name in dict.fromkeys(wanted or ["none"])]
+    """The nemesis of that name, or several as one: `partition,kill`.
+
+    An empty name is refused, not taken for `none`: it is what an unset variable leaves behind.
+    """
+    parts = [part.strip() for part in names.split(",")]
+    if not all(parts):
+        raise ConfigError(
+            f"--nemesis {names!r} names no fault", remedy="--nemesis none for a run without faults"
+        )
+    parts = [part for part in parts if part != "none"] or ["none"]
+    members = [registry.load("nemeses", name) for name in dict.fromkeys(parts)]
     found: Nemesis = members[0] if len(members) == 1 else Mix(members)
     return found
 
@@ -87,6 +109,19 @@ def _speaks(checker: Checker, model: str, work: Workload) -> bool:
     """Does the checker know the model, and the model every operation of the workload?"""
     op_types = getattr(checker, "op_types", {}).get(model)
     return model in checker.models and work.op_types <= (op_types or work.op_types)
+
+
+def _check_nodes(options: dict[str, Any], declared: dict[str, Option], nodes: list[str]) -> None:
+    for key, option in declared.items():
+        if not option.names_nodes:
+            continue
+        given = [name.strip() for name in str(options[key]).split(",") if name.strip()]
+        absent = [name for name in given if name not in nodes]
+        if absent or len(set(given)) < len(given):
+            said = f"no such node: {', '.join(absent)}" if absent else "a node stands twice"
+            raise ConfigError(
+                f"-o {key}={options[key]}: {said}", remedy=f"nodes are {', '.join(nodes)}"
+            )
 
 
 def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
@@ -151,9 +186,11 @@ def resolve(
             remedy="leave it out for this workload",
         )
     brought = [] if schedule is None else _scheduled(schedule, spec)
-    options = registry.parse_options([*brought, *pairs], _declared(system, work, chosen))
+    declared = _declared(system, work, chosen)
+    options = registry.parse_options([*brought, *pairs], declared)
+    names = [f"n{i + 1}" for i in range(spec.nodes)]
+    _check_nodes(options, declared, names)
     if schedule is None:
-        names = [f"n{i + 1}" for i in range(spec.nodes)]
         plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
     else:
         plans = schedule.plans

@@ -271,8 +271,11 @@ class Run:
                 self._facts["heal_problems"] = problems
             self._facts["residue"] = await self._loop.audit()
             self._facts["records"] = [msgspec.to_builtins(r) for r in self._loop.records.values()]
+        if self._journal is not None:
+            self._journal.close()
         if self._load is not None:
             await self._load.stop()
+            self._facts["worker_exits"] = self._load.exits()
             self._facts["load"] = self._load.figures()
             self._facts["traffic"] = self._load.traffic.by_node()
             self._load.close()

@@ -16,6 +16,7 @@ import msgspec
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
+from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
@@ -26,7 +27,14 @@ from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["DEFAULT_LAB", "Finished", "alive", "recover", "run_session"]
+__all__ = [
+    "DEFAULT_LAB",
+    "Finished",
+    "alive",
+    "process_start_time",
+    "recover",
+    "run_session",
+]
 
 DEFAULT_LAB: Final = "default"
 
@@ -40,7 +48,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     failure: Any = None
 
 
-def _start_time(pid: int) -> int | None:
+def process_start_time(pid: int) -> int | None:
     """Kernel start time of a process in clock ticks, None where there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
@@ -51,7 +59,7 @@ def _start_time(pid: int) -> int | None:
 
 def alive(facts: dict[str, Any]) -> bool:
     """Does the process that wrote this `run.json` still live?"""
-    started = _start_time(int(facts.get("pid", 0)))
+    started = process_start_time(int(facts.get("pid", 0)))
     return started is not None and started == facts.get("pid_start_time")
 
 
@@ -69,7 +77,7 @@ def _initial_facts(plugins: Plugins) -> dict[str, Any]:
         "clock": msgspec.to_builtins(run_facts.clock_source()),
         "started": clock.utc_stamp(),
         "pid": os.getpid(),
-        "pid_start_time": _start_time(os.getpid()),
+        "pid_start_time": process_start_time(os.getpid()),
     }
 
 
@@ -137,9 +145,14 @@ def run_session(
     store: Path,
     lab_id: str | None = None,
     keep_lab: bool = False,
+    name: str | None = None,
+    tier: Tier = "smoke",
     ui: Progress | None = None,
 ) -> Finished:
-    """Run, judge, report. Raises ConfigError or LabError where a run could not even begin."""
+    """Run, judge, report. Raises ConfigError or LabError where a run could not even begin.
+
+    The run directory is `store/name/<utc>-<seed>`; `tier` is the budget that the user asked for.
+    """
     ui = ui or Progress()
     spec = plugins.spec
     missing = plugins.lab.missing()
@@ -149,9 +162,9 @@ def run_session(
             f"this host cannot run a {spec.lab} lab; it lacks {', '.join(missing)}",
             remedy="; ".join(remedies),
         )
-    name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
-    run = RunDir.create(store, name, spec.seed)
-    facts = _initial_facts(plugins)
+    usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
+    run = RunDir.create(store, name or usual, spec.seed)
+    facts = {**_initial_facts(plugins), "tier_wanted": tier}
     run.write("spec.toml", _toml(facts["spec"]))
     run.write_json("run.json", facts)
     run.write_json(SCHEDULE, schedule_of(plugins))

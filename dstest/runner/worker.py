@@ -110,6 +110,8 @@ class Worker:
             await asyncio.gather(*tasks)
             if board.state == FINISHING and isinstance(self._generator, Finishing):
                 await self._finish(self._generator)
+            if not self._failed:
+                self._segment.finish()
         finally:
             beat.cancel()
             self._segment.sync()
@@ -234,8 +236,8 @@ class Worker:
             epoch = self._epoch(invoke_ns, now_ns)
             output = reply.output
             event = ["o", op_id, now_ns, output, reply.node_seen, epoch]
-        self._write(event)
-        self._board.completed(config.worker, node, event[0])
+        if self._write(event):
+            self._board.completed(config.worker, node, event[0])
         return Answer(draft, _KINDS[event[0]], output)
 
     def _epoch(self, invoke_ns: int, now_ns: int) -> str | None:

@@ -24,7 +24,7 @@ import msgspec
 from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, HarnessError
 
-__all__ = ["RunDir", "disk_full"]
+__all__ = ["RunDir", "disk_full", "link_latest", "write_file"]
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:
@@ -34,6 +34,27 @@ def disk_full(path: Path, error: OSError) -> HarnessError:
         f"cannot record: {why} on the disk of {path}",
         remedy=f"free space there, then `dstest recover {path}`; what was recorded is kept",
     )
+
+
+def link_latest(store: Path, path: Path) -> None:
+    """`store/latest` -> `path`, replaced atomically."""
+    link = store / ".latest.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(path, store.resolve()))
+    link.replace(store / "latest")
+
+
+def write_file(directory: Path, name: str, data: bytes) -> Path:
+    """Write a file below `directory` atomically; its own directory is made where needed."""
+    target = directory / name
+    partial = target.with_name(target.name + ".partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(target)
+    except OSError as error:
+        raise disk_full(directory, error) from None
+    return target
 
 
 class RunDir:
@@ -66,7 +87,7 @@ class RunDir:
             run.segments.mkdir()
             run.write_status("running")
             run._reserve()
-            run._link_latest(store)
+            link_latest(store, run.path)
         except OSError as error:
             raise HarnessError(
                 f"cannot make a run directory in {store}: {error.strerror}",
@@ -95,23 +116,9 @@ class RunDir:
         """Give the reserved space back."""
         self._ballast.unlink(missing_ok=True)
 
-    def _link_latest(self, store: Path) -> None:
-        link = store / ".latest.new"
-        link.unlink(missing_ok=True)
-        link.symlink_to(os.path.relpath(self.path, store.resolve()))
-        link.replace(store / "latest")
-
     def write(self, name: str, data: bytes | str) -> Path:
         """Write a file atomically; its directory is made where needed."""
-        target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            partial.write_bytes(data.encode() if isinstance(data, str) else data)
-            partial.replace(target)
-        except OSError as error:
-            raise disk_full(self.path, error) from None
-        return target
+        return write_file(self.path, name, data.encode() if isinstance(data, str) else data)
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a value as indented JSON."""

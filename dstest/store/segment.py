@@ -12,6 +12,9 @@ at most the line in flight is torn. Event shapes:
     ["u", op_id, time_ns, error, epoch]
     ["fault", {landing record}]        newest record of a fault wins
     ["note", time_ns, {...}]
+    ["e", lines]                       last line of a writer that ended well: lines before it
+
+A file whose header says `"ends": true` and that has no such last line is of a writer that died.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ class SegmentWriter:
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._end = 0
-        self.append(["h", {"schema": SEGMENT_SCHEMA, **header}])
+        self._lines = 0
+        self.append(["h", {"schema": SEGMENT_SCHEMA, "ends": True, **header}])
 
     def append(self, event: list[Any] | tuple[Any, ...]) -> None:
         """Write one event; when this returns, the kernel has it."""
@@ -70,6 +74,11 @@ class SegmentWriter:
             self._cut()
             raise OSError(28, "short write: no space left for an event")
         self._end += written
+        self._lines += 1
+
+    def finish(self) -> None:
+        """Say that nothing is missing: how many lines there are. Nothing is appended afterwards."""
+        self.append(["e", self._lines])
 
     def _cut(self) -> None:
         try:

@@ -267,15 +267,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF8 leak": (lambda: but(residue={"n1": ["table inet dstest"]}), {"RF8"}, P),
     "RF8 heal": (lambda: but(records=records(9, heal_verified=False)), {"RF8"}, P),
     "RF8 limping": (lambda: but(history=history(limping())), {"RF8"}, P),
-    "RF9 baseline": (
-        lambda: but(
-            checkers_declared=["linearizable", "slo"],
-            results={"linearizable": result(), "slo": result(checker="slo")},
-            checker_kinds={"linearizable": "history", "slo": "baseline"},
-        ),
-        {"RF9"},
-        ORACLE,
-    ),
+    "RF1 ended": (lambda: but(ended_by="n2 is lost"), {"RF1"}, ORACLE),
     "RF10 and WO11": (lambda: but(seeds_agreeing=1), {"RF6", "RF10", "WO11"}, SMOKE),
     "WO1 final state": (
         lambda: but(checker_kinds={"linearizable": "final-state"}),
@@ -345,7 +337,9 @@ def test_one_broken_thing(name: str) -> None:
 
 
 def test_every_row_is_broken_somewhere() -> None:
-    assert set().union(*(expected for _, expected, _ in BROKEN.values())) == ALL_ROWS
+    broken = set().union(*(expected for _, expected, _ in BROKEN.values()))
+    # RF9 compares arms: test_session_judge breaks it.
+    assert broken == ALL_ROWS - {"RF9"}
     assert set(TITLES) == ALL_ROWS
 
 

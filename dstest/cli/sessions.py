@@ -1,0 +1,99 @@
+"""Sessions on the command line: lists of seeds and sizes, `dstest resume`, what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from dstest.core.evidence import Tier
+    from dstest.runner.arms import SessionFinished
+
+__all__ = ["no_single_run", "numbers", "resume", "show_session", "tier_of"]
+
+
+def numbers(flag: str, text: str | None) -> list[int]:
+    """`7` or `7,8,9`; empty where nothing was given. Raises ConfigError for anything else."""
+    from dstest.core.errors import ConfigError
+
+    if text is None:
+        return []
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"{flag} {text!r}: not a whole number, nor several with commas between",
+            remedy=f"for example {flag} 3,5",
+        ) from None
+
+
+def tier_of(name: str | None) -> Tier | None:
+    """The tier of that name. Raises ConfigError where there is none."""
+    from dstest.core.errors import ConfigError
+    from dstest.judge.budgets import SHAPES
+
+    for tier in SHAPES:
+        if tier == name:
+            return tier
+    if name is not None:
+        raise ConfigError(f"--tier {name!r}: no such tier", remedy=f"one of {', '.join(SHAPES)}")
+    return None
+
+
+def no_single_run(*, schedule: Path | None, keep_lab: bool) -> None:
+    """Refuse what makes sense for one run alone."""
+    from dstest.core.errors import ConfigError
+
+    if schedule is not None:
+        raise ConfigError(
+            "--schedule is for one seed and one size: a session plans the faults of each arm",
+            remedy="one --seed and one size in --nodes, and no --tier above smoke",
+        )
+    if keep_lab:
+        raise ConfigError(
+            "--keep-lab is for one run: a session takes down what it brought up",
+            remedy="`dstest lab up`, then run with its --lab-id",
+        )
+
+
+def resume(
+    session: Annotated[Path, typer.Argument(metavar="SESSION", help="A session directory.")],
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Go on with a session that was stopped or killed, from its first arm that is not done."""
+    from dstest.runner.arms import resume as resume_session
+
+    show_session(resume_session(session), json_)
+
+
+def show_session(done: SessionFinished, as_json: bool) -> NoReturn:
+    """Print what a session came to, and exit with its code."""
+    import sys
+
+    import msgspec
+
+    if as_json:
+        message = None if done.failure is None else done.failure.message
+        shown = {
+            "session": str(done.path),
+            "exit": int(done.exit_code),
+            "ended_by": message,
+            "verdict": msgspec.to_builtins(done.verdict),
+        }
+        typer.echo(msgspec.json.encode(shown).decode())
+    elif done.verdict is not None:
+        from dstest.report.session import session_text
+        from dstest.runner.session_file import SessionDir
+
+        file = SessionDir.open(done.path).read()
+        color = sys.stdout.isatty()
+        typer.echo(
+            session_text(done.path, file.spec, file.options_given, done.verdict, color=color)
+        )
+    if done.failure is not None:
+        typer.echo(f"dstest: {done.failure}", err=True)
+    if done.verdict is None:
+        typer.echo(f"dstest: the session goes on with `dstest resume {done.path}`", err=True)
+    raise typer.Exit(int(done.exit_code))

@@ -1,0 +1,47 @@
+"""The command line that makes a run again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["command_of"]
+
+
+def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
+    """The command line that runs the same operations and faults again; empty for an import.
+
+    `given` are the `key=value` pairs that the user gave; without them all options are spelt out.
+    """
+    if not spec:
+        return ""
+    words = ["dstest", "run"]
+    flags = {
+        "system": "--system",
+        "workload": "--workload",
+        "nemesis": "--nemesis",
+        "lab": "--lab",
+        "nodes": "--nodes",
+        "time_limit_s": "--time-limit",
+        "rate": "--rate",
+        "concurrency": "--concurrency",
+        "seed": "--seed",
+        "model": "--model",
+        "schedule": "--schedule",
+        "tier": "--tier",
+    }
+    for key, flag in flags.items():
+        value = spec.get(key)
+        if value is not None:
+            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    if given is None:
+        options = sorted(spec.get("options", {}).items())
+        given = [
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for key, value in options
+            if value is not None and value != ""
+        ]
+    for pair in given:
+        words += ["-o", pair]
+    return shlex.join(words)

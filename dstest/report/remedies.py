@@ -1,0 +1,99 @@
+"""For each thing that keeps a verdict from the next better one: the command that supplies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from dstest.core.evidence import Tier
+from dstest.judge.budgets import SHAPES, TIERS, UNITS
+from dstest.report.command import command_of
+
+__all__ = ["Remedy", "remedies"]
+
+
+class Remedy(NamedTuple):
+    """One obstacle and the command against it; `command` is empty where none would do."""
+
+    obstacle: str
+    command: str
+
+
+class _Run(NamedTuple):
+    """What commands are made of. `path` is the run directory or the session's."""
+
+    spec: dict[str, Any]
+    given: Sequence[str] | None
+    path: str
+
+    def command(self, **changes: Any) -> str:
+        """The command of this run, without its seed, with other flags."""
+        options = changes.pop("options", [])
+        spec = {**self.spec, "seed": None, **changes}
+        given = None if self.given is None else [*self.given, *options]
+        return command_of(spec, given)
+
+
+def _wanted(line: str) -> Tier:
+    """The tier that the line names, or the one above smoke."""
+    return "release" if "release" in line else "hardening"
+
+
+def _tier(run: _Run, line: str) -> str:
+    return run.command(tier=_wanted(line), nodes=None, time_limit_s=None)
+
+
+def _one_way(run: _Run, _: str) -> str:
+    kept = [pair for pair in run.given or [] if not pair.startswith("direction=")]
+    return _Run(run.spec, kept, run.path).command(options=["direction=in"])
+
+
+def _longer(run: _Run, line: str) -> str:
+    """Long enough for the faults that the tier asks for."""
+    tier = _wanted(line)
+    options = run.spec.get("options", {})
+    cycle_s = float(options.get("fault_s", 6.0)) + float(options.get("quiet_s", 4.0))
+    needed_s = max(SHAPES[tier].time_limit_s, 15.0 + cycle_s * TIERS[tier]["faults"])
+    return run.command(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
+
+
+def _replay(run: _Run, _: str) -> str:
+    return f"dstest replay {run.path} --times 3"
+
+
+def _again(run: _Run, _: str) -> str:
+    return run.command()
+
+
+_COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
+    ("WO7:", _one_way),
+    (UNITS["faults"], _longer),
+    ("WO6:", _tier),
+    ("WO10:", _tier),
+    ("WO11:", _tier),
+    ("RF10:", _tier),
+    ("RF6:", _tier),
+    (" budget asks for ", _tier),
+    ("No fault was planned", lambda run, _: run.command(nemesis="partition")),
+    ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
+    ("A violation stands", _replay),
+    ("re-run", _replay),
+)
+"""What a line holds, and what makes the command; the first that fits."""
+
+
+def remedies(
+    lines: Sequence[str], spec: dict[str, Any], given: Sequence[str] | None, path: str
+) -> list[Remedy]:
+    """A command for each of the `lines` of `why_not_better`.
+
+    Whatever no special command is for, such as a fault that did not land or a record that cannot
+    be read, asks for the same run again. Nothing of a run that was not made here can be supplied.
+    """
+    if not spec:
+        return [Remedy(line, "") for line in lines]
+    run = _Run(spec, given, path)
+    return [
+        Remedy(line, next((make for words, make in _COMMANDS if words in line), _again)(run, line))
+        for line in lines
+    ]

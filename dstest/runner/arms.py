@@ -1,0 +1,338 @@
+"""A session: the same test over several seeds and cluster sizes, an arm each, and one verdict.
+
+Every arm is an ordinary run in a directory of its own. Arms of one size share a lab. A session
+that was stopped or killed goes on with the arms that are not done (`dstest resume`); the run that
+died with it is judged first, because a violation that it saw must not be lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from clusters.labs.packages import packages_of_all_systems
+from dstest.core import clock, registry
+from dstest.core.errors import ConfigError, DstestError, Exit, FaultRefused, LabError
+from dstest.core.evidence import Evidence, Tier
+from dstest.core.spec import RunSpec
+from dstest.core.verdict import State, Verdict
+from dstest.judge.budgets import SHAPES
+from dstest.judge.decide import decide
+from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
+from dstest.runner.plugins import Plugins, resolve
+from dstest.runner.progress import Progress
+from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
+from dstest.runner.session_file import ArmState, SessionDir, SessionFile
+from dstest.store.layout import RunDir
+
+__all__ = ["ArmsPlan", "SessionFinished", "begin", "plan_arms", "resume"]
+
+_AGAIN: Final = frozenset({State.INCONCLUSIVE_FAULT, State.INCONCLUSIVE_ENV, State.NOT_RUN})
+"""States in which the test has not taken place: such an arm is tried again."""
+
+
+class ArmsPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is asked for: (size, seed) of each arm, the load of each, and the tier."""
+
+    arms: list[tuple[int, int]]
+    tier: Tier
+    time_limit_s: float
+    attempts_max: int
+
+
+class SessionFinished(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session ended. `verdict` is None where it was stopped before its last arm."""
+
+    path: Path
+    exit_code: int
+    verdict: SessionVerdict | None = None
+    failure: Any = None
+
+
+def plan_arms(
+    *,
+    tier: Tier | None,
+    seeds: Sequence[int] | None,
+    count: int | None,
+    sizes: Sequence[int] | None,
+    time_limit_s: float | None,
+    first_seed: int,
+) -> ArmsPlan:
+    """The arms that the flags of `dstest run` ask for.
+
+    Named seeds and sizes are run in all combinations. What is left out comes from the tier: its
+    seeds at its first size, and the first seed at each of its other sizes.
+    """
+    shape = SHAPES[tier or "smoke"]
+    wanted = list(seeds or [first_seed + i for i in range(count or shape.seeds)])
+    if seeds and count and len(wanted) != count:
+        raise ConfigError(
+            f"--seed names {len(wanted)} seeds, --seeds asks for {count}", remedy="give one of them"
+        )
+    for what, given in (("--seed", wanted), ("--nodes", list(sizes or []))):
+        if len(set(given)) < len(given):
+            raise ConfigError(f"{what}: {', '.join(map(str, given))} names one twice")
+    if sizes:
+        arms = [(size, seed) for size in sizes for seed in wanted]
+    elif tier is None:
+        arms = [(shape.sizes[0], seed) for seed in wanted]
+    else:
+        first, *others = shape.sizes
+        arms = [(first, seed) for seed in wanted] + [(size, wanted[0]) for size in others]
+    return ArmsPlan(
+        arms=arms,
+        tier=tier or "smoke",
+        time_limit_s=time_limit_s or shape.time_limit_s,
+        attempts_max=2 if len(arms) > 1 else 1,
+    )
+
+
+def begin(
+    spec: RunSpec,
+    given: list[str],
+    plan: ArmsPlan,
+    *,
+    store: Path,
+    lab_id: str | None = None,
+    ui: Progress | None = None,
+    plugins_of: Callable[[RunSpec, list[str]], Plugins] = resolve,
+) -> SessionFinished:
+    """Run all arms. Raises ConfigError where one of them cannot be planned, before a node exists.
+
+    `plugins_of` is for tests that sabotage an arm.
+    """
+    spec = msgspec.structs.replace(spec, time_limit_s=plan.time_limit_s)
+    arms = [ArmState(id=f"n{nodes}-s{seed}", nodes=nodes, seed=seed) for nodes, seed in plan.arms]
+    file = SessionFile(
+        spec=spec,
+        options_given=given,
+        tier=plan.tier,
+        attempts_max=plan.attempts_max,
+        arms=arms,
+        started=clock.utc_stamp(),
+        lab_id=lab_id,
+    )
+    for arm in arms:
+        plugins_of(_spec_of(file, arm), given)
+    name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
+    directory = SessionDir.create(store, name, arms[0].seed)
+    return _Driver(directory, file, ui or Progress(), plugins_of).run()
+
+
+def resume(
+    path: Path,
+    *,
+    ui: Progress | None = None,
+    plugins_of: Callable[[RunSpec, list[str]], Plugins] = resolve,
+) -> SessionFinished:
+    """Go on with a session whose process is gone. Raises ConfigError where it still runs."""
+    directory = SessionDir.open(path)
+    file = directory.read()
+    if file.pid != os.getpid() and alive(msgspec.to_builtins(file)):
+        raise ConfigError(f"{path} is still running (pid {file.pid})", remedy="wait for its end")
+    return _Driver(directory, file, ui or Progress(), plugins_of).run()
+
+
+def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
+    return msgspec.structs.replace(file.spec, nodes=arm.nodes, seed=arm.seed, options={})
+
+
+class _Driver:
+    """One process's part of a session."""
+
+    def __init__(
+        self,
+        directory: SessionDir,
+        file: SessionFile,
+        ui: Progress,
+        plugins_of: Callable[[RunSpec, list[str]], Plugins],
+    ) -> None:
+        self._dir = directory
+        self._file = file
+        self._ui = ui
+        self._plugins_of = plugins_of
+
+    def run(self) -> SessionFinished:
+        file = self._file
+        self._down()
+        file.pid, file.pid_start_time = os.getpid(), process_start_time(os.getpid())
+        file.verdict = None
+        self._dir.write(file)
+        self._dir.write_text("status", "running\n")
+        self._ui.say(f"session {self._dir.path}: {len(file.arms)} arms, tier {file.tier}")
+        try:
+            for size in dict.fromkeys(arm.nodes for arm in file.arms):
+                self._of_size(size)
+        except _Stopped as stopped:
+            self._dir.write_text("status", f"stopped: `dstest resume {self._dir.path}` goes on\n")
+            return SessionFinished(
+                path=self._dir.path, exit_code=stopped.done.exit_code, failure=stopped.done.failure
+            )
+        finally:
+            self._down()
+        verdict = self._judged()
+        file.verdict = msgspec.to_builtins(verdict)
+        self._dir.write(file)
+        self._report(verdict)
+        self._dir.write_text("status", f"{verdict.outcome}: {verdict.state.value}\n")
+        return SessionFinished(path=self._dir.path, exit_code=verdict.exit_code, verdict=verdict)
+
+    def _of_size(self, size: int) -> None:
+        """The arms of one cluster size, in one lab."""
+        for arm in self._file.arms:
+            if arm.nodes == size and not arm.done:
+                self._arm(arm)
+        self._down()
+
+    def _arm(self, arm: ArmState) -> None:
+        self._bury(arm)
+        while not arm.done:
+            number = len(arm.attempts) + 1
+            again = f", attempt {number}" if number > 1 else ""
+            self._ui.say(f"arm {arm.id}{again}: {arm.nodes} nodes, seed {arm.seed}")
+            state = self._attempt(arm)
+            arm.done = state not in _AGAIN or number >= self._file.attempts_max
+            self._dir.write(self._file)
+
+    def _bury(self, arm: ArmState) -> None:
+        """A run that died with the last process is judged: what it saw counts."""
+        for path in self._unknown(arm):
+            arm.attempts.append(self._dir.relative(path))
+        if arm.attempts and not self._verdict(arm.attempts[-1]):
+            path = self._dir.path / arm.attempts[-1]
+            self._ui.say(f"arm {arm.id}: its run died; judging what it left")
+            try:
+                done = recover(path)
+            except DstestError as error:
+                arm.why = f"its run died and cannot be judged: {error.message}"
+            else:
+                failed = done.verdict is not None and done.verdict.verdict.failed
+                arm.done = failed
+        self._dir.write(self._file)
+
+    def _unknown(self, arm: ArmState) -> Iterable[Path]:
+        """Run directories of this arm that session.json does not know yet."""
+        known = {(self._dir.path / name).resolve() for name in arm.attempts}
+        found = sorted((self._dir.arms / arm.id).glob("*/segments"))
+        return [path.parent for path in found if path.parent.resolve() not in known]
+
+    def _attempt(self, arm: ArmState) -> State:
+        """Run it once. Raises _Stopped where the user stopped it."""
+        plugins = self._plugins_of(_spec_of(self._file, arm), self._file.options_given)
+        done: Finished | None = None
+        state = State.NOT_RUN
+        try:
+            lab_id = self._lab(plugins, arm)
+            done = run_session(
+                plugins,
+                store=self._dir.arms,
+                name=arm.id,
+                lab_id=lab_id,
+                tier=self._file.tier,
+                ui=self._ui,
+            )
+        except FaultRefused as error:
+            arm.why, state = error.message, State.INCONCLUSIVE_ENV
+        except LabError as error:
+            arm.why = error.message
+        for path in self._unknown(arm):
+            arm.attempts.append(self._dir.relative(path))
+        self._dir.write(self._file)
+        if done is None:
+            return state
+        if done.exit_code == Exit.INTERRUPTED:
+            raise _Stopped(done)
+        if done.verdict is None:
+            arm.why = "" if done.failure is None else done.failure.message
+            return State.NOT_RUN
+        found: State = done.verdict.verdict
+        self._ui.say(f"arm {arm.id}: {found.value}")
+        return found
+
+    def _lab(self, plugins: Plugins, arm: ArmState) -> str:
+        """The lab for this arm: the user's where it has its size, else one of our own."""
+        lab = plugins.lab
+        named = self._file.lab_id
+        if named is not None:
+            info = lab.status(named)
+            if info is not None and len(info.nodes) == arm.nodes:
+                return named
+        own = self._file.own_lab
+        if own is None or lab.status(own) is None:
+            own = f"s{os.getpid()}-{arm.nodes}"
+            self._file.own_lab = own
+            self._dir.write(self._file)
+            self._ui.phase("lab", f"bringing {arm.nodes} {plugins.spec.lab} nodes up")
+            lab.up(own, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say)
+        return own
+
+    def _down(self) -> None:
+        """Our own lab, or the one that a dead process of this session left."""
+        own = self._file.own_lab
+        if own is not None:
+            registry.load("labs", self._file.spec.lab).down(own)
+            self._file.own_lab = None
+            self._dir.write(self._file)
+
+    def _verdict(self, attempt: str) -> bool:
+        return (self._dir.path / attempt / "verdict.json").is_file()
+
+    def _judged(self) -> SessionVerdict:
+        return judge_session(
+            [arm_evidence(self._dir, arm) for arm in self._file.arms], self._file.tier
+        )
+
+    def _report(self, verdict: SessionVerdict) -> None:
+        from dstest.report.session import write_session
+
+        write_session(self._dir.path, self._file.spec, self._file.options_given, verdict)
+
+
+class _Stopped(Exception):
+    """The user stopped an arm."""
+
+    def __init__(self, done: Finished) -> None:
+        super().__init__()
+        self.done = done
+
+
+def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
+    """What is on disk of an arm. Its state is computed from its evidence, never read."""
+    states: list[State] = []
+    evidence: Evidence | None = None
+    conditions: dict[str, Any] = {}
+    for attempt in arm.attempts:
+        run = RunDir.open(directory.path / attempt)
+        found = run.read_json("evidence.json")
+        if found is None:
+            evidence = None
+            states.append(State.NOT_RUN)
+            continue
+        evidence = msgspec.convert(found, Evidence)
+        states.append(_alone(evidence).verdict)
+        conditions = _conditions(run.read_json("run.json") or {})
+    return ArmEvidence(
+        id=arm.id,
+        seed=arm.seed,
+        nodes=arm.nodes,
+        alone=states[-1] if states else State.NOT_RUN,
+        evidence=evidence,
+        earlier=states[:-1],
+        conditions=conditions,
+        why=arm.why,
+    )
+
+
+def _alone(evidence: Evidence) -> Verdict:
+    return decide(evidence)
+
+
+def _conditions(facts: dict[str, Any]) -> dict[str, Any]:
+    host = facts.get("host", {})
+    known = {key: host.get(key) for key in ("dstest", "python", "kernel", "cpus")}
+    options = facts.get("spec", {}).get("options")
+    return {**known, "system_version": facts.get("system_version"), "options": options}

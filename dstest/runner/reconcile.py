@@ -1,0 +1,180 @@
+"""Do the parts of a run's record agree with each other?
+
+Workers count what they issue and what is answered on the board, and write the events themselves
+into their segments; the control process keeps each landing record in its segment and in run.json.
+What one of them says and another does not is lost, doubled or edited, and no checker's answer about
+the rest counts then (discipline 1.8, lint H14). The only gap that is forgiven is what a writer that
+died leaves behind: its last line may be torn, and its last event uncounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dstest.store.seal import Folded, Segment
+
+__all__ = ["Reconciled", "issued", "reconcile"]
+
+CONTROL = "control.seg"
+
+
+class Reconciled(NamedTuple):
+    """`wrong` voids the run, a sentence each; `forgiven` is said and changes nothing."""
+
+    wrong: list[str]
+    forgiven: list[str]
+
+
+def reconcile(folded: Folded, facts: Mapping[str, Any], planned: int | None = None) -> Reconciled:
+    """Compare the segments with each other and with `facts`, the content of run.json.
+
+    `planned` is the number of faults in the run's schedule file, None where it has none.
+    """
+    wrong: list[str] = []
+    forgiven: list[str] = []
+    dead = _dead(facts)
+    _counters(folded.counters, wrong)
+    _files(folded, facts, dead, wrong, forgiven)
+    _traffic(folded, facts, dead, wrong, forgiven)
+    _faults(folded, facts, planned, wrong)
+    return Reconciled(wrong, forgiven)
+
+
+def issued(facts: Mapping[str, Any]) -> dict[str, int]:
+    """What the workers counted on the board, for the history's header; empty where they died.
+
+    An operation that was issued and neither answered nor given up is of unknown outcome.
+    """
+    if "traffic" not in facts:
+        return {}
+    rows = list(facts["traffic"].values())
+    sums = {kind: sum(row[kind] for row in rows) for kind in ("invoked", "ok", "fail")}
+    invoked, ok, fail = sums["invoked"], sums["ok"], sums["fail"]
+    return {"issued": invoked, "ok": ok, "fail": fail, "unknown": invoked - ok - fail}
+
+
+def _dead(facts: Mapping[str, Any]) -> set[str]:
+    """Names of the segments whose writer did not end by itself."""
+    workers = int(facts.get("workers", 0))
+    names = [f"worker-{i}.seg" for i in range(workers)]
+    exits = facts.get("worker_exits")
+    if exits is None:
+        # Only a control process that died could not say how its workers ended; they die with it.
+        return {CONTROL, *names} if facts.get("ended_by") else set()
+    return {name for name, status in zip(names, exits, strict=False) if status != 0}
+
+
+def _counters(counters: Mapping[str, int], wrong: list[str]) -> None:
+    said = {
+        "damaged_lines": "lines of the segments cannot be read: their checksums do not match",
+        "malformed_events": "events in the segments are of no known shape, or at a wrong place",
+        "duplicate_completions": "operations were completed twice",
+        "orphan_completions": "completions belong to no operation",
+    }
+    wrong += [f"{counters[name]:,} {what}" for name, what in said.items() if counters.get(name)]
+
+
+def _files(
+    folded: Folded,
+    facts: Mapping[str, Any],
+    dead: set[str],
+    wrong: list[str],
+    forgiven: list[str],
+) -> None:
+    """Is each writer's file there, once, whole, and its own?"""
+    there = {segment.name: segment for segment in folded.segments}
+    workers = int(facts.get("workers", 0))
+    expected = {f"worker-{i}.seg": i for i in range(workers)}
+    began = "clock_start_ns" in facts or bool(folded.ops)
+    wanted = {*expected, CONTROL} if began else set()
+    wrong += [f"{name} is missing" for name in sorted(wanted - there.keys() - dead)]
+    wrong += [
+        f"{name} is of no worker of this run"
+        for name in sorted(there.keys() - {*expected, CONTROL})
+    ]
+    for name, segment in there.items():
+        if segment.header is None:
+            if segment.lines or name not in dead:
+                wrong.append(f"{name} does not begin with its header")
+            continue
+        owner = segment.header.get("worker") if name in expected else None
+        if name in expected and owner != expected[name]:
+            wrong.append(f"{name} is the segment of worker {owner}")
+        _end(segment, name in dead, began, wrong, forgiven)
+
+
+def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: list[str]) -> None:
+    name, header = segment.name, segment.header or {}
+    if segment.torn_tail:
+        said = f"the last line of {name} is torn"
+        if dead:
+            forgiven.append(f"{said}: its writer died")
+        else:
+            wrong.append(f"{said}, and its writer did not die")
+    if segment.end is not None:
+        if segment.end != segment.lines - 1:
+            wrong.append(
+                f"{name} holds {segment.lines - 1:,} lines, its writer wrote {segment.end:,}"
+            )
+    elif header.get("ends") and began:
+        if dead:
+            forgiven.append(f"{name} has no last line: its writer died")
+        else:
+            wrong.append(f"{name} has no last line: its end is missing")
+
+
+def _traffic(
+    folded: Folded,
+    facts: Mapping[str, Any],
+    dead: set[str],
+    wrong: list[str],
+    forgiven: list[str],
+) -> None:
+    """Board against segments, node by node."""
+    if "traffic" not in facts:
+        if not facts.get("ended_by"):
+            wrong.append("run.json does not say how many operations the workers issued")
+        elif folded.ops:
+            forgiven.append("how many operations were issued is not known: the run died")
+        return
+    # A worker that is killed between its write and its count is one event ahead of the board.
+    slack = sum(1 for name in dead if name != CONTROL)
+    for node in sorted({*facts["traffic"], *folded.by_node}):
+        board = facts["traffic"].get(node, {})
+        for kind in ("invoked", "ok", "fail", "unknown"):
+            counted = int(board.get(kind, 0))
+            held = folded.by_node.get(node, {}).get(kind, 0)
+            if held == counted:
+                continue
+            said = f"{node}: the workers counted {counted:,} {kind}, the segments hold {held:,}"
+            if counted < held <= counted + slack:
+                forgiven.append(f"{said}: a worker was killed")
+            else:
+                wrong.append(said)
+    offered = facts.get("load", {}).get("offered")
+    total = sum(int(row.get("invoked", 0)) for row in facts["traffic"].values())
+    if offered != total:
+        wrong.append(f"the workers offered {offered} operations and counted {total} per node")
+
+
+def _faults(
+    folded: Folded, facts: Mapping[str, Any], planned: int | None, wrong: list[str]
+) -> None:
+    """Landing records: those of the journal against those of run.json, and against the plan."""
+    noted = [len(note["planned"]) for note in folded.notes if "planned" in note]
+    wanted = facts.get("faults_planned")
+    for count, where in ((planned, "schedule.json"), *((n, CONTROL) for n in noted)):
+        if count is not None and count != wanted:
+            wrong.append(f"run.json plans {wanted} faults, {where} {count}")
+    if "records" not in facts:
+        return
+    kept = {row["fault_id"]: row for row in facts["records"]}
+    held = {record.fault_id: msgspec.to_builtins(record) for record in folded.records}
+    wrong += [
+        f"the record of {name} in run.json is not the one in {CONTROL}"
+        for name in sorted(kept.keys() | held.keys())
+        if kept.get(name) != held.get(name)
+    ]

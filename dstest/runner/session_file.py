@@ -1,0 +1,126 @@
+"""A session's own directory: which arms it has, what became of each, and its verdict.
+
+    store/<name>-session/<utc>-<seed>/  session.json  status  session.md  junit.xml
+                                        arms/<arm>/<utc>-<seed>/   a run directory each
+
+`session.json` is replaced atomically at each step, so that a session that was killed can go on
+where it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from dstest.core import clock
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import Tier
+from dstest.core.spec import RunSpec
+from dstest.store.layout import link_latest, write_file
+
+__all__ = ["SESSION_SCHEMA", "ArmState", "SessionDir", "SessionFile", "is_session"]
+
+SESSION_SCHEMA = "dstest.session/1"
+_FILE = "session.json"
+
+
+class ArmState(msgspec.Struct, kw_only=True):
+    """One arm. `attempts` are its run directories, relative to the session's, oldest first; the
+    last one counts. `state` of an arm that is done is that of its own verdict, `why` says why it
+    has none.
+    """
+
+    id: str
+    nodes: int
+    seed: int
+    done: bool = False
+    attempts: list[str] = msgspec.field(default_factory=list)
+    why: str = ""
+
+
+class SessionFile(msgspec.Struct, kw_only=True):
+    """What a session is to do. `spec` has the first arm's seed and size; the arms have their own.
+
+    `verdict` is the session's, as data, None until every arm is done.
+    """
+
+    schema: Literal["dstest.session/1"] = "dstest.session/1"
+    spec: RunSpec
+    options_given: list[str]
+    tier: Tier
+    attempts_max: int
+    arms: list[ArmState]
+    started: str
+    pid: int = 0
+    pid_start_time: int | None = None
+    lab_id: str | None = None
+    own_lab: str | None = None
+    verdict: Any = None
+
+
+class SessionDir:
+    """Paths and atomic writes of one session."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arms = path / "arms"
+
+    @classmethod
+    def create(cls, store: Path, name: str, seed: int) -> SessionDir:
+        """A new directory; `store/latest` points to it."""
+        stamp = clock.utc_stamp()
+        for attempt in range(100):
+            suffix = f"-{attempt}" if attempt else ""
+            path = store / f"{name}-session" / f"{stamp}-{seed}{suffix}"
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                continue
+        else:
+            raise ConfigError(f"{store}: a hundred sessions within one second")
+        found = cls(path.resolve())
+        found.arms.mkdir()
+        link_latest(store, found.path)
+        return found
+
+    @classmethod
+    def open(cls, path: Path) -> SessionDir:
+        """An existing session; ConfigError where `path` is none."""
+        if not is_session(path):
+            raise ConfigError(
+                f"{path} is not a session directory",
+                remedy="give the directory that holds session.json, such as store/latest",
+            )
+        return cls(path.resolve())
+
+    def read(self) -> SessionFile:
+        """The session's file. ConfigError where it cannot be read."""
+        path = self.path / _FILE
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=SessionFile)
+        except (msgspec.DecodeError, OSError) as error:
+            raise ConfigError(
+                f"{path} cannot be read: {error}",
+                remedy="its arms are run directories of their own: `dstest report ARM`",
+            ) from None
+
+    def write(self, file: SessionFile) -> None:
+        """Replace the session's file."""
+        text = msgspec.json.format(msgspec.json.encode(file), indent=2)
+        write_file(self.path, _FILE, text + b"\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        write_file(self.path, name, text.encode())
+
+    def relative(self, run: Path) -> str:
+        """A run directory's name inside this session."""
+        return os.path.relpath(run, self.path)
+
+
+def is_session(path: Path) -> bool:
+    """Does a session live there?"""
+    return (path / _FILE).is_file()

@@ -1,0 +1,221 @@
+"""What workers, board, journal and run.json say of one run must agree; each way it may not."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dstest.core.evidence import LandingRecord
+from dstest.runner.reconcile import Reconciled, issued, reconcile
+from dstest.store.seal import fold
+from dstest.store.segment import SegmentWriter, encode_line
+
+NODES = ("n1", "n2")
+RECORD = LandingRecord(
+    fault_id="f1", nemesis="partition", targets=["n1"], scheduled_at=100, epoch="f1"
+)
+
+
+def worker(path: Path, number: int, ops: int = 20) -> None:
+    """Ten operations per node, one of them failed, one unknown."""
+    writer = SegmentWriter(path / f"worker-{number}.seg", {"worker": number, "workers": 2})
+    for i in range(ops):
+        op_id, node, at = 2 * i + number, NODES[i % 2], 1000 * i
+        writer.append(["i", op_id, op_id, at, "write", "k", i, node])
+        if i in (4, 5):
+            writer.append(["f", op_id, at + 9, "refused", node, None])
+        elif i in (6, 7):
+            writer.append(["u", op_id, at + 9, "TimeoutError", None])
+        else:
+            writer.append(["o", op_id, at + 9, None, node, None])
+    writer.finish()
+    writer.close()
+
+
+def run(path: Path) -> dict[str, Any]:
+    """The segments of a whole run in `path`; returns its run.json."""
+    worker(path, 0)
+    worker(path, 1)
+    control = SegmentWriter(path / "control.seg", {"control": True})
+    control.append(["note", 1, {"planned": [{"fault_id": "f1"}]}])
+    control.append(["fault", msgspec.to_builtins(RECORD)])
+    control.finish()
+    control.close()
+    per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}
+    return {
+        "workers": 2,
+        "worker_exits": [0, 0],
+        "clock_start_ns": 1,
+        "faults_planned": 1,
+        "load": {"offered": 40},
+        "traffic": {node: dict(per_node) for node in NODES},
+        "records": [msgspec.to_builtins(RECORD)],
+        "ended_by": None,
+    }
+
+
+def agreed(path: Path, facts: dict[str, Any], planned: int = 1) -> Reconciled:
+    return reconcile(fold(path), facts, planned)
+
+
+def test_a_whole_run_agrees(tmp_path: Path) -> None:
+    facts = run(tmp_path)
+    assert agreed(tmp_path, facts) == Reconciled([], [])
+    assert issued(facts) == {"issued": 40, "ok": 32, "fail": 4, "unknown": 4}
+
+
+def lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def flip_a_bit(path: Path, _: dict[str, Any]) -> None:
+    data = bytearray((path / "worker-0.seg").read_bytes())
+    data[len(data) // 2] ^= 4
+    (path / "worker-0.seg").write_bytes(bytes(data))
+
+
+def cut_whole_lines(path: Path, _: dict[str, Any]) -> None:
+    kept = lines(path / "worker-1.seg")
+    (path / "worker-1.seg").write_bytes(b"".join(kept[:-3]))
+
+
+def drop_one_inside(path: Path, _: dict[str, Any]) -> None:
+    kept = lines(path / "worker-1.seg")
+    (path / "worker-1.seg").write_bytes(b"".join(kept[:5] + kept[7:]))
+
+
+def tear_the_end(path: Path, _: dict[str, Any]) -> None:
+    data = (path / "worker-1.seg").read_bytes()
+    (path / "worker-1.seg").write_bytes(data[:-4])
+
+
+def insert(*events: list[Any]) -> Callable[[Path, dict[str, Any]], None]:
+    """The events, with right checksums, before the last line; the last line corrected."""
+
+    def change(path: Path, _: dict[str, Any]) -> None:
+        file = path / "worker-0.seg"
+        kept = lines(file)[:-1] + [encode_line(event) for event in events]
+        file.write_bytes(b"".join(kept) + encode_line(["e", len(kept)]))
+
+    return change
+
+
+def remove(path: Path, _: dict[str, Any]) -> None:
+    (path / "worker-1.seg").unlink()
+
+
+def a_third(path: Path, _: dict[str, Any]) -> None:
+    (path / "worker-7.seg").write_bytes((path / "worker-0.seg").read_bytes())
+
+
+def swap(path: Path, _: dict[str, Any]) -> None:
+    one, two = path / "worker-0.seg", path / "worker-1.seg"
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+
+
+def headless(path: Path, _: dict[str, Any]) -> None:
+    kept = lines(path / "worker-0.seg")
+    (path / "worker-0.seg").write_bytes(b"".join(kept[1:]))
+
+
+def no_control(path: Path, _: dict[str, Any]) -> None:
+    (path / "control.seg").unlink()
+
+
+def no_fault_in_control(path: Path, _: dict[str, Any]) -> None:
+    kept = lines(path / "control.seg")
+    (path / "control.seg").write_bytes(b"".join(kept[:2]) + encode_line(["e", 2]))
+
+
+def fact(**changes: Any) -> Callable[[Path, dict[str, Any]], None]:
+    def change(_: Path, facts: dict[str, Any]) -> None:
+        facts.update(changes)
+
+    return change
+
+
+def without(*keys: str) -> Callable[[Path, dict[str, Any]], None]:
+    def change(_: Path, facts: dict[str, Any]) -> None:
+        for key in keys:
+            del facts[key]
+
+    return change
+
+
+OF_NO_OP = ["o", 999, 5, None, "n1", None]
+BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
+    "a bit": (flip_a_bit, "cannot be read"),
+    "whole lines cut": (cut_whole_lines, "its end is missing"),
+    "lines inside": (drop_one_inside, "its writer wrote"),
+    "torn, nobody died": (tear_the_end, "did not die"),
+    "answered twice": (insert(["o", 0, 9, 5, "n1", None]), "completed twice"),
+    "answer to nothing": (insert(OF_NO_OP), "belong to no operation"),
+    "unknown kind": (insert(["x", 1]), "no known shape"),
+    "too short": (insert(["i", 900, 1]), "no known shape"),
+    "wrong type": (insert(["i", "a", 1, "now", "write", "k", 1, "n1"]), "no known shape"),
+    "one more": (insert(["i", 900, 901, 5, "write", "k", 1, "n1"]), "the workers counted"),
+    "no record": (insert(["fault", {"fault_id": 7}]), "no known shape"),
+    "a segment gone": (remove, "worker-1.seg is missing"),
+    "a segment twice": (a_third, "of no worker of this run"),
+    "segments swapped": (swap, "is the segment of worker"),
+    "no header": (headless, "does not begin with its header"),
+    "no journal": (no_control, "control.seg is missing"),
+    "no landing record": (no_fault_in_control, "the record of f1"),
+    "edited record": (fact(records=[]), "the record of f1"),
+    "other plan": (fact(faults_planned=0), "plans 0 faults"),
+    "other count": (fact(load={"offered": 39}), "offered 39"),
+    "no count": (without("traffic", "load"), "does not say how many"),
+    "no exits": (without("worker_exits", "traffic"), "does not say how many"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_agree_is_named(name: str, tmp_path: Path) -> None:
+    facts = run(tmp_path)
+    change, said = BROKEN[name]
+    change(tmp_path, facts)
+    found = agreed(tmp_path, facts)
+    assert any(said in line for line in found.wrong), found
+    assert found.forgiven == []
+
+
+def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -> None:
+    facts = run(tmp_path) | {"worker_exits": [0, -9]}
+    kept = lines(tmp_path / "worker-1.seg")
+    # Killed after it wrote an event, before it counted it.
+    file = tmp_path / "worker-1.seg"
+    file.write_bytes(b"".join(kept[:-1]) + kept[3][:9])
+    facts["traffic"]["n2"]["ok"] -= 1
+    found = agreed(tmp_path, facts)
+    assert found.wrong == []
+    assert [line for line in found.forgiven if "is torn" in line]
+    assert [line for line in found.forgiven if "a worker was killed" in line]
+    facts["traffic"]["n2"]["ok"] -= 1
+    assert agreed(tmp_path, facts).wrong
+    facts["traffic"]["n2"]["ok"] += 5
+    assert agreed(tmp_path, facts).wrong
+
+
+def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
+    facts = run(tmp_path)
+    for name in ("worker_exits", "traffic", "load", "records"):
+        del facts[name]
+    facts["ended_by"] = "the process died"
+    for name in ("worker-0.seg", "worker-1.seg", "control.seg"):
+        kept = lines(tmp_path / name)
+        (tmp_path / name).write_bytes(b"".join(kept[:-1]))
+    found = agreed(tmp_path, facts)
+    assert found.wrong == []
+    assert len(found.forgiven) == 4
+
+
+def test_a_crc_that_is_right_for_another_line_is_no_line() -> None:
+    body = b' ["i",1]\n'
+    assert encode_line(["i", 1]) == b"%08x" % zlib.crc32(body) + body
