@@ -12,7 +12,7 @@ are moved beyond the bounds that are worked out here from the definition, one ob
 | token | two holds in turn swap their fencing tokens | tokens rise |
 | fork, reversed | two reads see one write each; a read sees only the younger of two | orders |
 | diverged | one replica's final dumps differ from the others' | replicas at rest are equal |
-| slow | one group's latencies are a thousand times as long | the declared threshold |
+| slow, failing | a group's latencies are a thousand times as long; it fails | the thresholds |
 """
 
 from __future__ import annotations
@@ -325,23 +325,45 @@ def _gone_entry(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 INVARIANT: Final = {"lost": _gone_entry}
 
 
+def _groups(ops: list[Op], options: _Opts) -> list[list[Op]]:
+    """The operations of each group of clients, as `fairness` makes them; none with one group."""
+    by = options.get("fairness_by", "node")
+    field = {"node": "node_seen", "process": "process_id"}.get(str(by), str(by))
+    found: dict[str, list[Op]] = {}
+    for op in ops:
+        inside = op.input.get("group") if isinstance(op.input, dict) else None
+        name = inside if by == "group" else getattr(op, field, None)
+        if name is not None:
+            found.setdefault(repr(name), []).append(op)
+    return list(found.values()) if len(found) > 1 else []
+
+
 def _slow(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    if options.get("fairness_by", "node") != "node":
+    group = pick(dice, _groups(ops, options))
+    if group is None:
         return None
-    nodes = sorted({op.node_seen for op in ops if op.node_seen is not None})
-    if len(nodes) < 2:
-        return None
-    node = dice.choice(nodes)
-    mine = [op for op in acked(ops, *{op.op_type for op in ops}) if op.node_seen == node]
+    mine = acked(group, *{op.op_type for op in group})
     # Few enough to leave the percentile of all where it is, many enough to be the group's own.
     slow = mine[: max(1, len(mine) // 60)]
-    return f"some operations of {node} took a thousand times as long", changed(
-        ops,
-        {
-            op.op_id: {"complete_ts": op.invoke_ts + 1000 * max(1, end(op) - op.invoke_ts)}
-            for op in slow
-        },
+    return f"{len(slow)} of {len(mine)} operations of one group took a thousand times as long", (
+        changed(
+            ops,
+            {
+                op.op_id: {"complete_ts": op.invoke_ts + 1000 * max(1, end(op) - op.invoke_ts)}
+                for op in slow
+            },
+        )
     )
 
 
-FAIR: Final = {"slow": _slow}
+def _failing(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    group = pick(dice, _groups(ops, options))
+    if group is None or float(options.get("fairness_error_rate", 1)) >= 1:
+        return None
+    mine = acked(group, *{op.op_type for op in group})
+    refused = {"output": None, "error": "refused"}
+    said = f"all {len(mine)} good operations of one group failed"
+    return said, changed(ops, {op.op_id: refused for op in mine})
+
+
+FAIR: Final = {"slow": _slow, "failing": _failing}
