@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
@@ -31,6 +32,7 @@ from dstest.judge._mutate import (
     pick,
     without,
 )
+from dstest.judge.canary import token
 
 __all__ = ["IDS", "LEDGER", "PREFIX", "QUEUE", "SET", "SET_FINAL"]
 
@@ -227,10 +229,14 @@ QUEUE: Final = {
 
 
 def _id_twice(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    given = acked(ops, "generate")
-    if len(given) < 2:
+    """Of two ids next to each other, so that no order of ids is broken as well."""
+    given = sorted(acked(ops, "generate"), key=lambda op: token(op.output))
+    if all(type(op.output) is int for op in given):
+        given.sort(key=lambda op: op.output)
+    pair = pick(dice, list(pairwise(given)))
+    if pair is None:
         return None
-    a, b = dice.sample(given, 2)
+    a, b = pair
     return f"ops {a.op_id} and {b.op_id} got one id", changed(ops, {b.op_id: {"output": a.output}})
 
 

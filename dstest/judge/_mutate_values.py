@@ -71,6 +71,8 @@ def _counter(kind: str, ops: list[Op], dice: random.Random, options: _Opts) -> M
         return None
     low, high = (b + start for b in _bounds(incs, read, sure))
     if kind == "stale":
+        # Reads before it are taken out: it must clash with the increments, not with them.
+        ops = without(ops, *[op for op in acked(ops, "read") if end(op) < read.invoke_ts])
         output = low - 1
     elif kind == "phantom":
         output = high + 1

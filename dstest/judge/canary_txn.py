@@ -140,9 +140,10 @@ def _twice(ops: list[Op], dice: random.Random) -> list[Op] | None:
     reads = [r for r in _reads(ops, 1) if isinstance(ops[r[0]].output[r[1]][2], list)]
     if not reads:
         return None
-    at, i = dice.choice(reads)
+    # The longest: all others stay its beginning, so that nothing but the doubling is wrong.
+    at, i = max(reads, key=lambda r: len(ops[r[0]].output[r[1]][2]))
     value = ops[at].output[i][2]
-    return _with_read(ops, at, i, [*value, value[0]])
+    return _with_read(ops, at, i, [*value, value[-1]])
 
 
 def _reordered(ops: list[Op], dice: random.Random) -> list[Op] | None:

@@ -20,8 +20,10 @@ from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
+from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_canaries
 from dstest.judge.canary_family import canaries
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
@@ -30,6 +32,7 @@ from dstest.judge.lints import lint
 from dstest.runner.logscan import scan_logs
 from dstest.runner.reconcile import issued, reconcile
 from dstest.runner.schedule_file import SCHEDULE
+from dstest.runner.self_test import record_canaries
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold, windows_of
@@ -115,6 +118,12 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     return Canary(killed=killed, total=len(details), details=details, untold=untold)
 
 
+def _planned(run: RunDir) -> int | None:
+    """Faults in the run's schedule file, None where it has none."""
+    schedule = run.read_json(SCHEDULE)
+    return None if schedule is None else len(schedule["plans"])
+
+
 def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
@@ -129,8 +138,7 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
             )
         )
     records: list[LandingRecord] = folded.records
-    schedule = run.read_json(SCHEDULE)
-    agreed = reconcile(folded, facts, None if schedule is None else len(schedule["plans"]))
+    agreed = reconcile(folded, facts, _planned(run))
     return RunFacts(
         history=history,
         records=records,
@@ -174,6 +182,14 @@ def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
+    tried = [
+        *record_canaries(run.segments, folded, facts, _planned(run), fold, reconcile),
+        *lint_canaries(history, lambda broken: lint(broken, None, context)),
+        *audit_canaries(run_facts, red_flags, measure),
+        *decide_canaries(build_evidence(run_facts, history_lint), decide),
+    ]
+    canary = msgspec.structs.replace(run_facts.canary, judge=tried)
+    run_facts = msgspec.structs.replace(run_facts, canary=canary)
     evidence = build_evidence(run_facts, history_lint)
     checkers = {n: msgspec.to_builtins(r) for n, r in run_facts.results.items()}
     verdict = decide(evidence, checkers)
