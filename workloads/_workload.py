@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, Generator, OpDraft, Option
 
 __all__ = ["READ_AGAIN", "FinalReads", "ObjectWorkload", "RotatingKeys"]
@@ -33,7 +34,8 @@ class ObjectWorkload:
     make: Make
     options: Mapping[str, Option] = field(default_factory=dict)
     minimum: Mapping[str, int] = field(default_factory=dict)
-    serious: bool = True
+    claims: frozenset[str] = frozenset({"safety"})
+    fields: Fields = field(default_factory=Fields)
 
     def generator(
         self, seed: int, worker: int, processes: int, options: Mapping[str, Any]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload, RotatingKeys
 
@@ -95,4 +96,6 @@ APPEND_LOG: Final = ObjectWorkload(
     make=AppendLogGenerator,
     options=_OPTIONS,
     minimum={"send": 100, "poll": 50},
+    claims=frozenset({"safety", "ordering", "durability"}),
+    fields=Fields(family="log"),
 )

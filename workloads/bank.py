@@ -74,6 +74,7 @@ BANK: Final = ObjectWorkload(
     make=BankGenerator,
     options=_OPTIONS,
     minimum={"transfer": 50, "read": 50},
+    claims=frozenset({"isolation"}),
 )
 
 BANK_REPLICAS: Final = ObjectWorkload(
@@ -93,4 +94,5 @@ BANK_REPLICAS: Final = ObjectWorkload(
         ),
     },
     minimum={"transfer": 50, "read": 50},
+    claims=frozenset({"isolation"}),
 )

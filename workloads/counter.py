@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload
 
@@ -63,6 +64,7 @@ COUNTER: Final = ObjectWorkload(
     make=CounterGenerator,
     options=_OPTIONS,
     minimum={"inc": 100, "read": 50},
+    fields=Fields(family="counter"),
 )
 UNIQUE_IDS: Final = ObjectWorkload(
     name="unique-ids",

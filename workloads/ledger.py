@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload, RotatingKeys
 
@@ -93,4 +94,6 @@ LEDGER: Final = ObjectWorkload(
     make=LedgerGenerator,
     options=_OPTIONS,
     minimum={"credit": 100},
+    claims=frozenset({"idempotency"}),
+    fields=Fields(family="ledger", idempotency_field="id"),
 )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload, RotatingKeys
 
@@ -88,4 +89,5 @@ LEASE: Final = ObjectWorkload(
     make=partial(LockGenerator, lease=True),
     options=_LEASE_OPTIONS,
     minimum={"acquire": 100, "renew": 20, "release": 20},
+    fields=Fields(family="lease", ttl_option="ttl_s"),
 )

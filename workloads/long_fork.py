@@ -67,4 +67,5 @@ LONG_FORK: Final = ObjectWorkload(
     make=LongForkGenerator,
     options=_OPTIONS,
     minimum={"write": 100, "read": 200},
+    claims=frozenset({"isolation"}),
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 
@@ -55,4 +56,6 @@ QUEUE: Final = ObjectWorkload(
     make=QueueGenerator,
     options=_OPTIONS,
     minimum={"enqueue": 100, "dequeue": 100},
+    claims=frozenset({"safety", "ordering"}),
+    fields=Fields(family="queue"),
 )

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 
 __all__ = ["CAS_REGISTER", "REGISTER", "RegisterGenerator", "RegisterWorkload"]
@@ -101,7 +102,9 @@ class RegisterWorkload:
 
     capability = "register"
     checkers: tuple[str, ...] = ("linearizable",)
-    serious = True
+    claims = frozenset({"safety"})
+    fields = Fields()
+    minimum: Mapping[str, int] = {"read": 30, "write": 30}
     options = _OPTIONS
 
     def __init__(self, cas: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import READ_AGAIN, ObjectWorkload, RotatingKeys
 
@@ -60,4 +61,6 @@ SESSION: Final = ObjectWorkload(
     make=SessionGenerator,
     options=_OPTIONS,
     minimum={"read": 100, "write": 100},
+    claims=frozenset({"safety", "ordering"}),
+    fields=Fields(family="session"),
 )

@@ -72,4 +72,5 @@ SET: Final = ObjectWorkload(
     make=SetGenerator,
     options=_OPTIONS,
     minimum={"add": 100, "read": 50},
+    claims=frozenset({"safety", "durability"}),
 )

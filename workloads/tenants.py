@@ -86,4 +86,5 @@ TENANTS: Final = ObjectWorkload(
     make=TenantsGenerator,
     options=_OPTIONS,
     minimum={"read": 100, "write": 100},
+    claims=frozenset({"safety", "fairness"}),
 )

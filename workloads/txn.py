@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
+from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 
 __all__ = ["LIST_APPEND", "RW_REGISTER", "TxnGenerator", "TxnWorkload"]
@@ -118,7 +119,9 @@ class TxnWorkload:
     """`list-append` or `rw-register`."""
 
     model = "strict-serializable"
-    serious = True
+    claims = frozenset({"isolation"})
+    fields = Fields()
+    minimum: Mapping[str, int] = {"txn": 100}
     op_types = frozenset({"txn"})
     options = _OPTIONS
 

@@ -68,4 +68,5 @@ WATCH: Final = ObjectWorkload(
     make=WatchGenerator,
     options=_OPTIONS,
     minimum={"write": 100, "watch": 50},
+    claims=frozenset({"ordering"}),
 )

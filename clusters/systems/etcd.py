@@ -22,6 +22,7 @@ from clusters.systems.etcd_files import EtcdFiles
 from clusters.systems.etcd_metrics import metrics, wal_syncs
 from clusters.systems.etcd_node import DATA, HOME, LOG, PEER_PORT, PIDFILE, url
 from clusters.systems.etcd_wire import message
+from clusters.systems.http2 import Http2Requests
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
@@ -327,7 +328,7 @@ class Etcd:
     packages: tuple[str, ...] = ("etcd-server",)
     capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
-    retries_off = True
+    client_port = CLIENT_PORT
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
     options: Mapping[str, Option] = {
         "reads": Option(
@@ -353,6 +354,10 @@ class Etcd:
         ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
     }
+
+    def request_counter(self) -> Http2Requests:
+        """Counts calls on the wire."""
+        return Http2Requests()
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
         return EtcdDeployment(nodes, options)

@@ -202,6 +202,23 @@ class EtcdAdmin:
             for n, a in found.items()
         }
 
+    async def member_names(self) -> list[str]:
+        """Names of the members, as the first one that answers has them; empty where none does."""
+        for listed in (await self.members()).values():
+            if listed is not None:
+                return sorted(name for name, _ in listed.values())
+        return []
+
+    async def replica_states(self) -> dict[str, str | None]:
+        """Each member's hash over its store, up to the newest revision that all have applied.
+
+        Hashes of members that have compacted to different revisions differ as well.
+        """
+        heads = await self._all("range", message("RangeRequest")(key=b"/dstest-health"))
+        known = [answer.header.revision for answer in heads.values() if answer is not None]
+        found = await self.hashes(min(known)) if known else dict.fromkeys(heads)
+        return {n: None if h is None else f"{h[0]:08x}@{h[1]}" for n, h in found.items()}
+
     async def member_id(self, name: str) -> int:
         """The id of a member, as the others have it. LabError where it is none."""
         others = [n for n in self._nodes if n != name]

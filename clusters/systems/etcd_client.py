@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from clusters.systems.etcd_auth import token_for
-from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, METHODS, STREAMS, message
+from clusters.systems.etcd_dial import Dialed
+from clusters.systems.etcd_stub import CLIENT_PORT, Stub
+from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_VALUE, message
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
 __all__ = ["CLIENT_PORT", "DEFINITE_ERRORS", "EtcdClient", "Stub", "classify"]
-
-CLIENT_PORT: Final = 2379
 
 DEFINITE_ERRORS: Final[Mapping[str, str]] = {
     "not-connected": (
@@ -56,55 +54,6 @@ DEFINITE_ERRORS: Final[Mapping[str, str]] = {
 """Error code -> where it is documented that the request had no effect. All others are unknown:
 UNAVAILABLE in particular, of which gRPC says that the server may have seen the request."""
 
-_CHANNEL_OPTIONS: Final = (
-    ("grpc.enable_retries", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.use_local_subchannel_pool", 1),
-)
-
-
-class Stub:
-    """A gRPC channel to one member with one callable per method of `METHODS` and `STREAMS`.
-
-    With a `token`, every call carries it.
-    """
-
-    def __init__(self, address: str, token: str = "") -> None:
-        target = f"[{address}]" if ":" in address else address
-        self.channel = grpc.aio.insecure_channel(
-            f"{target}:{CLIENT_PORT}", options=_CHANNEL_OPTIONS
-        )
-        metadata = (("token", token),)
-        for name, (path, request, response) in METHODS.items():
-            call = self.channel.unary_unary(
-                path,
-                request_serializer=message(request).SerializeToString,
-                response_deserializer=message(response).FromString,
-            )
-            setattr(self, name, partial(call, metadata=metadata) if token else call)
-        for name, (path, request, response) in STREAMS.items():
-            stream = self.channel.stream_stream(
-                path,
-                request_serializer=message(request).SerializeToString,
-                response_deserializer=message(response).FromString,
-            )
-            setattr(self, name, partial(stream, metadata=metadata) if token else stream)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-    @property
-    def ready(self) -> bool:
-        """Is there a connection right now? Starts one where there is none."""
-        state = self.channel.get_state(try_to_connect=True)
-        return bool(state == grpc.ChannelConnectivity.READY)
-
-    async def close(self) -> None:
-        await self.channel.close(grace=None)
-
 
 def classify(error: grpc.aio.AioRpcError) -> Exception:
     """Definite where the table says so, unknown otherwise."""
@@ -113,20 +62,8 @@ def classify(error: grpc.aio.AioRpcError) -> Exception:
     return Definite(text) if code in DEFINITE_ERRORS else Indefinite(text)
 
 
-class EtcdClient:
+class EtcdClient(Dialed):
     """Registers under `/dstest/<key>`; values are JSON text. Reads of an absent key give None."""
-
-    def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
-        self._node = node
-        self._address = address
-        self._serializable = options.get("reads", "linearizable") == "serializable"
-        self._token = token_for(options)
-        self._stub: Stub | None = None
-
-    async def open(self) -> None:
-        """Begin to connect; does not wait."""
-        self._stub = Stub(self._address, self._token)
-        self._stub.channel.get_state(try_to_connect=True)
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
         """read -> value; write -> None; cas [old, new] -> whether it was swapped."""
@@ -159,8 +96,3 @@ class EtcdClient:
         request = message("TxnRequest")(compare=[compare], success=[put])
         response = await stub.txn(request, timeout=timeout_s)
         return bool(response.succeeded)
-
-    async def close(self) -> None:
-        if self._stub is not None:
-            await self._stub.close()
-            self._stub = None

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import grpc.aio
 
-from clusters.systems.etcd_auth import token_for
-from clusters.systems.etcd_client import Stub, classify
+from clusters.systems.etcd_client import classify
+from clusters.systems.etcd_dial import Dialed
 from clusters.systems.etcd_wire import COMPARE_CREATE, COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
 from dstest.core.protocols import Definite, OpDraft, Reply
@@ -55,30 +55,16 @@ def created_at(key: bytes, revision: int) -> Any:
     )
 
 
-class EtcdOps:
+class EtcdOps(Dialed):
     """Base of the clients. `guarded` is false under `-o guard=none`: writes compare nothing."""
 
     name = "ops"
 
     def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
-        self._node = node
-        self._address = address
+        super().__init__(node, address, options)
         self._options = options
-        self._serializable = options.get("reads", "linearizable") == "serializable"
         self.guarded = options.get("guard", "all") != "none"
-        self._token = token_for(options)
-        self._stub: Stub | None = None
         self._deadline_ns = 0
-
-    async def open(self) -> None:
-        """Begin to connect; does not wait."""
-        self._stub = Stub(self._address, self._token)
-        self._stub.channel.get_state(try_to_connect=True)
-
-    async def close(self) -> None:
-        if self._stub is not None:
-            await self._stub.close()
-            self._stub = None
 
     @property
     def stub(self) -> Any:

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import grpc.aio
 
-from clusters.systems.etcd_auth import token_for
-from clusters.systems.etcd_client import Stub, classify
+from clusters.systems.etcd_client import classify
+from clusters.systems.etcd_dial import Dialed
+from clusters.systems.etcd_stub import Stub
 from clusters.systems.etcd_wire import COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
 from dstest.core.protocols import Definite, OpDraft, Reply
@@ -33,21 +34,12 @@ def _etcd_key(key: Any) -> bytes:
     return f"/dstest/txn/{key}".encode()
 
 
-class EtcdTxnClient:
+class EtcdTxnClient(Dialed):
     """`["append"|"w"|"r", key, value]` micro-ops. Lists and values are JSON text."""
 
     def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
-        self._node = node
-        self._address = address
-        self._serializable = options.get("reads", "linearizable") == "serializable"
+        super().__init__(node, address, options)
         self._guard = options.get("guard", "all")
-        self._token = token_for(options)
-        self._stub: Stub | None = None
-
-    async def open(self) -> None:
-        """Begin to connect; does not wait."""
-        self._stub = Stub(self._address, self._token)
-        self._stub.channel.get_state(try_to_connect=True)
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
         """One transaction; both steps share the time."""
@@ -118,11 +110,6 @@ class EtcdTxnClient:
         reply = await stub.txn(request, timeout=timeout_s)
         if not reply.succeeded:
             raise Definite(CONFLICT)
-
-    async def close(self) -> None:
-        if self._stub is not None:
-            await self._stub.close()
-            self._stub = None
 
 
 def _apply(

@@ -13,7 +13,23 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from dstest.core.capabilities import (
+    CountsCalls,
+    DataDir,
+    Kill,
+    Leads,
+    LogFiles,
+    Membership,
+    Pause,
+    Primary,
+    PrimaryView,
+    Replicas,
+    RequestCounter,
+    SyncStats,
+    Tapped,
+)
 from dstest.core.check import Budget, CheckResult
+from dstest.core.claims import Fields
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import History
@@ -24,6 +40,7 @@ __all__ = [
     "Answer",
     "Checker",
     "Client",
+    "CountsCalls",
     "DataDir",
     "Definite",
     "Deployment",
@@ -35,6 +52,7 @@ __all__ = [
     "Kill",
     "Leads",
     "LogFiles",
+    "Membership",
     "Nemesis",
     "NemesisContext",
     "OpDraft",
@@ -44,9 +62,12 @@ __all__ = [
     "Primary",
     "PrimaryView",
     "Reactive",
+    "Replicas",
     "Reply",
+    "RequestCounter",
     "SyncStats",
     "System",
+    "Tapped",
     "Traffic",
     "Workload",
 ]
@@ -123,77 +144,6 @@ class Deployment(Protocol):
         ...
 
 
-@runtime_checkable
-class Kill(Protocol):
-    """Can be killed and started again, node by node."""
-
-    async def kill(self, names: Sequence[str]) -> None: ...
-
-    async def restart(self, names: Sequence[str]) -> None: ...
-
-
-@runtime_checkable
-class Pause(Protocol):
-    """Can be stopped and continued, node by node."""
-
-    async def pause(self, names: Sequence[str]) -> None: ...
-
-    async def resume(self, names: Sequence[str]) -> None: ...
-
-
-class PrimaryView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who one node believes to be the leader, and in which term. None = unknown or no answer."""
-
-    node: str
-    leader: str | None
-    term: int | None
-
-
-@runtime_checkable
-class Primary(Protocol):
-    """Knows its leaders."""
-
-    async def primaries(self) -> list[PrimaryView]:
-        """One view per node that answers."""
-        ...
-
-
-@runtime_checkable
-class Leads(Protocol):
-    """Can ask one node alone whether it leads."""
-
-    async def leads(self, name: str) -> bool:
-        """Does this node claim, right now, to be the leader? False where it does not answer."""
-        ...
-
-
-@runtime_checkable
-class LogFiles(Protocol):
-    """Has logs worth keeping."""
-
-    def log_files(self) -> list[str]:
-        """Absolute paths on a node."""
-        ...
-
-
-@runtime_checkable
-class DataDir(Protocol):
-    """Keeps all that must survive a restart below one directory."""
-
-    def data_dir(self) -> str:
-        """Its absolute path, the same on every node."""
-        ...
-
-
-@runtime_checkable
-class SyncStats(Protocol):
-    """Measures its own syncs to disk."""
-
-    async def sync_stats(self) -> dict[str, tuple[int, float]]:
-        """Syncs and their seconds in all since each server started; without those that are mute."""
-        ...
-
-
 class System(Protocol):
     """A database, queue or lock service: how it is deployed and which clients it offers."""
 
@@ -204,7 +154,6 @@ class System(Protocol):
     options: Mapping[str, Option]
     definite_errors: Mapping[str, str]
     log_alarms: tuple[str, ...]
-    retries_off: bool
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment: ...
 
@@ -250,7 +199,11 @@ class Finishing(Protocol):
 
 
 class Workload(Protocol):
-    """What clients do, which capability they need, and which checkers judge it."""
+    """What clients do, which capability they need, and which checkers judge it.
+
+    `claims` are categories of `dstest.core.claims`. `fields` says what the lints ask of its
+    operations. `minimum` is how many good operations of a type prove anything.
+    """
 
     name: str
     doc: str
@@ -258,7 +211,9 @@ class Workload(Protocol):
     model: str
     op_types: frozenset[str]
     checkers: tuple[str, ...]
-    serious: bool
+    claims: frozenset[str]
+    fields: Fields
+    minimum: Mapping[str, int]
     options: Mapping[str, Option]
 
     def generator(

@@ -8,13 +8,12 @@ import math
 from collections import Counter
 from typing import Final
 
-import msgspec
-
 from dstest.core import limits
-from dstest.core.evidence import AuditRow, Budgets, Tier
+from dstest.core.evidence import AuditRow, Budgets, LandingRecord, Tier
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_oracle import oracle
-from dstest.judge.facts import SECOND_NS, Pace, RunFacts, pace, spans, windows_of
+from dstest.judge._audit_recovery import recovered_row
+from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
 
@@ -30,22 +29,10 @@ GAP_S_MAX: Final = 5.0
 TIMEOUT_GRACE_S: Final = 2.0
 """After a heal, clients sit in the timeouts of operations that the fault swallowed, and a bit."""
 
-SETTLE_S: Final = 5.0
-"""Recovery is judged from here on after the last heal, or from half the time that is left."""
-
 CLOCK_DRIFT_MS_MAX: Final = 50.0
 ALARM_MATCH_NS: Final = 2 * SECOND_NS
-TAIL_S: Final = 30.0
-TAIL_OPS_MIN: Final = 20
-OK_SHARE_MIN: Final = 0.95
-THROUGHPUT_SHARE_MIN: Final = 0.5
-"""Throughput swings on a shared machine; the share of good operations is the sharp measure."""
-
-P99_SLACK_MS: Final = 200.0
 RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
-
-NETWORK_NEMESES: Final = ("partition", "packet", "loss", "latency", "bandwidth", "slow-network")
 
 
 def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
@@ -59,7 +46,7 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
             "RF5": _clock,
             "RF6": lambda f: budget_row(budget, f.tier_wanted),
             "RF7": _alarms,
-            "RF8": _recovered,
+            "RF8": recovered_row,
             "RF9": lambda _: alike_row(None),
             "RF10": lambda f: seeds_row(f.seeds_agreeing),
         },
@@ -126,6 +113,21 @@ def _absent_clients(facts: RunFacts) -> list[int]:
     return sorted(set(range(wanted)) - seen)
 
 
+def _unanswered(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]]) -> str | None:
+    """Clients that wait keep a closed loop busy: did seconds without a fault pass unanswered?"""
+    ended = Counter(
+        op.complete_ts // SECOND_NS
+        for op in facts.load
+        if op.outcome is Outcome.OK and op.complete_ts is not None
+    )
+    seconds = _seconds(times, quiet)
+    mute = sum(1 for second in seconds if not ended[second])
+    allowed = max(1, math.ceil(SLOW_BUCKETS_MAX * len(seconds)))
+    if mute <= allowed:
+        return None
+    return f"no operation succeeded in {mute} of {len(seconds)} seconds outside fault windows"
+
+
 def _load(facts: RunFacts) -> AuditRow:
     ops, header = facts.load, facts.history.header
     if facts.ended_by:
@@ -145,6 +147,8 @@ def _load(facts: RunFacts) -> AuditRow:
     silent = _idle(times, facts, quiet)
     if silent:
         return short(silent)
+    if mute := _unanswered(facts, times, quiet):
+        return short(mute)
     counts = _outside(times, quiet) if header.rate else _busy(facts, times, quiet)
     if not counts:
         return short("no whole second of load lies outside the fault windows to compare with")
@@ -181,7 +185,6 @@ def _landed(facts: RunFacts) -> AuditRow:
 def _stood(facts: RunFacts) -> AuditRow:
     if facts.faults_planned == 0 and not facts.records:
         return na("no fault was planned")
-    members = set(facts.history.header.nodes)
     looks_total = 0
     for r in facts.records:
         looks = r.facts.get("rechecks", [])
@@ -192,18 +195,38 @@ def _stood(facts: RunFacts) -> AuditRow:
         if gone:
             at_s = gone[0].get("at_ns", 0) / 1e9
             return short(f"{r.fault_id}: the fault was gone at {at_s:.1f} s, inside its window")
-        strangers = [t for t in r.targets if t not in members]
-        if strangers or not r.targets:
-            return short(f"{r.fault_id}: targets not in the cluster: {', '.join(strangers) or '-'}")
-        if r.nemesis.startswith(NETWORK_NEMESES):
-            found = r.facts.get("baseline_packets")
-            counts = list(found.values()) if isinstance(found, dict) else [found or 0]
-            idle = sum(1 for n in counts if not n)
-            if idle or not counts:
-                return short(f"{r.fault_id}: {idle} of {len(counts)} paths carried no traffic")
+        if said := _strangers(r, facts) or _idle_paths(r):
+            return short(f"{r.fault_id}: {said}")
     if len(facts.records) < facts.faults_planned:
         return short(f"{len(facts.records)} of {facts.faults_planned} faults have a record")
     return ok(f"{looks_total} looks at {len(facts.records)} faults, each found it standing")
+
+
+def _strangers(record: LandingRecord, facts: RunFacts) -> str | None:
+    """Was it aimed at members, as the cluster itself had it when the fault was injected?"""
+    known = set(facts.history.header.nodes)
+    if facts.members_at is not None:
+        live = facts.members_at.get(record.fault_id)
+        if not live:
+            return "no member told who is one when it was injected"
+        known &= set(live)
+    strangers = [t for t in record.targets if t not in known]
+    if strangers or not record.targets:
+        return f"targets not in the cluster: {', '.join(strangers) or '-'}"
+    return None
+
+
+def _idle_paths(record: LandingRecord) -> str | None:
+    """Did each path that a fault of paths touched carry traffic before it?"""
+    paths = record.facts.get("cuts")
+    found = record.facts.get("baseline_packets")
+    if paths is None and found is None:
+        return None
+    counts = dict(found) if isinstance(found, dict) else {}
+    idle = [p for p in (counts if paths is None else paths) if not counts.get(p)]
+    if idle or not counts:
+        return f"{len(idle)} of {len(paths or counts)} paths carried no traffic, first {idle[:1]}"
+    return None
 
 
 def _clock(facts: RunFacts) -> AuditRow:
@@ -219,13 +242,18 @@ def _clock(facts: RunFacts) -> AuditRow:
         return short(f"{negative} operations ended before they began")
     if not facts.clocks:
         return short("wall clock against monotonic clock was not measured")
-    if any("clock" in r.nemesis for r in facts.records):
-        return ok("intervals come from one monotonic clock; wall clocks were moved on purpose")
+    hosts = {c.host for c in facts.clocks}
+    unseen = [n for n in facts.history.header.nodes if n not in hosts]
+    if unseen:
+        return short(f"the clock of {', '.join(unseen)} was not measured")
     worst = max(
         facts.clocks, key=lambda c: abs(c.wall_minus_mono_end_ns - c.wall_minus_mono_start_ns)
     )
     drift_ms = abs(worst.wall_minus_mono_end_ns - worst.wall_minus_mono_start_ns) / 1e6
-    said = f"wall clock of {worst.host} moved {drift_ms:.1f} ms against its monotonic clock"
+    said = (
+        f"wall clock of {worst.host} moved {drift_ms:.1f} ms against its monotonic clock, the most "
+        f"of {len(hosts)} hosts"
+    )
     return ok(said) if drift_ms < CLOCK_DRIFT_MS_MAX else short(f"{said}, 50 ms allowed")
 
 
@@ -258,64 +286,6 @@ def _explained(ts: int | None, trouble: list[Op]) -> bool:
         op.invoke_ts - ALARM_MATCH_NS <= ts <= (op.complete_ts or op.invoke_ts) + ALARM_MATCH_NS
         for op in trouble
     )
-
-
-def _recovered(facts: RunFacts) -> AuditRow:
-    nodes = facts.history.header.nodes
-    sick = [n for n in nodes if not facts.healthy.get(n)]
-    if sick or not nodes:
-        return short(f"not serving after the settle phase: {', '.join(sick) or 'no node known'}")
-    leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
-    leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
-    if leaks:
-        return short(f"left behind: {'; '.join(leaks)}")
-    standing = [r.fault_id for r in facts.records if not r.heal_verified]
-    if standing:
-        return short(f"heal not verified: {', '.join(standing)}")
-    if facts.replicas_equal is False:
-        return short("the replicas differ after the settle phase")
-    if not facts.records:
-        return ok(f"no fault to recover from; all {len(nodes)} nodes serve")
-    return _tail(facts, len(nodes))
-
-
-def _tail(facts: RunFacts, nodes: int) -> AuditRow:
-    """The last seconds of load against the seconds before the first fault."""
-    ops = facts.load
-    windows = windows_of(facts, end_of(facts.history))
-    times = [op.invoke_ts for op in ops]
-    if not windows or not times:
-        return ok(f"no fault was injected; all {nodes} nodes serve")
-    first, last = min(times), max(times)
-    healed = max(end for _, end in windows)
-    settle_ns = min(int(SETTLE_S * SECOND_NS), max(0, last - healed) // 2)
-    start = max(healed + settle_ns, last - int(TAIL_S * SECOND_NS), facts.settled_ns or 0)
-    base, tail = pace(ops, first, windows[0][0]), pace(ops, start, last + 1)
-    for name, part in (("before the first fault", base), ("after the last heal", tail)):
-        if part.ops < TAIL_OPS_MIN:
-            return short(f"{part.ops} operations {name}, {TAIL_OPS_MIN} needed to compare")
-    row = _compared(base, tail, nodes)
-    if facts.settled_ns is None:
-        return row
-    recovery_s = max(0.0, (facts.settled_ns - healed) / 1e9)
-    return msgspec.structs.replace(
-        row, evidence=f"{row.evidence}; steady {recovery_s:.1f} s after the last heal"
-    )
-
-
-def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:
-    noise = 3 * math.sqrt(base.ok_share * (1 - base.ok_share) / tail.ops)
-    said = (
-        f"{tail.ok_share:.1%} of the last {tail.ops:,} operations succeeded ({base.ok_share:.1%} "
-        f"before the first fault), {tail.ok_per_s:,.0f}/s ({base.ok_per_s:,.0f}/s)"
-    )
-    if base.p99_ms is None or tail.p99_ms is None:
-        return short(f"{said}; no operation succeeded to compare with")
-    said += f", p99 {tail.p99_ms:,.0f} ms ({base.p99_ms:,.0f} ms); {nodes} of {nodes} nodes serve"
-    slow = tail.p99_ms > max(2 * base.p99_ms, base.p99_ms + P99_SLACK_MS)
-    fewer = tail.ok_share < OK_SHARE_MIN * base.ok_share - noise
-    thin = tail.ok_per_s < THROUGHPUT_SHARE_MIN * base.ok_per_s
-    return short(said) if slow or fewer or thin else ok(said)
 
 
 def alike_row(differences: list[str] | None) -> AuditRow:

@@ -6,16 +6,18 @@ from collections.abc import Collection
 from typing import Final
 
 from dstest.core.evidence import AuditRow
-from dstest.core.op import Outcome
+from dstest.core.op import Op, Outcome
 from dstest.judge._audit_red import SEEDS_MIN
 from dstest.judge.budgets import TIERS
-from dstest.judge.facts import SECOND_NS, RunFacts
+from dstest.judge.facts import SECOND_NS, RunFacts, agree
 from dstest.judge.rows import na, ok, rows_of, short
 
 __all__ = ["agreeing_row", "duration_s", "sizes_row", "weak_items"]
 
 LEADER_CHANGES_MIN: Final = 2
 TOPOLOGIES_MIN: Final = 2
+SURFACES_MIN: Final = 3
+"""Fewer make no boundary claim (discipline 6.1, L24)."""
 
 
 def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
@@ -90,7 +92,7 @@ def _failover(facts: RunFacts) -> AuditRow:
     said = f"{len(aimed)} faults aimed at a leader, {changes} new terms seen"
     if judges:
         return ok(f"{said}; {', '.join(judges)} judged the operations across them")
-    if changes >= LEADER_CHANGES_MIN and facts.replicas_equal:
+    if changes >= LEADER_CHANGES_MIN and facts.replicas and agree(facts.replicas):
         return ok(f"{said}; the replicas agreed afterwards")
     return short(f"{said}; one failover that went well is the only proof")
 
@@ -120,11 +122,15 @@ def _one_way(facts: RunFacts) -> AuditRow:
 
 
 def _retries(facts: RunFacts) -> AuditRow:
-    if facts.transport == "in-process":
-        return na("no client library: operations are calls inside one process")
-    if facts.retries_off:
-        return ok("the adapter declares that its client library sends each request once")
-    return short("the client library may retry unseen: requests on the wire were not counted")
+    if not facts.wire:
+        return short("the client library may retry unseen: requests on the wire were not counted")
+    calls, requests = sum(w.calls for w in facts.wire), sum(w.requests for w in facts.wire)
+    said = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
+    if not all(w.known and w.requests for w in facts.wire):
+        return short(f"{said}: not each of them could be counted")
+    if any(w.requests > w.calls for w in facts.wire):
+        return short(f"{said}: the library retries by itself")
+    return ok(said)
 
 
 def _clock(facts: RunFacts) -> AuditRow:
@@ -151,21 +157,37 @@ def agreeing_row(seeds: int) -> AuditRow:
 
 
 def _surfaces(facts: RunFacts) -> AuditRow:
-    if facts.surfaces_planned <= 1:
-        return na("the claim has one surface: the client's operations")
-    said = f"{facts.surfaces_run} of {facts.surfaces_planned} planned surfaces were run"
-    return ok(said) if facts.surfaces_run >= facts.surfaces_planned else short(said)
+    if "boundary" not in facts.claims:
+        return na("no boundary claim is made")
+    planned = facts.fields.surfaces
+    good = {op.op_type for op in facts.history.ops if op.outcome is Outcome.OK}
+    run = [name for name, types in planned.items() if types & good]
+    said = f"{len(run)} of {len(planned)} planned surfaces were run"
+    return ok(said) if len(run) == len(planned) >= SURFACES_MIN else short(said)
 
 
 def _negative_control(facts: RunFacts) -> AuditRow:
-    if facts.negative_controls is None:
+    if "boundary" not in facts.claims:
         return na("no boundary claim is made, so there is no negative control to run")
-    said = f"{facts.negative_controls} negative controls were run"
-    return ok(said) if facts.negative_controls > 0 else short(said)
+    types = facts.fields.negative_controls
+    count = sum(1 for op in facts.history.ops if op.op_type in types)
+    said = f"{count} negative controls were run"
+    return ok(said) if count > 0 else short(said)
 
 
 def _groups(facts: RunFacts) -> AuditRow:
-    if facts.fairness_groups is None:
+    if "fairness" not in facts.claims:
         return na("no fairness claim is made, so nothing is split by group")
-    said = f"results are split by {facts.fairness_groups} groups"
-    return ok(said) if facts.fairness_groups > 1 else short(said)
+    judges = [name for name in facts.results if name == "fairness"]
+    by = str(facts.options.get("fairness_by", "node"))
+    groups = {_group(op, by, facts) for op in facts.load}
+    said = (
+        f"{', '.join(judges) or 'no checker'} split the results into {len(groups)} groups by {by}"
+    )
+    return ok(said) if judges and len(groups) > 1 else short(said)
+
+
+def _group(op: Op, by: str, facts: RunFacts) -> object:
+    if by == "node":
+        return facts.node_of_process.get(op.process_id)
+    return op.process_id if by == "process" else op.op_type if by == "op_type" else op.key

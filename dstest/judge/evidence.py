@@ -188,12 +188,21 @@ def lint_context(facts: RunFacts, op_types: frozenset[str] | None = None) -> Lin
         op_types=op_types,
         landed_epochs=frozenset(r.epoch for r in facts.records if r.landed == "yes"),
         node_of_process=facts.node_of_process,
-        hidden_retries=not (facts.retries_off or facts.transport == "in-process"),
+        hidden_retries=not facts.wire or any(w.requests > w.calls for w in facts.wire),
+        sends=[(f"worker {w.worker}", w.calls, w.requests) for w in facts.wire],
+        family=facts.fields.family or None,
+        idem_field=facts.fields.idempotency_field or None,
+        lease_ttl_ns=_ttl_ns(facts),
         mismatches=list(facts.mismatches),
         forgiven=list(facts.forgiven),
         ops_eligible=checker.ops_eligible,
         ops_consumed=checker.ops_consumed,
     )
+
+
+def _ttl_ns(facts: RunFacts) -> int | None:
+    option = facts.fields.ttl_option
+    return int(float(facts.options[option]) * 1e9) if option in facts.options else None
 
 
 def build_evidence(

@@ -7,16 +7,31 @@ measured stays None or empty, and the audit calls its row short. Times are run n
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from dstest.core.check import CheckResult
+from dstest.core.claims import GATED, Fields
 from dstest.core.evidence import LandingRecord, Rerun, Tier
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = ["Alarm", "Canary", "ClockFact", "Gap", "Pace", "RunFacts", "pace", "spans", "windows_of"]
+__all__ = [
+    "Alarm",
+    "Canary",
+    "ClockFact",
+    "Gap",
+    "Healed",
+    "Pace",
+    "RunFacts",
+    "Wire",
+    "agree",
+    "pace",
+    "spans",
+    "windows_of",
+]
 
 SECOND_NS = 1_000_000_000
 
@@ -61,6 +76,27 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
     judge: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
+class Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tap on one client saw: `calls` that the client handed to its library, `requests`
+    that then left it, over so many `connections`. `known`: all bytes could be read as requests.
+    """
+
+    worker: int
+    node: str
+    calls: int
+    requests: int
+    connections: int
+    known: bool
+
+
+class Healed(msgspec.Struct, frozen=True, kw_only=True):
+    """When no fault stood any more, and since when the load went well again; None = never, until
+    the next fault or the end."""
+
+    healed_ns: int
+    settled_ns: int | None
+
+
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run.
 
@@ -72,10 +108,13 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
     `minimum` says how many good operations of a type the workload needs to prove anything.
     `healthy` says per node whether it served after the settle phase, `residue` what
-    the leak audit found. `seeds_agreeing` counts runs of this spec with other seeds and the same
-    verdict, this one included. `mismatches` and `forgiven` are what the reconciliation of the
-    record found wrong, and what a writer that died explains. `tier_wanted` is the budget that the
-    user asked for.
+    the leak audit found. `replicas` is each member's state once nobody wrote any more, None where
+    the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
+    None where the system has no membership. `recoveries` are the heals, in order. `claims` and
+    `fields` are the workload's, `options` the run's. `seeds_agreeing` counts runs of this spec with
+    other seeds and the same verdict, this one included. `mismatches` and `forgiven` are what the
+    reconciliation of the record found wrong, and what a writer that died explains. `tier_wanted` is
+    the budget that the user asked for.
     """
 
     history: History
@@ -84,7 +123,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     attempted: bool = True
     ended_by: str | None = None
     missing_capability: list[str] = msgspec.field(default_factory=list)
-    serious: bool = True
+    claims: frozenset[str] = frozenset({"safety"})
+    fields: Fields = msgspec.field(default_factory=Fields)
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
     checkers_declared: list[str] = msgspec.field(default_factory=list)
     results: dict[str, CheckResult] = msgspec.field(default_factory=dict)
     checker_kinds: dict[str, str] = msgspec.field(default_factory=dict)
@@ -103,16 +144,18 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     minimum: dict[str, int] = msgspec.field(default_factory=dict)
     healthy: dict[str, bool] = msgspec.field(default_factory=dict)
     residue: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    replicas_equal: bool | None = None
-    transport: Literal["network", "in-process"] = "network"
-    retries_off: bool = False
+    replicas: dict[str, str | None] | None = None
+    members_at: dict[str, list[str]] | None = None
+    recoveries: list[Healed] = msgspec.field(default_factory=list)
+    wire: list[Wire] = msgspec.field(default_factory=list)
     seeds_agreeing: int = 1
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"
-    surfaces_planned: int = 1
-    surfaces_run: int = 1
-    negative_controls: int | None = None
-    fairness_groups: int | None = None
+
+    @property
+    def serious(self) -> bool:
+        """Is any claim made that only a history of operations can falsify?"""
+        return bool(self.claims & GATED)
 
     @property
     def load(self) -> list[Op]:
@@ -139,6 +182,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     def ok_per_s(self) -> float:
         """Good operations per second, 0 for an empty stretch."""
         return self.ok / self.seconds if self.seconds > 0 else 0.0
+
+
+def agree(replicas: Mapping[str, str | None]) -> bool:
+    """Did every member answer, and all alike?"""
+    return bool(replicas) and None not in replicas.values() and len(set(replicas.values())) == 1
 
 
 def pace(ops: list[Op], start_ns: int, end_ns: int) -> Pace:

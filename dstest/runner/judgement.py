@@ -27,7 +27,7 @@ from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_cana
 from dstest.judge.canary_family import canaries
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
-from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts
+from dstest.judge.facts import Canary, ClockFact, Gap, Healed, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.runner.logscan import scan_logs
 from dstest.runner.reconcile import issued, reconcile
@@ -124,28 +124,34 @@ def _planned(run: RunDir) -> int | None:
     return None if schedule is None else len(schedule["plans"])
 
 
+def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
+    """Wall against monotonic clock of this host and of every node, where both ends were taken."""
+    own = (facts["clock"]["host"], facts.get("clock_start_ns"), facts.get("clock_end_ns"))
+    start, end = facts.get("node_clocks_start_ns", {}), facts.get("node_clocks_end_ns", {})
+    return [
+        ClockFact(host=host, wall_minus_mono_start_ns=before, wall_minus_mono_end_ns=after)
+        for host, before, after in (own, *((n, start[n], end.get(n)) for n in start))
+        if before is not None and after is not None
+    ]
+
+
 def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
     log_lines, alarms = scan_logs(run, system.log_alarms, facts)
-    clocks = []
-    if "clock_start_ns" in facts and "clock_end_ns" in facts:
-        clocks.append(
-            ClockFact(
-                host=facts["clock"]["host"],
-                wall_minus_mono_start_ns=facts["clock_start_ns"],
-                wall_minus_mono_end_ns=facts["clock_end_ns"],
-            )
-        )
+    workload = registry.load("workloads", spec.workload)
     records: list[LandingRecord] = folded.records
     agreed = reconcile(folded, facts, _planned(run))
     return RunFacts(
         history=history,
         records=records,
         faults_planned=facts["faults_planned"],
-        attempted=bool(history.ops),
+        attempted=bool(history.ops) or bool(facts.get("missing_capability")),
         ended_by=facts.get("ended_by"),
-        serious=facts["serious"],
+        missing_capability=list(facts.get("missing_capability", [])),
+        claims=workload.claims,
+        fields=workload.fields,
+        options=spec.options,
         checkers_declared=list(facts["checkers"]),
         results=_check(run, facts, history),
         checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
@@ -153,17 +159,20 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         node_of_process=dict(folded.process_nodes),
         generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
         op_timeout_s=float(spec.options["op_timeout_s"]),
-        clocks=clocks,
+        clocks=_clocks(facts),
         log_lines=log_lines,
         alarms=alarms,
         settled_ns=facts.get("settled_ns"),
         load_end_ns=facts.get("load_end_ns"),
-        minimum=dict(getattr(registry.load("workloads", spec.workload), "minimum", {})),
+        minimum=dict(workload.minimum),
         healthy=facts.get("healthy", {}),
         mismatches=agreed.wrong,
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
-        retries_off=facts.get("retries_off", False),
+        replicas=facts.get("replicas"),
+        members_at=facts.get("members_at"),
+        recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
+        wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
         rerun=msgspec.convert(facts.get("rerun", {}), Rerun),
         node_counts_run=[spec.nodes],
         tier_wanted=facts.get("tier_wanted", "smoke"),

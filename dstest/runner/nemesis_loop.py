@@ -8,7 +8,7 @@ journalled, so that a run which dies at any moment can still say what was inject
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import groupby
 from typing import Final
 
@@ -28,7 +28,8 @@ _PATIENCE_S: Final = 15.0
 
 class NemesisLoop:
     """`records` holds the newest record of each fault; `standing` those not healed yet, in the
-    order of their healing. `ready` says whether the cluster has recovered."""
+    order of their healing. `ready` says whether the cluster has recovered; `before` is called
+    with the id of each fault before it is injected."""
 
     def __init__(
         self,
@@ -37,12 +38,14 @@ class NemesisLoop:
         journal: Journal,
         tell: Callable[[str], None],
         ready: Callable[[], bool] = lambda: True,
+        before: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._nemesis = nemesis
         self._ctx = ctx
         self._journal = journal
         self._tell = tell
         self._ready = ready
+        self._before = before
         self.records: dict[str, LandingRecord] = {}
         self.standing: dict[str, LandingRecord] = {}
         self._ranks: dict[str, int] = {}
@@ -91,6 +94,8 @@ class NemesisLoop:
 
     async def _inject(self, plan: FaultPlan) -> LandingRecord:
         self._tell(f"{plan.fault_id}: injecting {_facts(plan)}")
+        if self._before is not None:
+            await self._before(plan.fault_id)
         self.standing[plan.fault_id] = self._stub(plan)
         record = self._stand(await self._nemesis.inject(self._ctx, plan))
         self._tell(f"{plan.fault_id}: landed {record.landed}; {describe(record)}")

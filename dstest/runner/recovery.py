@@ -32,9 +32,20 @@ class Recovery:
         self._baseline_per_s: float | None = None
         self._good_since_ns: int | None = None
         self._good = 0
+        self._heals: list[tuple[int, int | None]] = []
+        self._whole = True
+
+    @property
+    def heals(self) -> list[tuple[int, int | None]]:
+        """Each time at which no fault stood any more, and since when the load went well again;
+        None where it did not before the next fault."""
+        return list(self._heals)
 
     def look(self, now_ns: int, ok: int, unknown: int, *, whole: bool) -> None:
         """One look at run time `now_ns`. `whole` is false while a fault stands."""
+        if whole and not self._whole:
+            self._heals.append((now_ns, None))
+        self._whole = whole
         if not whole:
             self._good = 0
             self._good_since_ns = None
@@ -53,6 +64,8 @@ class Recovery:
                 self._good = 0
                 self._good_since_ns = None
         self._last = (now_ns, ok, unknown)
+        if self._heals and self._heals[-1][1] is None and self.settled_ns is not None:
+            self._heals[-1] = (self._heals[-1][0], self.settled_ns)
 
     @property
     def settled_ns(self) -> int | None:

@@ -17,9 +17,10 @@ import msgspec
 
 from clusters.remote import connect_all
 from dstest.core.clock import RunClock
-from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
+from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import LogFiles, NemesisContext, Prepares
+from dstest.core.protocols import LogFiles, Membership, NemesisContext, Prepares, Replicas
+from dstest.judge.facts import agree
 from dstest.runner import facts, recovery
 from dstest.runner.epochs import Journal, RunEpochs
 from dstest.runner.load import Load
@@ -36,6 +37,7 @@ _WATCH_S: Final = 1.0
 _RECOVERY_S: Final = 8.0
 _PING_TIMEOUT_S: Final = 5.0
 _HEALTH_TRIES: Final = 10
+_REPLICA_TRIES: Final = 10
 _LOG_BYTES_MAX: Final = 32 << 20
 
 
@@ -88,6 +90,9 @@ class Run:
             await body
         except asyncio.CancelledError:
             failure = Interrupted(f"stopped by {stopped[0] if stopped else 'cancellation'}")
+        except FaultRefused as error:
+            failure = error
+            self._facts["missing_capability"] = [error.message]
         except DstestError as error:
             failure = error
         except OSError as error:
@@ -119,6 +124,7 @@ class Run:
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
         await plugins.nemesis.setup(self._context(RunClock(0), None))
+        self._facts["node_clocks_start_ns"] = await self._node_clocks()
         self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
         clock = load.begin()
         self._facts["origin_ns"] = clock.origin_ns
@@ -132,6 +138,7 @@ class Run:
             journal,
             ui.say,
             ready=lambda: self._recovery.settled_ns is not None,
+            before=self._note_members,
         )
         ui.phase(
             "load",
@@ -186,6 +193,10 @@ class Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         self._facts["settled_ns"] = self._recovery.settled_ns
+        self._facts["recoveries"] = [
+            {"healed_ns": healed_ns, "settled_ns": settled_ns}
+            for healed_ns, settled_ns in self._recovery.heals
+        ]
         self._facts["load_s"] = round(clock.now_ns() / 1e9, 3)
 
     async def _stream(self, clock: RunClock) -> str:
@@ -244,6 +255,39 @@ class Run:
                 remedy="`dstest lab status` tells whether it runs; `dstest lab down`, then again",
             ) from None
 
+    async def _node_clocks(self) -> dict[str, int]:
+        """Wall minus monotonic clock of each node that answers."""
+
+        async def ask(node: Any) -> int:
+            told = await node.call("ping", timeout_s=_PING_TIMEOUT_S)
+            return int(told["wall_ns"]) - int(told["monotonic_ns"])
+
+        nodes = list(self._nodes.values())
+        found = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
+        return {
+            node.name: offset
+            for node, offset in zip(nodes, found, strict=True)
+            if isinstance(offset, int)
+        }
+
+    async def _note_members(self, fault_id: str) -> None:
+        """Who is a member as a fault is injected; the last that was told where nobody answers."""
+        if not isinstance(self._deployment, Membership):
+            return
+        known: dict[str, list[str]] = self._facts.setdefault("members_at", {})
+        names = await self._deployment.member_names()
+        known[fault_id] = names or next(reversed(known.values()), [])
+
+    async def _compare_replicas(self) -> None:
+        """Nobody writes any more: the members' states, once they agree or after some tries."""
+        if not isinstance(self._deployment, Replicas):
+            return
+        for _ in range(_REPLICA_TRIES):
+            states = self._facts["replicas"] = await self._deployment.replica_states()
+            if agree(states):
+                return
+            await asyncio.sleep(0.5)
+
     async def _wait_healthy(self) -> None:
         healthy: dict[str, bool] = {}
         for _ in range(_HEALTH_TRIES):
@@ -280,8 +324,12 @@ class Run:
             self._facts["traffic"] = self._load.traffic.by_node()
             self._load.close()
         self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
+        if self._nodes:
+            self._facts["node_clocks_end_ns"] = await self._node_clocks()
         self._facts["cpu_s"] = facts.cpu_s()
         if self._deployment is not None:
+            if failure is None and self._load is not None:
+                await self._step("compare replicas", self._compare_replicas)
             await self._step("logs", self._collect_logs)
             await self._step("stop system", self._deployment.stop)
             await self._step("withdraw", self._withdraw)

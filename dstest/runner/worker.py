@@ -22,7 +22,16 @@ import msgspec
 
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
-from dstest.core.protocols import Answer, Client, Definite, Finishing, OpDraft, Reactive
+from dstest.core.protocols import (
+    Answer,
+    Client,
+    CountsCalls,
+    Definite,
+    Finishing,
+    OpDraft,
+    Reactive,
+    Tapped,
+)
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -31,6 +40,7 @@ from dstest.runner.board import (
     WAITING,
     Board,
 )
+from dstest.runner.tap import Tap
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Worker", "WorkerConfig", "main"]
@@ -85,11 +95,15 @@ class Worker:
         self._next_arrival_ns = 0
         self._failed = False
         self._cpu_began_s = 0.0
+        self._tap: Tap | None = None
+        self._tap_address = ""
+        self._tapped: list[Client] = []
 
     async def run(self) -> None:
         """Wait for the start, load until told to stop, then let what is in flight end."""
         config, board = self._config, self._board
-        clients = [self._client(node) for _, node in config.slots]
+        await self._open_tap()
+        clients = [self._client(node, slot) for slot, node in config.slots]
         await asyncio.gather(*(client.open() for client in clients))
         while board.state == WAITING:
             if os.getppid() != config.parent_pid:
@@ -110,6 +124,7 @@ class Worker:
             await asyncio.gather(*tasks)
             if board.state == FINISHING and isinstance(self._generator, Finishing):
                 await self._finish(self._generator)
+            await self._note_wire()
             if not self._failed:
                 self._segment.finish()
         finally:
@@ -117,12 +132,50 @@ class Worker:
             self._segment.sync()
             self._segment.close()
 
-    def _client(self, node: int) -> Client:
+    def _client(self, node: int, slot: int | None = None) -> Client:
+        """A client for this node; that of the first slot goes through the tap."""
         name, address = self._config.nodes[node]
+        tapped = self._tap_address != "" and slot == self._config.slots[0][0]
         client: Client = self._system.client(
-            self._config.capability, name, address, self._config.options
+            self._config.capability,
+            name,
+            self._tap_address if tapped else address,
+            self._config.options,
         )
+        if tapped:
+            self._tapped.append(client)
         return client
+
+    async def _open_tap(self) -> None:
+        """Put a tap before the first slot's node; without one the audit says what is missing."""
+        config = self._config
+        if not isinstance(self._system, Tapped) or not config.slots:
+            return
+        _, address = config.nodes[config.slots[0][1]]
+        tap = Tap(address, self._system.client_port, self._system.request_counter)
+        try:
+            self._tap_address = await tap.open(config.worker)
+        except OSError as error:
+            print(f"no tap: {error}", file=sys.stderr)  # noqa: T201
+            return
+        self._tap = tap
+
+    async def _note_wire(self) -> None:
+        """Record what the tap saw, and what the tapped clients had asked for."""
+        tap = self._tap
+        if tap is None or not all(isinstance(client, CountsCalls) for client in self._tapped):
+            return
+        await tap.close()
+        calls = sum(client.calls for client in self._tapped if isinstance(client, CountsCalls))
+        wire = {
+            "worker": self._config.worker,
+            "node": self._config.nodes[self._config.slots[0][1]][0],
+            "calls": calls,
+            "requests": tap.requests,
+            "connections": tap.connections,
+            "known": tap.known,
+        }
+        self._write(["note", self._clock.now_ns(), {"wire": wire}])
 
     async def _beat(self) -> None:
         while True:
@@ -165,7 +218,7 @@ class Worker:
             if last.kind == "unknown":
                 process_id += self._config.concurrency
                 await client.close()
-                client = self._client(node)
+                client = self._client(node, slot)
                 await client.open()
             if last.kind != "ok" and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
                 # Refused without being asked: do not spin. A slow answer needs no pause.

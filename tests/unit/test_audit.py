@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from dstest.core.check import CheckResult, KeyCount, OpCount
+from dstest.core.claims import Fields
 from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
 from dstest.core.history import ClockSource, Header, History, Window
 from dstest.core.op import Op
@@ -17,7 +18,7 @@ from dstest.core.verdict import State
 from dstest.judge.audit import TITLES, measure, red_flags, too_good, weak_items
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, checker_evidence, eligible
-from dstest.judge.facts import Alarm, Canary, ClockFact, Gap, RunFacts
+from dstest.judge.facts import Alarm, Canary, ClockFact, Gap, Healed, RunFacts, Wire
 from dstest.judge.view import ALL_ROWS
 
 S = 1_000_000_000
@@ -48,6 +49,7 @@ def record(i: int, **changes: Any) -> LandingRecord:
         "facts": {
             "shape": "one",
             "direction": "in" if i % 3 == 1 else "both",
+            "cuts": ["n1->n2", "n2->n1"],
             "baseline_packets": {"n1->n2": 40, "n2->n1": 38},
             "rechecks": [{"at_ns": start + 3 * S, "present": True}] * 2,
         },
@@ -115,6 +117,30 @@ def result(**changes: Any) -> CheckResult:
     return CheckResult(**(fields | changes))
 
 
+def clocks(drift_ns: int, host: str = "control") -> list[ClockFact]:
+    """All hosts, one of which drifted."""
+    return [
+        ClockFact(
+            host=name,
+            wall_minus_mono_start_ns=0,
+            wall_minus_mono_end_ns=drift_ns if name == host else 0,
+        )
+        for name in ("control", *NODES)
+    ]
+
+
+def wire(**changes: Any) -> Wire:
+    fields: dict[str, Any] = {
+        "worker": 0,
+        "node": "n1",
+        "calls": 900,
+        "requests": 900,
+        "connections": 1,
+        "known": True,
+    }
+    return Wire(**(fields | changes))
+
+
 @functools.cache
 def good() -> RunFacts:
     return RunFacts(
@@ -126,12 +152,15 @@ def good() -> RunFacts:
         checker_kinds={"linearizable": "history"},
         canary=Canary(killed=8, total=8),
         node_of_process={p: NODES[p % 5] for p in range(CLIENTS)},
-        clocks=[
-            ClockFact(host="control", wall_minus_mono_start_ns=0, wall_minus_mono_end_ns=2_000_000)
-        ],
+        clocks=clocks(2_000_000),
         log_lines=dict.fromkeys(NODES, 900),
         healthy=dict.fromkeys(NODES, True),
-        retries_off=True,
+        wire=[wire()],
+        replicas=dict.fromkeys(NODES, "abc@1"),
+        members_at={f"f{i + 1}": NODES for i in range(FAULTS)},
+        recoveries=[
+            Healed(healed_ns=(27 + i * 25) * S, settled_ns=(29 + i * 25) * S) for i in range(FAULTS)
+        ],
         seeds_agreeing=3,
         node_counts_run=[3],
         tier_wanted="hardening",
@@ -165,6 +194,29 @@ def judged(facts: RunFacts) -> tuple[set[str], State]:
 def thin() -> tuple[Op, ...]:
     """Half of the seconds outside the windows offer a fifth of the load."""
     return tuple(o for o in ops() if o.invoke_ts // S % 2 or o.op_id % 5 == 0 or o.fault_epoch)
+
+
+READ = frozenset({"read"})
+WRITE = frozenset({"write"})
+
+
+def boundary(**fields: Any) -> RunFacts:
+    """A boundary claim; what is not given is as it should be."""
+    whole: dict[str, Any] = {
+        "surfaces": {"read": READ, "write": WRITE, "both": READ | WRITE},
+        "negative_controls": READ,
+    }
+    return but(claims=frozenset({"safety", "boundary"}), fields=Fields(**(whole | fields)))
+
+
+def unanswered() -> tuple[Op, ...]:
+    """Every third second outside the windows answers nothing, and its clients wait."""
+    return tuple(
+        o
+        if o.fault_epoch or o.invoke_ts // S % 3 or not 5 < o.invoke_ts // S < 270
+        else msgspec.structs.replace(o, output=None, error="no leader")
+        for o in ops()
+    )
 
 
 def left_behind() -> tuple[Op, ...]:
@@ -239,17 +291,25 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         FAULT,
     ),
     "RF4 stranger": (lambda: but(records=records(3, targets=[])), {"RF4"}, FAULT),
-    "RF5 step": (
-        lambda: but(
-            clocks=[
-                ClockFact(
-                    host="control", wall_minus_mono_start_ns=0, wall_minus_mono_end_ns=-60_000_000
-                )
-            ]
-        ),
-        {"RF5"},
-        ORACLE,
+    "RF4 path never watched": (
+        lambda: but(records=with_facts(3, baseline_packets={"n1->n2": 5})),
+        {"RF4"},
+        FAULT,
     ),
+    "RF4 no member": (
+        lambda: but(members_at={**(good().members_at or {}), "f4": ["n1", "n2", "n5"]}),
+        {"RF4"},
+        FAULT,
+    ),
+    "RF4 nobody told": (
+        lambda: but(members_at={f"f{i + 1}": NODES for i in range(9)}),
+        {"RF4"},
+        FAULT,
+    ),
+    "RF5 step": (lambda: but(clocks=clocks(-60_000_000)), {"RF5"}, ORACLE),
+    "RF5 step of a node": (lambda: but(clocks=clocks(60_000_000, "n3")), {"RF5"}, ORACLE),
+    "RF5 node not measured": (lambda: but(clocks=clocks(0)[:-1]), {"RF5"}, ORACLE),
+    "RF1 unanswered": (lambda: but(history=history(unanswered())), {"RF1"}, ORACLE),
     "RF5 not measured": (lambda: but(clocks=[]), {"RF5"}, ORACLE),
     "RF6 nine faults": (
         lambda: but(records=good().records[:9], faults_planned=9),
@@ -266,6 +326,24 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF8 sick": (lambda: but(healthy={**good().healthy, "n4": False}), {"RF8"}, P),
     "RF8 leak": (lambda: but(residue={"n1": ["table inet dstest"]}), {"RF8"}, P),
     "RF8 heal": (lambda: but(records=records(9, heal_verified=False)), {"RF8"}, P),
+    "RF8 replicas differ": (
+        lambda: but(replicas={**(good().replicas or {}), "n3": "abd@1"}),
+        {"RF8"},
+        P,
+    ),
+    "RF8 a replica is silent": (
+        lambda: but(replicas={**(good().replicas or {}), "n3": None}),
+        {"RF8"},
+        P,
+    ),
+    "RF8 no replica told": (lambda: but(replicas={}), {"RF8"}, P),
+    "RF8 one heal of many": (
+        lambda: but(
+            recoveries=[*good().recoveries[:4], Healed(healed_ns=127 * S, settled_ns=None)]
+        ),
+        {"RF8"},
+        P,
+    ),
     "RF8 limping": (lambda: but(history=history(limping())), {"RF8"}, P),
     "RF1 ended": (lambda: but(ended_by="n2 is lost"), {"RF1"}, ORACLE),
     "RF10 and WO11": (lambda: but(seeds_agreeing=1), {"RF6", "RF10", "WO11"}, SMOKE),
@@ -307,16 +385,37 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         {"WO7"},
         SMOKE,
     ),
-    "WO8 retries": (lambda: but(retries_off=False), {"WO8"}, P),
+    "WO8 no tap": (lambda: but(wire=[]), {"WO8"}, P),
+    "WO8 mute tap": (lambda: but(wire=[wire(), wire(requests=0)]), {"WO8"}, P),
+    "WO8 unreadable": (lambda: but(wire=[wire(known=False)]), {"WO8"}, P),
+    "WO8 retries": (lambda: but(wire=[wire(requests=901)]), {"WO8"}, ORACLE),
     "WO9 and RF5 wall clock": (
         lambda: but(history=history(clock=ClockSource(name="REALTIME", host="control"))),
         {"WO9", "RF5"},
         ORACLE,
     ),
     "WO10 one size": (lambda: but(node_counts_run=[]), {"WO10"}, SMOKE),
-    "WO12 surface": (lambda: but(surfaces_planned=2), {"WO12"}, P),
-    "WO13 control": (lambda: but(negative_controls=0), {"WO13"}, P),
-    "WO14 groups": (lambda: but(fairness_groups=1), {"WO14"}, P),
+    "WO12 surface": (lambda: boundary(surfaces={"read": READ, "write": WRITE}), {"WO12"}, P),
+    "WO12 not run": (
+        lambda: boundary(surfaces={"read": READ, "write": WRITE, "backup": frozenset({"dump"})}),
+        {"WO12"},
+        P,
+    ),
+    "WO13 control": (lambda: boundary(negative_controls=frozenset({"intrude"})), {"WO13"}, P),
+    "WO14 no judge": (lambda: but(claims=frozenset({"safety", "fairness"})), {"WO14"}, P),
+    "WO14 groups": (
+        lambda: but(
+            claims=frozenset({"safety", "fairness"}),
+            options={"fairness_by": "node"},
+            node_of_process=dict.fromkeys(range(CLIENTS), "n1"),
+            checkers_declared=["linearizable", "fairness"],
+            results={"linearizable": result(), "fairness": result(checker="fairness")},
+            checker_kinds={"linearizable": "history", "fairness": "history"},
+        ),
+        # With one node alone the windows were idle at all others.
+        {"RF3", "RF6", "WO7", "WO14"},
+        FAULT,
+    ),
 }
 
 

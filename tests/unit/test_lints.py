@@ -121,7 +121,7 @@ BAD: dict[str, tuple[str, History, LintContext]] = {
     "H14 wrong": ("corrupt", history(clean_ops()), context(mismatches=["a line is damaged"])),
     "H14 forgiven": ("warning", history(clean_ops()), context(forgiven=["a last line is torn"])),
     "H15": ("warning", history(clean_ops()), context(hidden_retries=True)),
-    "H16": ("weak", history(clean_ops()), context(sends={1: 1, 2: 3})),
+    "H16": ("weak", history(clean_ops()), context(sends=[("worker 0", 5, 5), ("worker 1", 5, 6)])),
     "H17": ("warning", history(clean_ops()), context(ops_eligible=300, ops_consumed=299)),
     "H18 window": ("weak", history(clean_ops()), context(ops_per_epoch_min=200)),
     "H18 node": ("weak", history(clean_ops()), context(node_of_process={0: "n1", 9: "n3"})),

@@ -95,7 +95,7 @@ def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
         name, capability, model = "ledger", "register", "ledger"
         checkers = ("exactly-once",)
         op_types = frozenset({"pay", "audit"})
-        serious, options, doc = True, {}, ""
+        options, doc = {}, ""
 
     with pytest.raises(ConfigError, match="whole runs only"):
         resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]

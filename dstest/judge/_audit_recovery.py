@@ -1,0 +1,115 @@
+"""RF8: did the cluster come back, after each heal and at the end (discipline 5.3)?"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from dstest.core.evidence import AuditRow
+from dstest.judge.facts import SECOND_NS, Pace, RunFacts, agree, pace, windows_of
+from dstest.judge.lints import end_of
+from dstest.judge.rows import ok, short
+
+__all__ = ["recovered_row"]
+
+SETTLE_S: Final = 5.0
+"""Recovery is judged from here on after the last heal, or from half the time that is left."""
+
+TAIL_S: Final = 30.0
+TAIL_OPS_MIN: Final = 20
+OK_SHARE_MIN: Final = 0.95
+THROUGHPUT_SHARE_MIN: Final = 0.5
+"""Throughput swings on a shared machine; the share of good operations is the sharp measure."""
+
+P99_SLACK_MS: Final = 200.0
+
+
+def _differing(facts: RunFacts) -> str | None:
+    """How the replicas differ once nobody writes any more; None where they agree."""
+    replicas = facts.replicas
+    if replicas is None or agree(replicas):
+        return None
+    mute = [name for name, state in replicas.items() if state is None]
+    if mute or not replicas:
+        return f"replicas not compared: {', '.join(mute) or 'no member'} did not tell its state"
+    return "replicas differ once nobody writes: " + ", ".join(
+        f"{name} {state}" for name, state in sorted(replicas.items())
+    )
+
+
+def _never_again(facts: RunFacts) -> str | None:
+    """The first heal after which the load did not go well again before the next fault."""
+    for healed in facts.recoveries:
+        if healed.settled_ns is None:
+            return (
+                f"the load did not go well again after the heal at {healed.healed_ns / 1e9:.1f} s"
+            )
+    return None
+
+
+def _recoveries(facts: RunFacts) -> str:
+    found = [
+        max(0.0, (h.settled_ns - h.healed_ns) / 1e9)
+        for h in facts.recoveries
+        if h.settled_ns is not None
+    ]
+    if not found:
+        return ""
+    return f"; steady {max(found):.1f} s after a heal at the latest ({len(found)} heals)"
+
+
+def recovered_row(facts: RunFacts) -> AuditRow:
+    """The row."""
+    nodes = facts.history.header.nodes
+    sick = [n for n in nodes if not facts.healthy.get(n)]
+    if sick or not nodes:
+        return short(f"not serving after the settle phase: {', '.join(sick) or 'no node known'}")
+    leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
+    leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
+    if leaks:
+        return short(f"left behind: {'; '.join(leaks)}")
+    standing = [r.fault_id for r in facts.records if not r.heal_verified]
+    if standing:
+        return short(f"heal not verified: {', '.join(standing)}")
+    for said in (_differing(facts), _never_again(facts)):
+        if said:
+            return short(said)
+    alike = f"; {len(facts.replicas)} replicas agree" if facts.replicas else ""
+    if not facts.records:
+        return ok(f"no fault to recover from; all {len(nodes)} nodes serve{alike}")
+    row = _tail(facts, len(nodes))
+    said = f"{row.evidence}{_recoveries(facts)}{alike}"
+    return ok(said) if row.status == "ok" else short(said)
+
+
+def _tail(facts: RunFacts, nodes: int) -> AuditRow:
+    """The last seconds of load against the seconds before the first fault."""
+    ops = facts.load
+    windows = windows_of(facts, end_of(facts.history))
+    times = [op.invoke_ts for op in ops]
+    if not windows or not times:
+        return ok(f"no fault was injected; all {nodes} nodes serve")
+    first, last = min(times), max(times)
+    healed = max(end for _, end in windows)
+    settle_ns = min(int(SETTLE_S * SECOND_NS), max(0, last - healed) // 2)
+    start = max(healed + settle_ns, last - int(TAIL_S * SECOND_NS), facts.settled_ns or 0)
+    base, tail = pace(ops, first, windows[0][0]), pace(ops, start, last + 1)
+    for name, part in (("before the first fault", base), ("after the last heal", tail)):
+        if part.ops < TAIL_OPS_MIN:
+            return short(f"{part.ops} operations {name}, {TAIL_OPS_MIN} needed to compare")
+    return _compared(base, tail, nodes)
+
+
+def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:
+    noise = 3 * math.sqrt(base.ok_share * (1 - base.ok_share) / tail.ops)
+    said = (
+        f"{tail.ok_share:.1%} of the last {tail.ops:,} operations succeeded ({base.ok_share:.1%} "
+        f"before the first fault), {tail.ok_per_s:,.0f}/s ({base.ok_per_s:,.0f}/s)"
+    )
+    if base.p99_ms is None or tail.p99_ms is None:
+        return short(f"{said}; no operation succeeded to compare with")
+    said += f", p99 {tail.p99_ms:,.0f} ms ({base.p99_ms:,.0f} ms); {nodes} of {nodes} nodes serve"
+    slow = tail.p99_ms > max(2 * base.p99_ms, base.p99_ms + P99_SLACK_MS)
+    fewer = tail.ok_share < OK_SHARE_MIN * base.ok_share - noise
+    thin = tail.ok_per_s < THROUGHPUT_SHARE_MIN * base.ok_per_s
+    return short(said) if slow or fewer or thin else ok(said)
