@@ -180,6 +180,9 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
                 events.append((done, 1, ["o", id_, done, op.output, op.node_seen, epoch]))
         for _, _, event in sorted(events, key=lambda e: e[:2]):
             writer.append(event)
+        for i in range(nodes):
+            tap = {"worker": number, "node": f"n{i + 1}", "calls": 100, "requests": 100}
+            writer.append(["note", end_ns, {"wire": {**tap, "connections": 1, "known": True}}])
         writer.finish()
         writer.close()
     control = SegmentWriter(run.segments / "control.seg", {"control": True})
@@ -258,6 +261,11 @@ def recorded(
             "clock_start_ns": 1_700_000_000 * S,
             "clock_end_ns": 1_700_000_000 * S,
             "origin_ns": 0,
+            "node_clocks_start_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "node_clocks_end_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "members_at": {"f1": names},
+            "replicas": dict.fromkeys(names, "abc@1"),
+            "recoveries": [{"healed_ns": HEALED, "settled_ns": HEALED + 3 * S}],
             "settled_ns": HEALED + 3 * S,
             "load_s": float(LOAD_S),
             "load_end_ns": load_end_ns,
