@@ -361,7 +361,7 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "rechecks of faults": ("register", None, blind_to("_stood")),
     "clocks": ("register", None, blind_to("_clock")),
     "alarms": ("register", None, blind_to("_alarms")),
-    "recovery": ("register", None, blind_to("_recovered")),
+    "recovery": ("register", None, blind_to("recovered_row")),
     "budget": ("register", None, put(judgement, "measure", lambda facts: EVERY)),
     "rules of violations": ("register", None, no_rule("FAIL-nondeterministic")),
     "rules of unproven faults": ("register", None, no_rule("INCONCLUSIVE-fault-not-proven")),
