@@ -190,12 +190,14 @@ class _Driver:
 
     def _arm(self, arm: ArmState) -> None:
         self._bury(arm)
+        # A run that a killed process left does not use up a try.
+        arm.tries = 0
         while not arm.done:
-            number = len(arm.attempts) + 1
-            again = f", attempt {number}" if number > 1 else ""
+            arm.tries += 1
+            again = f", attempt {arm.tries}" if arm.tries > 1 else ""
             self._ui.say(f"arm {arm.id}{again}: {arm.nodes} nodes, seed {arm.seed}")
             state = self._attempt(arm)
-            arm.done = state not in _AGAIN or number >= self._file.attempts_max
+            arm.done = state not in _AGAIN or arm.tries >= self._file.attempts_max
             self._dir.write(self._file)
 
     def _bury(self, arm: ArmState) -> None:

@@ -29,14 +29,15 @@ _FILE = "session.json"
 
 class ArmState(msgspec.Struct, kw_only=True):
     """One arm. `attempts` are its run directories, relative to the session's, oldest first; the
-    last one counts. `state` of an arm that is done is that of its own verdict, `why` says why it
-    has none.
+    last one counts; `tries` counts those too that made none. `why` says what kept the last one
+    from a verdict.
     """
 
     id: str
     nodes: int
     seed: int
     done: bool = False
+    tries: int = 0
     attempts: list[str] = msgspec.field(default_factory=list)
     why: str = ""
 
