@@ -245,6 +245,8 @@ class _Driver:
             arm.attempts.append(self._dir.relative(path))
         self._dir.write(self._file)
         if done is None:
+            arm.unrun = state
+            self._dir.write(self._file)
             return state
         if done.exit_code == Exit.INTERRUPTED:
             raise _Stopped(done)
@@ -321,7 +323,7 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
         id=arm.id,
         seed=arm.seed,
         nodes=arm.nodes,
-        alone=states[-1] if states else State.NOT_RUN,
+        alone=states[-1] if states else arm.unrun,
         evidence=evidence,
         earlier=states[:-1],
         conditions=conditions,
