@@ -226,6 +226,7 @@ Decide = Callable[[Part, Findings], int]
 class PerKey:
     """A checker that decides each key alone.
 
+    `mutants` names the broken copies of a history that it must reject (dstest.judge.canary_family).
     `keyed` is whether operations of different keys have nothing to do with each other. `types` are
     the operations it knows, `observers` those of them that change nothing, `vacuous`
     says what a history must hold to be judged.
@@ -245,7 +246,7 @@ class PerKey:
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
     ) -> None:
-        self.name = name
+        self.name = self.mutants = name
         self.models = models
         self.kind = kind
         self._decide = decide

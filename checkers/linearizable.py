@@ -47,6 +47,7 @@ class Linearizable:
 
     name = "linearizable"
     kind = "history"
+    mutants = "linearizable"
     keyed = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES

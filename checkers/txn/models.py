@@ -41,6 +41,7 @@ __all__ = [
     "known_models",
     "lattice",
     "proscribed",
+    "weaker",
 ]
 
 MODELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -266,6 +267,19 @@ def proscribed(model: str) -> frozenset[str]:
         a for below in implied_models(canonical(model)) for a in _PROSCRIBES.get(below, "").split()
     }
     return frozenset(a for a in ANOMALIES if anomalies_implied(a) & own)
+
+
+@cache
+def weaker(model: str) -> tuple[str, ...]:
+    """The strongest models below `model` (any spelling) that rule out less, sorted by name."""
+    own = proscribed(model)
+    below = {
+        found
+        for under in MODELS[canonical(model)]
+        for found in ((under,) if proscribed(under) < own else weaker(under))
+    }
+    implied = {m for b in below for m in implied_models(b) - {b}}
+    return tuple(sorted(below - implied))
 
 
 @dataclass(frozen=True, slots=True)

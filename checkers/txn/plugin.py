@@ -87,10 +87,19 @@ class TxnChecker:
     """Isolation of the transactions of a run."""
 
     kind = "history"
+    mutants = "transactions"
     models: tuple[str, ...] = models.known_models()
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def forbids(self, model: str) -> frozenset[str]:
+        """The anomalies that a history under `model` must not hold."""
+        return models.proscribed(model)
+
+    def weaker(self, model: str) -> tuple[str, ...]:
+        """The models next below `model` that forbid less."""
+        return models.weaker(model)
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
         """The verdict, with a witness per anomaly. Raises ValueError for an unknown model."""

@@ -11,9 +11,8 @@ from typing import Final
 from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets, LandingRecord, Tier
 from dstest.core.op import Op, Outcome
-from dstest.judge._audit_again import KEYS_MIN, not_read_again
+from dstest.judge._audit_oracle import oracle
 from dstest.judge._audit_recovery import recovered_row
-from dstest.judge.canary_oracles import ORACLES
 from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
@@ -35,16 +34,13 @@ ALARM_MATCH_NS: Final = 2 * SECOND_NS
 RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
-SURE: Final = frozenset({"linearizable", *(name.split("/")[0] for name in ORACLES)})
-"""The checkers that every mutant is a violation for; others may accept some."""
-
 
 def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
     """All ten rows."""
     return rows_of(
         {
             "RF1": _load,
-            "RF2": _oracle,
+            "RF2": oracle,
             "RF3": _landed,
             "RF4": _stood,
             "RF5": _clock,
@@ -174,39 +170,6 @@ def _load(facts: RunFacts) -> AuditRow:
     if slow > allowed:
         return short(f"{said}; at most {allowed} may")
     return ok(said)
-
-
-def _oracle(facts: RunFacts) -> AuditRow:
-    absent = [name for name in facts.checkers_declared if name not in facts.results]
-    if absent or not facts.checkers_declared:
-        return short(f"checkers without a result: {', '.join(absent) or 'none was declared'}")
-    for name, result in facts.results.items():
-        if result.ops.consumed == 0:
-            return short(f"{name} judged none of {result.ops.total} operations")
-        if result.keys.decided < result.keys.total:
-            return short(f"{name} decided {result.keys.decided} of {result.keys.total} keys")
-    killed, total = facts.canary.killed, facts.canary.total
-    if total == 0:
-        return short(
-            "no mutant of this history could be made, so the checker was not shown to bite"
-        )
-    if killed == 0:
-        return short(f"the checker accepted all {total} broken copies of this history")
-    missed = [
-        row
-        for row in facts.canary.details
-        if row.get("checker") in SURE and row.get("valid") is True
-    ]
-    if missed:
-        first = f"{missed[0].get('kind')}: {missed[0].get('mutant')}"
-        return short(f"{len(missed)} of {total} broken copies were accepted, first {first}")
-    if unread := not_read_again(facts):
-        return short(
-            f"{', '.join(unread)}: fewer than {KEYS_MIN} keys written before it were read after"
-            " it, so that what it destroyed would not show"
-        )
-    consumed = sum(r.ops.consumed for r in facts.results.values())
-    return ok(f"{consumed:,} operations judged; {killed} of {total} broken copies were rejected")
 
 
 def _landed(facts: RunFacts) -> AuditRow:

@@ -7,6 +7,7 @@
 | lost | an acknowledged value is missing from a final observation | nothing took it out |
 | stale | it is missing from an observation that began after its acknowledgement | likewise |
 | duplicate | one observation holds a value twice, or two were given one | it was made once |
+| replaced | one observation returns what another one did, and not its own | likewise |
 | swapped | two observations in turn change places | the first one sees the future |
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
@@ -30,6 +32,7 @@ from dstest.judge._mutate import (
     pick,
     without,
 )
+from dstest.judge.canary import token
 
 __all__ = ["IDS", "LEDGER", "PREFIX", "QUEUE", "SET", "SET_FINAL"]
 
@@ -170,6 +173,21 @@ def _queue_lost(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 
 
 def _queue_duplicate(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A dequeue that found nothing finds what had come out before; nothing else is touched."""
+    sole = _sole(ops)
+    taken = [op for op in _takes(ops) if op.output in sole]
+    looks = [op for op in acked(ops, "dequeue") if op.output is None]
+    # The last look says that nothing is left; better not that one.
+    idle = pick(dice, looks[:-1] or looks)
+    before = pick(dice, [op for op in taken if idle is not None and end(op) < idle.invoke_ts])
+    if before is None:
+        return None
+    return f"dequeue {idle.op_id} got what {before.op_id} had got", changed(
+        ops, {idle.op_id: {"output": before.output}}
+    )
+
+
+def _queue_replaced(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     sole = _sole(ops)
     takes = [op for op in _takes(ops) if op.output in sole]
     if len(takes) < 2:
@@ -203,6 +221,7 @@ QUEUE: Final = {
         "dropped-write": _queue_dropped,
         "lost": _queue_lost,
         "duplicate": _queue_duplicate,
+        "replaced": _queue_replaced,
         "phantom": _queue_phantom,
     },
     "fifo": {"swapped": _queue_swapped},
@@ -210,14 +229,28 @@ QUEUE: Final = {
 
 
 def _id_twice(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    given = acked(ops, "generate")
-    if len(given) < 2:
+    """Of two ids next to each other, so that no order of ids is broken as well."""
+    given = sorted(acked(ops, "generate"), key=lambda op: token(op.output))
+    if all(type(op.output) is int for op in given):
+        given.sort(key=lambda op: op.output)
+    pair = pick(dice, list(pairwise(given)))
+    if pair is None:
         return None
-    a, b = dice.sample(given, 2)
+    a, b = pair
     return f"ops {a.op_id} and {b.op_id} got one id", changed(ops, {b.op_id: {"output": a.output}})
 
 
-IDS: Final = {"duplicate": _id_twice}
+def _ids_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    given = [op for op in acked(ops, "generate") if type(op.output) is int]
+    for a, b in in_turn(given, dice):
+        if a.output < b.output:
+            return f"ops {a.op_id} and {b.op_id} swapped ids", changed(
+                ops, {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
+            )
+    return None
+
+
+IDS: Final = {"duplicate": _id_twice, "swapped": _ids_swapped}
 
 
 def _audits(ops: list[Op]) -> list[Op]:

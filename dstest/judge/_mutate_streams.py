@@ -4,7 +4,9 @@
 |---|---|---|
 | dropped-write | an acknowledged write that was observed is taken out | it came from nowhere |
 | phantom | an observation shows a value that nobody wrote | likewise |
-| stale | a session sees less than it had seen or written before | its own past |
+| stale | a session sees less than it had seen before, an observer less than was told | the past |
+| own-write-missed | a session sees less than it had written itself | likewise |
+| read-ahead | a session writes below what it had read | likewise |
 | swapped | two observations in turn, or the values of two places, change places | time |
 | lost | a place is missing from the only observation that covers it | it is in the log |
 | duplicate | a place stands twice in an observation | it was written once |
@@ -16,7 +18,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 from dstest.core.op import Op
 from dstest.judge._mutate import PHANTOM, Made, acked, changed, end, in_turn, pick, without
@@ -36,35 +39,104 @@ def _version(op: Op) -> int:
     return int(op.output["version"])
 
 
-def _session_stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    """A read goes back to the state before everything, which its session had moved beyond."""
-    before: set[Any] = set()
-    late = []
+class _Session(NamedTuple):
+    """What one process did with one key, acknowledged, in order."""
+
+    ops: list[Op]
+
+    def pairs(self, first: str, second: str) -> list[tuple[Op, Op]]:
+        """(an operation of the first type with a version, a later one of the second)."""
+        found: list[tuple[Op, Op]] = []
+        seen: list[Op] = []
+        for op in self.ops:
+            if op.op_type == second:
+                found += [(before, op) for before in seen[:1] + seen[-1:]]
+            if op.op_type == first and _version(op) > 0:
+                seen.append(op)
+        return found
+
+    def between(self, kind: str, a: Op, b: Op) -> list[Op]:
+        """Its operations of one type that lie between two others."""
+        at, to = self.ops.index(a), self.ops.index(b)
+        return [op for op in self.ops[at + 1 : to] if op.op_type == kind]
+
+
+def _sessions(ops: list[Op], dice: random.Random) -> list[_Session]:
+    by_process: dict[Any, list[Op]] = {}
     for op in acked(ops, "read", "write"):
-        if op.op_type == "read" and op.process_id in before:
-            late.append(op)
-        if _version(op) > 0:
-            before.add(op.process_id)
-    read = pick(dice, late)
-    if read is None:
-        return None
-    output = {"version": 0, "value": None}
-    return f"read {read.op_id} sees nothing yet", changed(ops, {read.op_id: {"output": output}})
+        by_process.setdefault(op.process_id, []).append(op)
+    names = sorted(by_process, key=str)
+    return [_Session(by_process[name]) for name in dice.sample(names, len(names))]
+
+
+_NOTHING: Final = {"version": 0, "value": None}
+
+
+def _session_reread(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A session that had read a key and not written it finds nothing there any more."""
+    for session in _sessions(ops, dice):
+        found = [
+            (a, b)
+            for a, b in session.pairs("read", "read")
+            if not any(op.op_type == "write" for op in session.ops[: session.ops.index(b)])
+        ]
+        if found:
+            a, b = dice.choice(found)
+            said = f"read {b.op_id} finds nothing, after read {a.op_id} of the same session"
+            return said, changed(ops, {b.op_id: {"output": _NOTHING}})
+    return None
+
+
+def _session_own(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A session does not find what it wrote; its own reads before that are taken out."""
+    for session in _sessions(ops, dice):
+        pair = pick(dice, session.pairs("write", "read"))
+        if pair is not None:
+            a, b = pair
+            earlier = [op for op in session.ops[: session.ops.index(b)] if op.op_type == "read"]
+            said = f"read {b.op_id} finds nothing, after write {a.op_id} of the same session"
+            return said, changed(without(ops, *earlier), {b.op_id: {"output": _NOTHING}})
+    return None
 
 
 def _session_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    """Two writes of one session change versions, one after the other."""
-    by_process: dict[Any, list[Op]] = {}
-    for op in acked(ops, "write"):
-        by_process.setdefault(op.process_id, []).append(op)
-    pairs = [(m[i], m[i + 1]) for m in by_process.values() for i in range(len(m) - 1)]
-    pair = pick(dice, [(a, b) for a, b in pairs if _version(a) < _version(b)])
-    if pair is None:
-        return None
-    a, b = pair
-    return f"writes {a.op_id} and {b.op_id} swapped versions", changed(
-        ops, {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
-    )
+    """Two writes of one session change versions; reads that would show it otherwise are gone."""
+    for session in _sessions(ops, dice):
+        writes = [op for op in session.ops if op.op_type == "write"]
+        pair = pick(dice, [(a, b) for a, b in pairwise(writes) if _version(a) < _version(b)])
+        if pair is None:
+            continue
+        a, b = pair
+        told = {_version(a), _version(b)}
+        gone = [op for op in acked(ops, "read") if _version(op) in told]
+        gone += session.between("read", a, b)
+        said = f"writes {a.op_id} and {b.op_id} of one session swapped versions"
+        return said, changed(
+            without(ops, *gone), {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
+        )
+    return None
+
+
+def _session_ahead(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A session reads what was written later than what it writes next; its later reads are gone."""
+    writes = [op for op in acked(ops, "write") if _version(op) > 0]
+    newest = max(writes, key=_version, default=None)
+    for session in _sessions(ops, dice):
+        reads = [op for op in session.ops if op.op_type == "read"]
+        found = [
+            (a, b)
+            for a in reads
+            for b in session.ops[session.ops.index(a) + 1 :]
+            if newest is not None and b.op_type == "write" and _version(b) < _version(newest)
+        ][:50]
+        if newest is None or not found:
+            continue
+        a, b = dice.choice(found)
+        output = {"version": _version(newest), "value": newest.input}
+        later = [op for op in session.ops[session.ops.index(a) + 1 :] if op.op_type == "read"]
+        said = f"read {a.op_id} sees {newest.op_id}, which write {b.op_id} of its session precedes"
+        return said, changed(without(ops, *later), {a.op_id: {"output": output}})
+    return None
 
 
 def _session_phantom(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
@@ -87,8 +159,10 @@ def _session_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made
 SESSION: Final = {
     "dropped-write": _session_dropped,
     "phantom": _session_phantom,
-    "stale": _session_stale,
+    "stale": _session_reread,
+    "own-write-missed": _session_own,
     "swapped": _session_swapped,
+    "read-ahead": _session_ahead,
 }
 
 
@@ -232,4 +306,28 @@ def _maker(feed: _Feed, kind: str) -> Any:
 
 
 WATCH: Final = _makers(_Feed("write", "watch", "events", "revision"))
-KAFKA: Final = _makers(_Feed("send", "poll", "records", "offset"))
+
+
+def _poll_stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """A poll ends before a record that had been acknowledged when it began. It is the last of its
+    process, so that nothing was passed over either."""
+    polls = [op for op in acked(ops, "poll") if isinstance(op.input, dict) and "from" in op.input]
+    for op in dice.sample(polls, len(polls)):
+        start = op.input["from"]
+        told = [
+            w for w in acked(ops, "send") if end(w) < op.invoke_ts and w.output["offset"] >= start
+        ]
+        if told:
+            later = [
+                p for p in polls if p.process_id == op.process_id and p.invoke_ts > op.invoke_ts
+            ]
+            said = f"poll {op.op_id} finds nothing, though send {told[0].op_id} was acknowledged"
+            output = {"records": [], "to": start - 1, "more": False}
+            return said, changed(without(ops, *later), {op.op_id: {"output": output}})
+    return None
+
+
+KAFKA: Final = {
+    **_makers(_Feed("send", "poll", "records", "offset")),
+    "stale": _poll_stale,
+}

@@ -12,7 +12,7 @@ are moved beyond the bounds that are worked out here from the definition, one ob
 | token | two holds in turn swap their fencing tokens | tokens rise |
 | fork, reversed | two reads see one write each; a read sees only the younger of two | orders |
 | diverged | one replica's final dumps differ from the others' | replicas at rest are equal |
-| slow | one group's latencies are a thousand times as long | the declared threshold |
+| slow, failing | a group's latencies are a thousand times as long; it fails | the thresholds |
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dstest.core.op import Op
 from dstest.judge._mutate import (
     PHANTOM,
     Made,
+    Maker,
     acked,
     attempts,
     changed,
@@ -37,7 +38,6 @@ from dstest.judge._mutate import (
 
 __all__ = [
     "BANK",
-    "BANK_STRICT",
     "COUNTER",
     "DUMPS",
     "EXCLUSION",
@@ -71,6 +71,8 @@ def _counter(kind: str, ops: list[Op], dice: random.Random, options: _Opts) -> M
         return None
     low, high = (b + start for b in _bounds(incs, read, sure))
     if kind == "stale":
+        # Reads before it are taken out: it must clash with the increments, not with them.
+        ops = without(ops, *[op for op in acked(ops, "read") if end(op) < read.invoke_ts])
         output = low - 1
     elif kind == "phantom":
         output = high + 1
@@ -134,18 +136,19 @@ def _bank(kind: str, ops: list[Op], dice: random.Random) -> Made:
     )
 
 
-BANK: Final = {
-    kind: (lambda ops, dice, o, kind=kind: _bank(kind, ops, dice))
-    for kind in ("wrong-total", "nil", "negative", "skewed")
-}
-
-
 def _bank_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    """A transfer whose effect the last read shows: without it an account holds too much."""
+    """A transfer whose effect a read shows: without it an account holds too much."""
     start = options.get("bank_balance")
-    read = pick(dice, finals(ops, "read"))
-    if read is None or start is None:
+    reads = acked(ops, "read")
+    if start is None:
         return None
+    # Early ones first: each transfer of unknown outcome widens what an account may hold later.
+    reads = [*reads[3:13], *dice.sample(reads, min(len(reads), 30)), *finals(ops, "read")]
+    found = (_bank_dropped_by(read, ops, dice, int(start)) for read in reads)
+    return next((made for made in found if made is not None), None)
+
+
+def _bank_dropped_by(read: Op, ops: list[Op], dice: random.Random, start: int) -> Made:
     sure = {op.op_id for op in acked(ops, "transfer")}
     moves = [op for op in attempts(ops, "transfer") if op.output is not False]
     done = [op for op in moves if op.output is True and end(op) < read.invoke_ts]
@@ -157,13 +160,20 @@ def _bank_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
             if name in (str(op.input["to"]), str(op.input["from"])) and op is not gone
         ]
         low, high = _bounds(deltas, read, sure)
-        if not low <= read.output.get(name, 0) - int(start) <= high:
+        if not low <= read.output.get(name, 0) - start <= high:
             said = f"transfer {gone.op_id}, which read {read.op_id} shows, was taken out"
             return said, without(ops, gone)
     return None
 
 
-BANK_STRICT: Final = {**BANK, "dropped-write": _bank_dropped}
+def _bank_maker(kind: str) -> Maker:
+    return lambda ops, dice, o: _bank(kind, ops, dice)
+
+
+BANK: Final[dict[str, Maker]] = {
+    **{kind: _bank_maker(kind) for kind in ("wrong-total", "nil", "negative", "skewed")},
+    "dropped-write": _bank_dropped,
+}
 
 
 def _ttl(op: Op) -> int | None:
@@ -260,7 +270,24 @@ def _member_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     return f"write {write.op_id}, which was read, was taken out", without(ops, write)
 
 
-FORK: Final = {"fork": _fork, "phantom": _member_phantom, "dropped-write": _member_dropped}
+def _sees_nothing(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """Nothing at all: that is a prefix of everything, but too old."""
+    reads = acked(ops, "read")
+    for read in dice.sample(reads, len(reads)):
+        over = [op for op in acked(ops, "write") if end(op) < read.invoke_ts]
+        if over and read.output:
+            said = f"read {read.op_id} sees nothing, though {over[0].op_id} had ended before"
+            empty = [[pair[0], None] for pair in read.output]
+            return said, changed(ops, {read.op_id: {"output": empty}})
+    return None
+
+
+FORK: Final = {
+    "fork": _fork,
+    "stale": _sees_nothing,
+    "phantom": _member_phantom,
+    "dropped-write": _member_dropped,
+}
 REVERSE: Final = {
     "reversed": _reversed,
     "phantom": _member_phantom,
@@ -300,23 +327,45 @@ def _gone_entry(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 INVARIANT: Final = {"lost": _gone_entry}
 
 
+def _groups(ops: list[Op], options: _Opts) -> list[list[Op]]:
+    """The operations of each group of clients, as `fairness` makes them; none with one group."""
+    by = options.get("fairness_by", "node")
+    field = {"node": "node_seen", "process": "process_id"}.get(str(by), str(by))
+    found: dict[str, list[Op]] = {}
+    for op in ops:
+        inside = op.input.get("group") if isinstance(op.input, dict) else None
+        name = inside if by == "group" else getattr(op, field, None)
+        if name is not None:
+            found.setdefault(repr(name), []).append(op)
+    return list(found.values()) if len(found) > 1 else []
+
+
 def _slow(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    if options.get("fairness_by", "node") != "node":
+    group = pick(dice, _groups(ops, options))
+    if group is None:
         return None
-    nodes = sorted({op.node_seen for op in ops if op.node_seen is not None})
-    if len(nodes) < 2:
-        return None
-    node = dice.choice(nodes)
-    mine = [op for op in acked(ops, *{op.op_type for op in ops}) if op.node_seen == node]
+    mine = acked(group, *{op.op_type for op in group})
     # Few enough to leave the percentile of all where it is, many enough to be the group's own.
     slow = mine[: max(1, len(mine) // 60)]
-    return f"some operations of {node} took a thousand times as long", changed(
-        ops,
-        {
-            op.op_id: {"complete_ts": op.invoke_ts + 1000 * max(1, end(op) - op.invoke_ts)}
-            for op in slow
-        },
+    return f"{len(slow)} of {len(mine)} operations of one group took a thousand times as long", (
+        changed(
+            ops,
+            {
+                op.op_id: {"complete_ts": op.invoke_ts + 1000 * max(1, end(op) - op.invoke_ts)}
+                for op in slow
+            },
+        )
     )
 
 
-FAIR: Final = {"slow": _slow}
+def _failing(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    group = pick(dice, _groups(ops, options))
+    if group is None or float(options.get("fairness_error_rate", 1)) >= 1:
+        return None
+    mine = acked(group, *{op.op_type for op in group})
+    refused = {"output": None, "error": "refused"}
+    said = f"all {len(mine)} good operations of one group failed"
+    return said, changed(ops, {op.op_id: refused for op in mine})
+
+
+FAIR: Final = {"slow": _slow, "failing": _failing}

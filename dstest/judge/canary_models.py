@@ -38,7 +38,7 @@ from dstest.judge.canary_containers import (
 )
 from dstest.judge.canary_multi import multi_makers
 
-__all__ = ["MODELS", "model_mutants"]
+__all__ = ["MODELS", "TIMELY", "model_mutants"]
 
 _WINDOW: Final = 300
 _TRIES: Final = 200
@@ -213,6 +213,17 @@ MODELS: Final = (
     *("kv-map", "multi-register"),
 )
 """Models whose mutants are made here; those of registers are made by `canary.mutants`."""
+
+
+TIMELY: Final = {
+    **dict.fromkeys(
+        ("register", "cas-register", "kv-map"), frozenset({"stale-read", "swapped-reads"})
+    ),
+    **dict.fromkeys(("mutex", "reentrant-mutex"), frozenset({"stolen-lock"})),
+    **dict.fromkeys(CONTAINERS, frozenset({"swapped-takes", "false-empty"})),
+    "log": frozenset({"hidden-entry"}),
+}
+"""Model -> kinds that a judge accepts to whom all operations are concurrent."""
 
 
 def _makers(model: str, options: dict[str, Any]) -> dict[str, Maker]:

@@ -1,8 +1,10 @@
 """Canaries for every checker but those of registers and transactions: what it must reject.
 
-`mutator(checker, model)` gives the maker of broken copies that fits the checker; each copy is a
-violation for certain, see the tables in `_mutate_lists`, `_mutate_values` and `_mutate_streams`.
-A kind that this history offers nothing for is left out. Source: discipline 5.2, canary rule.
+`OBJECTS` says per family of mutants (`Checker.mutants`) which kinds there are; each copy is a
+violation for certain of the models that `only` names, or of all, see the tables in `_mutate_lists`,
+`_mutate_values` and `_mutate_streams`. `tells` says which kinds show that a checker judged the
+model that was asked for and not a weaker one: the weaker one allows them. A kind that this history
+offers nothing for is left out. Source: discipline 5.2, canary rule.
 """
 
 from __future__ import annotations
@@ -21,35 +23,85 @@ from dstest.judge import _mutate_values as values
 from dstest.judge._mutate import Maker
 from dstest.judge.canary import Mutant
 
-__all__ = ["ORACLES", "mutator"]
+__all__ = ["OBJECTS", "Objects", "mutator"]
 
-ORACLES: Final[Mapping[str, Mapping[str, Maker]]] = {
-    "bank": values.BANK,
-    "bank/strict-serializable": values.BANK_STRICT,
-    "causal": streams.CAUSAL,
-    "causal-reverse": values.REVERSE,
-    "counter-bounds": values.COUNTER,
-    "exactly-once": lists.LEDGER,
-    "exclusion": values.EXCLUSION,
-    "fairness": values.FAIR,
-    "final-state": values.INVARIANT,
-    "kafka": streams.KAFKA,
-    "long-fork": values.FORK,
-    "no-lost-ack": {k: m for k, m in lists.SET_FINAL.items() if k != "duplicate"},
-    "order/fifo": lists.QUEUE["fifo"],
-    "order/prefix": lists.PREFIX,
-    "reconciliation": values.DUMPS,
-    "sessions": streams.SESSION,
-    "set": lists.SET_FINAL,
-    "set-full": lists.SET,
-    "total-queue": lists.QUEUE["total"],
-    "unique-ids": lists.IDS,
-    "watch": streams.WATCH,
+_Tells = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+class Objects(msgspec.Struct, frozen=True):
+    """The mutants of one family. `only`: kind -> the models that it violates, where not all;
+    `tells`: model -> weaker judge -> kinds that this one would accept; `whole`: keys are judged
+    together; `by_model`: other makers altogether."""
+
+    kinds: Mapping[str, Maker] = msgspec.field(default_factory=dict)
+    only: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    tells: _Tells = msgspec.field(default_factory=dict)
+    whole: bool = False
+    by_model: Mapping[str, Mapping[str, Maker]] = msgspec.field(default_factory=dict)
+
+    def of(self, model: str) -> dict[str, Maker]:
+        """Kind -> maker of the copies that violate this model."""
+        every = self.by_model.get(model, self.kinds)
+        return {kind: make for kind, make in every.items() if model in self.only.get(kind, [model])}
+
+
+_GUARANTEES: Final = {
+    "monotonic-reads": "stale",
+    "read-your-writes": "own-write-missed",
+    "monotonic-writes": "swapped",
+    "writes-follow-reads": "read-ahead",
 }
-"""Checker, or checker/model where the model changes what is a violation -> kind -> maker."""
+"""Session guarantee -> the kind that breaks it alone."""
 
-_WHOLE: Final = frozenset({"causal", "exactly-once", "fairness", "final-state", "watch"})
-"""Checkers that judge all keys together."""
+_STRICT: Final = "strict-serializable"
+
+OBJECTS: Final[Mapping[str, Objects]] = {
+    "bank": Objects(
+        values.BANK,
+        only={"dropped-write": (_STRICT,)},
+        tells={_STRICT: {"serializable": ("dropped-write",)}},
+    ),
+    "causal": Objects(streams.CAUSAL, whole=True),
+    "causal-reverse": Objects(values.REVERSE),
+    "counter-bounds": Objects(values.COUNTER),
+    "exactly-once": Objects(lists.LEDGER, whole=True),
+    "exclusion": Objects(values.EXCLUSION),
+    "fairness": Objects(values.FAIR, whole=True),
+    "final-state": Objects(values.INVARIANT, whole=True),
+    "kafka": Objects(
+        streams.KAFKA,
+        only={"stale": ("linearizable",)},
+        tells={"linearizable": {"kafka": ("stale",)}},
+    ),
+    "long-fork": Objects(
+        values.FORK,
+        only={"stale": (_STRICT,)},
+        tells={_STRICT: {"snapshot-isolation": ("stale",)}},
+    ),
+    "no-lost-ack": Objects({k: m for k, m in lists.SET_FINAL.items() if k != "duplicate"}),
+    "order": Objects(by_model={"fifo": lists.QUEUE["fifo"], "prefix": lists.PREFIX}),
+    "reconciliation": Objects(values.DUMPS),
+    "sessions": Objects(
+        streams.SESSION,
+        only={kind: ("session", name) for name, kind in _GUARANTEES.items()},
+        tells={
+            "session": {f"session without {n}": (kind,) for n, kind in _GUARANTEES.items()},
+        },
+    ),
+    "set": Objects(lists.SET_FINAL),
+    "set-full": Objects(lists.SET),
+    "total-queue": Objects(
+        lists.QUEUE["total"],
+        only=dict.fromkeys(("duplicate", "replaced"), ("exactly-once",)),
+        tells={"exactly-once": {"at-least-once": ("duplicate",)}},
+    ),
+    "unique-ids": Objects(
+        lists.IDS,
+        only={"swapped": ("increasing",)},
+        tells={"increasing": {"unique": ("swapped",)}},
+    ),
+    "watch": Objects(streams.WATCH, whole=True),
+}
 
 _TRIES: Final = 40
 """Keys looked at per kind before the kind counts as not applicable."""
@@ -57,8 +109,8 @@ _TRIES: Final = 40
 Mutator = Callable[[History, int, int], Iterator[Mutant]]
 
 
-def _groups(checker: str, history: History) -> list[tuple[Any, list[Op]]]:
-    if checker in _WHOLE:
+def _groups(whole: bool, history: History) -> list[tuple[Any, list[Op]]]:
+    if whole:
         return [(None, history.ops)]
     groups: dict[str, tuple[Any, list[Op]]] = {}
     for op in history.ops:
@@ -66,19 +118,19 @@ def _groups(checker: str, history: History) -> list[tuple[Any, list[Op]]]:
     return list(groups.values())
 
 
-def mutator(checker: str, model: str) -> Mutator | None:
-    """Makes up to `count` mutants, the kinds in turn; None where the checker has no makers."""
-    makers = ORACLES.get(f"{checker}/{model}", ORACLES.get(checker))
-    if makers is None:
+def mutator(name: str, model: str) -> Mutator | None:
+    """Makes up to `count` mutants of a family, the kinds in turn; None where there is no such."""
+    family = OBJECTS.get(name)
+    if family is None:
         return None
-    kinds = dict(makers)
+    kinds = family.of(model)
 
     def make(history: History, seed: int, count: int = 8) -> Iterator[Mutant]:
-        dice = rng.stream(seed, "canary", checker)
-        groups = _groups(checker, history)
+        dice = rng.stream(seed, "canary", name)
+        groups = _groups(family.whole, history)
         made = barren = 0
         turn = list(kinds)
-        while turn and made < count and barren < 3 * len(turn):
+        while turn and made < max(count, len(kinds)) and barren < 3 * len(turn):
             kind = turn.pop(0)
             for key, ops in dice.sample(groups, min(_TRIES, len(groups))):
                 found = kinds[kind](ops, dice, history.header.options)

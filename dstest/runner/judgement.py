@@ -18,15 +18,13 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
-from dstest.core.protocols import Checker
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
-from dstest.judge.canary import canary, mutants
-from dstest.judge.canary_models import model_mutants
-from dstest.judge.canary_oracles import mutator
-from dstest.judge.canary_txn import txn_mutants
+from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_canaries
+from dstest.judge.canary_family import canaries
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, Healed, RunFacts, Wire
@@ -34,6 +32,7 @@ from dstest.judge.lints import lint
 from dstest.runner.logscan import scan_logs
 from dstest.runner.reconcile import issued, reconcile
 from dstest.runner.schedule_file import SCHEDULE
+from dstest.runner.self_test import record_canaries
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold, windows_of
@@ -41,7 +40,6 @@ from dstest.store.seal import Folded, fold, windows_of
 __all__ = ["judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
-_TRANSACTIONAL: Final = ("list-append", "rw-register")
 
 
 def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
@@ -106,24 +104,24 @@ def _check(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, Ch
     }
 
 
-def _again(checker: Checker, model: str, history: History) -> CheckResult:
-    return checker.check(history, model_of(checker, model), Budget())
-
-
 def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
-    killed = total = 0
     details: list[dict[str, Any]] = []
-    model: str = facts["model"]
+    untold: list[dict[str, Any]] = []
     for name in facts["checkers"]:
         checker = registry.load("checkers", name)
-        own = model_of(checker, model)
-        make: Any = txn_mutants if name in _TRANSACTIONAL else mutator(name, own) or mutants
-        if name == "linearizable":
-            make = partial(model_mutants, model=own)
-        found = canary(history, partial(_again, checker, model), seed, make=make)
-        killed, total = killed + found[0], total + found[1]
-        details += [{"checker": name, **row} for row in found[2]]
-    return Canary(killed=killed, total=total, details=details)
+        model = model_of(checker, facts["model"])
+        check = partial(checker.check, model=model, budget=Budget())
+        found = canaries(checker, model, history, seed, check)
+        details += found.details
+        untold += found.untold
+    killed = sum(1 for row in details if row["valid"] is False)
+    return Canary(killed=killed, total=len(details), details=details, untold=untold)
+
+
+def _planned(run: RunDir) -> int | None:
+    """Faults in the run's schedule file, None where it has none."""
+    schedule = run.read_json(SCHEDULE)
+    return None if schedule is None else len(schedule["plans"])
 
 
 def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
@@ -143,8 +141,7 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
     log_lines, alarms = scan_logs(run, system.log_alarms, facts)
     workload = registry.load("workloads", spec.workload)
     records: list[LandingRecord] = folded.records
-    schedule = run.read_json(SCHEDULE)
-    agreed = reconcile(folded, facts, None if schedule is None else len(schedule["plans"]))
+    agreed = reconcile(folded, facts, _planned(run))
     return RunFacts(
         history=history,
         records=records,
@@ -194,6 +191,14 @@ def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
+    tried = [
+        *record_canaries(run.segments, folded, facts, _planned(run), fold, reconcile),
+        *lint_canaries(history, lambda broken: lint(broken, None, context)),
+        *audit_canaries(run_facts, red_flags, measure),
+        *decide_canaries(build_evidence(run_facts, history_lint), decide),
+    ]
+    canary = msgspec.structs.replace(run_facts.canary, judge=tried)
+    run_facts = msgspec.structs.replace(run_facts, canary=canary)
     evidence = build_evidence(run_facts, history_lint)
     checkers = {n: msgspec.to_builtins(r) for n, r in run_facts.results.items()}
     verdict = decide(evidence, checkers)

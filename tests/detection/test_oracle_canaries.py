@@ -15,11 +15,13 @@ import msgspec
 import pytest
 from true_histories import KINDS, history
 
+from checkers.sessions import GUARANTEES
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
 from dstest.judge.canary import canary
-from dstest.judge.canary_oracles import ORACLES, mutator
+from dstest.judge.canary_family import canaries, family_of
+from dstest.judge.canary_oracles import OBJECTS, mutator
 
 SEEDS = 10
 KILLED_MIN = 0.95
@@ -53,11 +55,58 @@ def test_mutants_of_true_histories_are_rejected(name: str) -> None:
         for row in canary(history(name, seed, count), check, seed, 12, make)[2]:
             made[row["kind"]] += 1
             killed[row["kind"]] += row["valid"] is False
-    kinds = ORACLES.get(f"{kind.checker}/{kind.model}", ORACLES.get(kind.checker)) or {}
+    kinds = OBJECTS[kind.checker].of(kind.model)
     assert set(made) == set(kinds), "a kind of mutant was never made"
     assert sum(killed.values()) >= KILLED_MIN * sum(made.values()), (made, killed)
     for mutant, n in made.items():
         assert killed[mutant] >= KILLED_MIN * n, (mutant, made, killed)
+
+
+WEAKER = {
+    **{f"session without {name}": name for name in GUARANTEES},
+    "serializable": "serializable",
+    "kafka": "kafka",
+    "snapshot-isolation": "snapshot-isolation",
+    "at-least-once": "at-least-once",
+    "unique": "unique",
+}
+"""Weaker judge -> what it must not see: the guarantee that it lacks, or the model it judges by."""
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, kind in KINDS.items() if OBJECTS[kind.checker].tells.get(kind.model)]
+)
+def test_the_telling_mutants_are_allowed_by_the_weaker_judge(name: str) -> None:
+    kind = KINDS[name]
+    checker = registry.load("checkers", kind.checker)
+    told: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        made = history(name, seed, 80)
+        family = family_of(checker, kind.model, made)
+        for mutant in family.make(made, seed, 12):
+            for weaker, kinds in family.tells.items():
+                if mutant.kind not in kinds:
+                    continue
+                told[weaker] += 1
+                assert checker.check(mutant.history, kind.model, Budget()).valid is False
+                lesser = [WEAKER[weaker]]
+                if weaker.startswith("session without "):
+                    lesser = [g for g in GUARANTEES if g != WEAKER[weaker]]
+                for model in lesser:
+                    found = checker.check(mutant.history, model, Budget())
+                    assert found.valid is not False, (mutant[:2], model, found.anomaly_types)
+    assert set(told) == set(OBJECTS[kind.checker].tells[kind.model])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_is_left_untold(name: str) -> None:
+    kind = KINDS[name]
+    checker = registry.load("checkers", kind.checker)
+    made = history(name, 3, 400)
+    found = canaries(checker, kind.model, made, 3, lambda h: judged(name, h))
+    assert found.untold == []
+    assert {row["valid"] for row in found.details} == {False}
+    assert all(row["caught"] and row["sure"] for row in found.details)
 
 
 LONG_OPS = 1_000_000
@@ -121,12 +170,12 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
 def _seeded(name: str, kind: str, made: History) -> History | None:
     """The history with one mutant of this kind among all its operations."""
     of = KINDS[name]
-    makers: Any = ORACLES.get(f"{of.checker}/{of.model}", ORACLES.get(of.checker))
+    makers: Any = OBJECTS[of.checker].of(of.model)
     keys = list(dict.fromkeys(op.key for op in made.ops))
     dice = random.Random(3)
     for key in dice.sample(keys, len(keys))[:20]:
         mine = [op for op in made.ops if op.key == key]
-        whole = of.checker in ("causal", "exactly-once", "fairness", "final-state", "watch")
+        whole = OBJECTS[of.checker].whole
         ops = made.ops if whole else mine
         found = makers[kind](ops, dice, made.header.options)
         if found is not None:

@@ -74,7 +74,7 @@ def serial(kind: str, seed: int) -> History:
 @pytest.mark.parametrize("kind", ["list-append", "rw-register"])
 def test_mutants_change_one_key_of_a_history(kind: str) -> None:
     history = serial(kind, 5)
-    made = list(txn_mutants(history, 1))
+    made = [mutant for mutant in txn_mutants(history, 1) if mutant.kind in KINDS]
     kinds = {mutant.kind for mutant in made}
     assert kinds == (set(KINDS) if kind == "list-append" else {"phantom-element", "aborted-read"})
     for mutant in made:

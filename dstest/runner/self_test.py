@@ -1,0 +1,77 @@
+"""The judge on broken copies of the run that it is judging; see `dstest.judge.canary_audit`.
+
+The functions that judge are handed in: what is tested is what judges. Here are the copies that are
+made of the record itself: segments with a flipped bit or a doubled answer, counts that differ.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dstest.judge.canary_audit import row
+from dstest.runner.reconcile import Reconciled
+from dstest.store.seal import Folded
+
+__all__ = ["Fold", "Reconcile", "record_canaries"]
+
+Fold = Callable[[Path], Folded]
+Reconcile = Callable[[Folded, Mapping[str, Any], int | None], Reconciled]
+
+LINES_MAX: Final = 200
+"""Lines of a segment that are copied, broken and read again."""
+
+
+def _refold(lines: list[bytes], name: str, fold: Fold) -> dict[str, int]:
+    with tempfile.TemporaryDirectory(prefix="dstest-canary-") as directory:
+        (Path(directory) / name).write_bytes(b"".join(lines))
+        return fold(Path(directory)).counters
+
+
+def _segments(segments: Path, fold: Fold) -> list[dict[str, Any]]:
+    """A flipped bit and a doubled answer in the beginning of a worker's segment."""
+    files = sorted(segments.glob("worker-*.seg"))
+    if not files:
+        return []
+    with files[0].open("rb") as file:
+        lines = [line for line in file.readlines(1 << 20) if line.endswith(b"\n")][:LINES_MAX]
+    answers = [line for line in lines if line[9:13] in (b'["o"', b'["f"')]
+    if len(lines) < 2 or not answers:
+        return []
+    name = files[0].name
+    flipped = bytearray(lines[1])
+    flipped[len(flipped) // 2] ^= 4
+    damaged = _refold([lines[0], bytes(flipped), *lines[2:]], name, fold)["damaged_lines"]
+    doubled = _refold([*lines, answers[0]], name, fold)["duplicate_completions"]
+    return [
+        row("fold", "bit", f"a bit of {name} is flipped", damaged > 0, ["damaged_lines"]),
+        row("fold", "twice", f"{name} answers twice", doubled > 0, ["duplicate_completions"]),
+    ]
+
+
+def record_canaries(
+    segments: Path,
+    folded: Folded,
+    facts: Mapping[str, Any],
+    planned: int | None,
+    fold: Fold,
+    reconcile: Reconcile,
+) -> list[dict[str, Any]]:
+    """Broken copies of the record, each of which the reconciliation must notice."""
+    before = set(reconcile(folded, facts, planned).wrong)
+    damaged = {**folded.counters, "damaged_lines": folded.counters["damaged_lines"] + 1}
+    broken = {"damaged-line": ("a line cannot be read", folded._replace(counters=damaged))}
+    for node in [n for n, held in folded.by_node.items() if held.get("ok")][:1]:
+        fewer = {**folded.by_node[node], "ok": folded.by_node[node]["ok"] - 1}
+        changed = folded._replace(by_node={**folded.by_node, node: fewer})
+        broken["one-answer-less"] = (f"an answer of {node} is missing", changed)
+    for record in folded.records[:1] if "records" in facts else ():
+        changed = folded._replace(records=folded.records[1:])
+        broken["no-record"] = (f"the record of {record.fault_id} is missing", changed)
+    rows = _segments(segments, fold)
+    for kind, (said, copy) in broken.items():
+        found = set(reconcile(copy, facts, planned).wrong)
+        rows.append(row("reconcile", kind, said, bool(found - before), sorted(found - before)[:1]))
+    return rows

@@ -1,0 +1,403 @@
+"""Our own code with one piece switched off: the canaries or the audit catch it in the same run.
+
+Each switch takes one piece of the checkers or of the judge away. A clean run, recorded and judged
+by the functions of a real run, is a pass with everything in place, and none with the piece gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from made_runs import recorded, registers, transactions
+from true_histories import KINDS, Sim, _set
+from true_histories import history as true_history
+
+from checkers import _findings
+from checkers.linearizable import CHECKER as LINEARIZABLE
+from checkers.txn import api, plugin
+from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
+from dstest.core.evidence import Budgets, Lint
+from dstest.core.history import History
+from dstest.core.op import Op
+from dstest.core.verdict import Verdict
+from dstest.judge import _audit_red, rules
+from dstest.judge.lints import lint as real_lint
+from dstest.judge.rows import ok
+from dstest.runner import judgement, reconcile
+from dstest.store import seal
+from dstest.store.layout import RunDir
+
+COUNT = 700
+Patch = pytest.MonkeyPatch
+
+
+def spread(ops: list[Op]) -> list[Op]:
+    """Every operation at the same time as every other, each by a process of its own."""
+    last = max(op.complete_ts or op.invoke_ts for op in ops) + 1
+    return [
+        msgspec.structs.replace(
+            op, process_id=i, invoke_ts=0, complete_ts=None if op.complete_ts is None else last
+        )
+        for i, op in enumerate(ops)
+    ]
+
+
+def versions(seed: int = 1, count: int = COUNT) -> list[Op]:
+    """`session` on keys that are retired and read again."""
+    sim = Sim(seed, 8, 0.005, 0.01)
+    state: dict[str, tuple[int, Any]] = {}
+    fresh = iter(range(1, 10**9))
+
+    def put(key: str, value: int) -> Any:
+        state[key] = (state.get(key, (0, None))[0] + 1, value)
+        return {"version": state[key][0]}
+
+    def get(key: str) -> Any:
+        version, value = state.get(key, (0, None))
+        return {"version": version, "value": value}
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        newest = len(sim.ops) // 25
+        if sim.dice.random() < 0.6:
+            back = sim.dice.random() < 0.3
+            key = f"s{sim.dice.randrange(newest + 1) if back else newest}"
+            return "read", key, None, lambda: get(key)
+        key, value = f"s{newest}", next(fresh)
+        return "write", key, value, lambda: put(key, value)
+
+    sim.run(count, step)
+    return sim.history().ops
+
+
+def of(name: str, count: int = COUNT, **rename: str) -> tuple[list[Op], dict[str, Any]]:
+    """(operations, options) of a true history; some with other operation types."""
+    made = true_history(name, 3, count, processes=8, unknown=0.005)
+    ops = [
+        msgspec.structs.replace(op, op_type=rename.get(op.op_type, op.op_type)) for op in made.ops
+    ]
+    return ops, made.header.options
+
+
+def elements() -> list[Op]:
+    sim = Sim(2, 8, 0.005, 0.01)
+    _set(sim, COUNT, 0.2)
+    return sim.history().ops
+
+
+_RUNS: dict[str, Callable[[], dict[str, Any]]] = {
+    "register": lambda: {"ops": registers(count=COUNT), "workload": "register"},
+    "list-append": lambda: {"ops": transactions("list-append", count=COUNT)},
+    "rw-register": lambda: {"ops": transactions("rw-register", count=COUNT)},
+    "session": lambda: {"ops": versions(), "workload": "session"},
+    "set-full": lambda: {"ops": elements(), "workload": "set", "checkers": ["set-full"]},
+    "set": lambda: {"ops": elements(), "workload": "set", "checkers": ["set"]},
+    "no-lost-ack": lambda: {"ops": elements(), "workload": "set", "checkers": ["no-lost-ack"]},
+}
+for _name, _workload in {
+    "bank": "bank",
+    "total-queue": "queue",
+    "fifo": "queue",
+    "counter": "counter",
+    "lock": "lock",
+    "unique-ids": "unique-ids",
+    "causal": "causal",
+    "kafka": "append-log",
+}.items():
+    _RUNS[_name] = lambda n=_name, w=_workload: {  # type: ignore[misc]
+        "ops": of(n)[0], "options": of(n)[1], "workload": w, "model": KINDS[n].model,
+        "checkers": [KINDS[n].checker],
+    }  # fmt: skip
+_RUNS["exactly-once"] = lambda: {
+    "ops": of("exactly-once", pay="credit")[0], "workload": "ledger",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def judged(store: Path, monkeypatch: Patch, tmp_path: Path) -> Callable[..., Verdict]:
+    """Judges a copy of a recorded run; drawing its report is left out."""
+    monkeypatch.setattr(judgement, "_report", lambda *a: None)
+
+    def judge(name: str, model: str | None = None) -> Verdict:
+        kept = store / name
+        if not kept.exists():
+            how = _RUNS[name]()
+            recorded(kept, how.pop("ops"), how.pop("workload", name), **how)
+        copy = tmp_path / name
+        shutil.copytree(kept, copy, dirs_exist_ok=True)
+        run = RunDir(copy)
+        if model is not None:
+            run.write_json("run.json", {**run.read_json("run.json"), "model": model})
+        verdict, failure = judgement.judge(run)
+        assert failure is None
+        return verdict
+
+    return judge
+
+
+def without_anomalies(*types: str) -> Callable[[Patch], None]:
+    """The transaction checkers without these classes, on their own and in time."""
+
+    def switch(monkeypatch: Patch) -> None:
+        real = api._native.analyse
+
+        def analyse(*args: Any, **how: Any) -> Any:
+            found = real(*args, **how)
+            return dataclasses.replace(
+                found,
+                findings=[f for f in found.findings if f.type not in types],
+                cycles=[c for c in found.cycles if not c.type.startswith(types)],
+                counts={k: 0 if k in types else n for k, n in found.counts.items()},
+            )
+
+        monkeypatch.setattr(api._native, "analyse", analyse)
+
+    return switch
+
+
+def no_order(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(api, "_between", lambda wanted: 0)
+
+
+def judging(lesser: str) -> Callable[[Patch], None]:
+    """The transaction checkers judge a weaker model than asked for."""
+
+    def switch(monkeypatch: Patch) -> None:
+        real = plugin.TxnChecker.check
+
+        def check(self: Any, history: History, model: str, budget: Budget) -> CheckResult:
+            return real(self, history, lesser, budget)
+
+        monkeypatch.setattr(plugin.TxnChecker, "check", check)
+
+    return switch
+
+
+def accepting(monkeypatch: Patch) -> None:
+    def check(self: Any, history: History, model: str, budget: Budget) -> CheckResult:
+        n = sum(1 for op in history.ops if op.error is None or op.timeout_marker)
+        return CheckResult(
+            checker="linearizable", valid=True, model=model,
+            ops=OpCount(total=n, consumed=n), keys=KeyCount(total=1, decided=1),
+        )  # fmt: skip
+
+    monkeypatch.setattr(type(LINEARIZABLE), "check", check)
+
+
+def timeless(monkeypatch: Patch) -> None:
+    real = type(LINEARIZABLE).check
+
+    def check(self: Any, history: History, model: str, budget: Budget) -> CheckResult:
+        flat = msgspec.structs.replace(history, ops=spread(history.ops))
+        return real(self, flat, model, budget)
+
+    monkeypatch.setattr(type(LINEARIZABLE), "check", check)
+
+
+def without(*types: str) -> Callable[[Patch], None]:
+    """The checkers of whole histories say nothing of these anomalies, of none where none is
+    named."""
+
+    def switch(monkeypatch: Patch) -> None:
+        real = _findings.Findings.anomaly
+
+        def anomaly(self: Any, kind: str, *args: Any, **how: Any) -> None:
+            if types and kind not in types:
+                real(self, kind, *args, **how)
+
+        monkeypatch.setattr(_findings.Findings, "anomaly", anomaly)
+
+    return switch
+
+
+def weaker_model(lesser: str) -> Callable[[Patch], None]:
+    """A checker of whole histories judges a weaker model than asked for."""
+
+    def switch(monkeypatch: Patch) -> None:
+        real = _findings.Findings.__init__
+
+        def init(self: Any, history: History, model: str, budget: Budget) -> None:
+            real(self, history, lesser, budget)
+
+        monkeypatch.setattr(_findings.Findings, "__init__", init)
+
+    return switch
+
+
+def put(target: Any, name: str, value: Any) -> Callable[[Patch], None]:
+    return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
+def no_damage(monkeypatch: Patch) -> None:
+    """Folding skips what it cannot read, without a word."""
+    real = seal.fold
+
+    def fold(path: Path) -> Any:
+        found = real(path)
+        return found._replace(counters={**found.counters, "damaged_lines": 0})
+
+    monkeypatch.setattr(judgement, "fold", fold)
+
+
+def no_rule(state: str) -> Callable[[Patch], None]:
+    """The decision table without the rules that give this state."""
+
+    def switch(monkeypatch: Patch) -> None:
+        kept = tuple(rule for rule in rules.RULES if rule.state.value != state)
+        real = judgement.decide
+        monkeypatch.setattr(
+            judgement, "decide", lambda e, checkers=None: real(e, checkers, rules=kept)
+        )
+
+    return switch
+
+
+def fine(row: Any) -> Any:
+    return lambda *args: row
+
+
+def blind_to(name: str) -> Callable[[Patch], None]:
+    """One red flag never shows."""
+    return put(_audit_red, name, fine(ok("all is well")))
+
+
+def unseen(name: str) -> Callable[[Patch], None]:
+    """One lint is never reported."""
+
+    def switch(monkeypatch: Patch) -> None:
+        def lint(*args: Any) -> Lint:
+            found = real_lint(*args)
+            return Lint(
+                weak=found.weak,
+                corrupt={k: v for k, v in found.corrupt.items() if k != name},
+                warning=found.warning,
+            )
+
+        monkeypatch.setattr(judgement, "lint", lint)
+
+    return switch
+
+
+NOTHING = reconcile.Reconciled([], [])
+EVERY = Budgets(declared={}, met="smoke", measured={})
+
+SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
+    "cycle search": ("list-append", None, without_anomalies("G0", "G1c", "G-", "G2")),
+    "cycle search, registers": ("rw-register", None, without_anomalies("G1c", "G-", "G2")),
+    "cycle search, read-committed": ("list-append", "read-committed", without_anomalies("G1c")),
+    "G0": ("list-append", None, without_anomalies("G0")),
+    "G0, read-uncommitted": ("list-append", "read-uncommitted", without_anomalies("G0")),
+    "G1a": ("rw-register", None, without_anomalies("G1a")),
+    "G1a, lists": ("list-append", None, without_anomalies("G1a", "dirty-update")),
+    "G1b": ("rw-register", None, without_anomalies("G1b")),
+    "G1b, lists": ("list-append", "read-committed", without_anomalies("G1b")),
+    "G1c": ("list-append", None, without_anomalies("G1c")),
+    "G-single": ("list-append", None, without_anomalies("G-single")),
+    "G-nonadjacent": ("list-append", None, without_anomalies("G-nonadjacent")),
+    "G2": ("list-append", None, without_anomalies("G2")),
+    "lost update": ("list-append", "snapshot-isolation", without_anomalies("lost-update")),
+    "internal": ("list-append", None, without_anomalies("internal")),
+    "internal, registers": ("rw-register", None, without_anomalies("internal")),
+    "garbage read": ("rw-register", None, without_anomalies("garbage-read")),
+    "duplicates": ("list-append", None, without_anomalies("duplicate-elements")),
+    "incompatible order": (
+        "list-append", "read-committed", without_anomalies("incompatible-order", "G1a"),
+    ),
+    "realtime edges": ("list-append", None, no_order),
+    "realtime edges, registers": ("rw-register", None, no_order),
+    "process edges": ("list-append", "strong-session-serializable", no_order),
+    "judging strong-session-serializable": (
+        "list-append", None, judging("strong-session-serializable"),
+    ),
+    "judging strong-snapshot-isolation": (
+        "list-append", None, judging("strong-snapshot-isolation"),
+    ),
+    "judging serializable": ("rw-register", None, judging("serializable")),
+    "judging snapshot-isolation": ("list-append", "serializable", judging("snapshot-isolation")),
+    "judging repeatable-read": ("rw-register", "serializable", judging("repeatable-read")),
+    "judging prefix": ("list-append", "snapshot-isolation", judging("prefix")),
+    "judging read-committed": ("list-append", None, judging("read-committed")),
+    "judging read-uncommitted": ("rw-register", "read-committed", judging("read-uncommitted")),
+    "linearizability accepts everything": ("register", None, accepting),
+    "linearizability ignores real time": ("register", None, timeless),
+    "sessions: monotonic reads": ("session", None, without("nonmonotonic-read")),
+    "sessions: own writes": ("session", None, without("own-write-missed")),
+    "sessions: monotonic writes": ("session", None, without("nonmonotonic-write")),
+    "sessions: writes follow reads": ("session", None, without("write-before-read")),
+    "set-full: lost and stale": ("set-full", None, without("lost", "stale")),
+    "set-full: phantoms": ("set-full", None, without("phantom")),
+    "set: lost": ("set", None, without("lost")),
+    "no-lost-ack: lost": ("no-lost-ack", None, without("lost")),
+    "bank: totals": ("bank", None, without("wrong-total")),
+    "bank judging serializable": ("bank", None, weaker_model("serializable")),
+    "total-queue: lost": ("total-queue", None, without("lost")),
+    "total-queue judging at-least-once": ("total-queue", None, weaker_model("at-least-once")),
+    "order": ("fifo", None, without("reordered")),
+    "counter": ("counter", None, without("lost-increment", "nonmonotonic")),
+    "exclusion": ("lock", None, without("overlapping-holds")),
+    "unique-ids: duplicates": ("unique-ids", None, without("duplicated")),
+    "unique-ids judging unique": ("unique-ids", None, weaker_model("unique")),
+    "causal": ("causal", None, without()),
+    "kafka judging kafka": ("kafka", None, weaker_model("kafka")),
+    "exactly-once: duplicates": ("exactly-once", None, without("duplicated")),
+    "lints": ("register", None, put(judgement, "lint", lambda *a: Lint())),
+    "lint H02": ("register", None, unseen("H02")),
+    "lint H06": ("register", None, unseen("H06")),
+    "lint H09": ("register", None, unseen("H09")),
+    "lint H14": ("register", None, unseen("H14")),
+    "reconciliation": ("register", None, put(judgement, "reconcile", lambda *a: NOTHING)),
+    "folding damage": ("register", None, no_damage),
+    "landing proof": ("register", None, blind_to("_landed")),
+    "rechecks of faults": ("register", None, blind_to("_stood")),
+    "clocks": ("register", None, blind_to("_clock")),
+    "alarms": ("register", None, blind_to("_alarms")),
+    "recovery": ("register", None, blind_to("_recovered")),
+    "budget": ("register", None, put(judgement, "measure", lambda facts: EVERY)),
+    "rules of violations": ("register", None, no_rule("FAIL-nondeterministic")),
+    "rules of unproven faults": ("register", None, no_rule("INCONCLUSIVE-fault-not-proven")),
+    "rules of weak oracles": ("register", None, no_rule("INCONCLUSIVE-oracle-too-weak")),
+}  # fmt: skip
+"""What is gone -> (run, demanded model, how)."""
+
+
+def cases() -> Iterator[Any]:
+    for name, (run, model, switch) in SWITCHES.items():
+        yield pytest.param(run, model, switch, id=name)
+
+
+@pytest.mark.parametrize(
+    ("run", "model"), sorted({(run, model) for run, model, _ in SWITCHES.values()}, key=str)
+)
+def test_with_everything_in_place_the_run_passes(
+    run: str, model: str | None, judged: Callable[..., Verdict]
+) -> None:
+    verdict = judged(run, model)
+    assert verdict.verdict.passed, (verdict.reason, verdict.evidence.redflags["RF2"])
+
+
+@pytest.mark.parametrize(("run", "model", "switch"), list(cases()))
+def test_what_is_switched_off_is_caught(
+    run: str,
+    model: str | None,
+    switch: Callable[[Patch], None],
+    judged: Callable[..., Verdict],
+    monkeypatch: Patch,
+) -> None:
+    switch(monkeypatch)
+    verdict = judged(run, model)
+    assert not verdict.verdict.passed
+    assert verdict.evidence.redflags["RF2"].status == "short", verdict.reason
+
+
+def test_there_are_switches_enough() -> None:
+    assert len(SWITCHES) >= 20
