@@ -30,7 +30,9 @@ from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses import disk
+from nemeses.compiled import TOOLS
 from nemeses.kill import Kill
 from nemeses.process import Looks, Proven
 
@@ -62,6 +64,8 @@ def faulty(reading: Mapping[str, int]) -> list[str]:
 
 class OnDisk(Kill):
     """Base: the file system under the data, its counters before and now, its leaks."""
+
+    residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
 
     counter: str
     """Which of its counters says that the fault was felt."""

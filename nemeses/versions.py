@@ -102,6 +102,13 @@ class MixedVersions(MemberFault):
             )
         self._other = other
 
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """Nothing yet: which version runs shows only when it does."""
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """No other build on the nodes any more."""
+        await ctx.deployment.drop_build()
+
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         command: list[str] = ctx.deployment.unconfigure_command()
         return command

@@ -21,6 +21,7 @@ from clusters.systems.etcd_clients import CLIENTS, DEFINITE_ERRORS
 from clusters.systems.etcd_files import EtcdFiles
 from clusters.systems.etcd_metrics import metrics, wal_syncs
 from clusters.systems.etcd_node import DATA, HOME, LOG, PEER_PORT, PIDFILE, url
+from clusters.systems.etcd_residues import RESIDUES
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -328,6 +329,7 @@ class Etcd:
     capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
     retries_off = True
+    residues = RESIDUES
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
     options: Mapping[str, Option] = {
         "reads": Option(

@@ -20,8 +20,9 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
 from dstest.core.protocols import LogFiles, NemesisContext, Prepares
-from dstest.runner import facts, recovery
+from dstest.runner import facts, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
+from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
@@ -63,6 +64,8 @@ class Run:
         self._load: Load | None = None
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
+        self._guard: Guard | None = None
+        self._kinds = residues.residues(plugins.system, plugins.nemesis)
         self._recovery = recovery.Recovery()
         self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
 
@@ -107,12 +110,14 @@ class Run:
         spec = plugins.spec
         ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
+        await self._begin_clean()
         ui.phase("deploy", plugins.system.name)
         self._deployment = plugins.system.deploy(list(self._nodes.values()), spec.options)
         await self._deployment.install()
         if isinstance(plugins.nemesis, Prepares):
             await plugins.nemesis.prepare(self._context(RunClock(0), None))
         await self._deployment.start()
+        await self._guard_of_run().serve(self._deployment)
         self._facts["system_version"] = await self._deployment.version()
         load = self._load = Load(plugins, self._lab, self._run)
         self._facts["workers"] = load.workers
@@ -147,6 +152,18 @@ class Run:
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
+
+    async def _begin_clean(self) -> None:
+        """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
+        self._facts["cleaned"] = await residues.begin_clean(self._nodes, self._kinds)
+        for name, found in self._facts["cleaned"].items():
+            self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
+        self._guard = Guard(self._nodes, self._kinds)
+        await self._guard.arm()
+
+    def _guard_of_run(self) -> Guard:
+        assert self._guard is not None
+        return self._guard
 
     def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
         return NemesisContext(
@@ -220,6 +237,7 @@ class Run:
             if journal.refused is not None:
                 raise disk_full(self._run.path, journal.refused)
             await asyncio.gather(*map(self._ping, self._nodes.values()))
+            await self._guard_of_run().check()
             now, now_ns = load.traffic.total(), clock.now_ns()
             rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
             standing = list(self._loop.standing) if self._loop else []
@@ -280,10 +298,26 @@ class Run:
         self._facts["cpu_s"] = facts.cpu_s()
         if self._deployment is not None:
             await self._step("logs", self._collect_logs)
+            await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             await self._step("stop system", self._deployment.stop)
             await self._step("withdraw", self._withdraw)
+        if self._guard is not None:
+            await self._step("last look", self._last_look, 60.0)
         for node in self._nodes.values():
             await self._step(f"close {node.name}", node.close, 5.0)
+
+    async def _last_look(self) -> None:
+        """What the run has left; if that is something, the nodes' own leases stay to remove it."""
+        guard = self._guard_of_run()
+        await guard.release(SERVE)
+        found = await residues.leaks(self._nodes, self._kinds)
+        if not any(found.values()):
+            await guard.release()
+        left = self._facts.setdefault("residue", {})
+        for name, row in found.items():
+            left[name] = list(dict.fromkeys([*left.get(name, []), *row]))
+        for name in guard.lost:
+            left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
         if isinstance(self._plugins.nemesis, Prepares):
