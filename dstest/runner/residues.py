@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from clusters.remote import connect_all
 from clusters.remote.residues import LEASES
 from dstest.core import registry
 from dstest.core.errors import DstestError, LabError
-from dstest.core.node import Node
+from dstest.core.node import LabInfo, Node
 from dstest.core.residue import GUARD_LEASES, Found, Residue, read_found
 
-__all__ = ["begin_clean", "leaks", "look", "remove", "residues"]
+__all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
 
 LOOK_TIMEOUT_S: Final = 15.0
 REMOVE_TIMEOUT_S: Final = 35.0
@@ -87,6 +88,19 @@ def _refuse(left: ByNode, why: str) -> None:
             remedy="remove it there (`dstest lab ssh NODE`), or make the nodes anew: "
             "`dstest lab down`, then `dstest lab up`",
         )
+
+
+def left_on(lab: LabInfo) -> ByNode:
+    """What there is on the nodes of a lab that no run uses, by node. Raises LabError."""
+
+    async def ask() -> ByNode:
+        nodes = await connect_all(lab)
+        try:
+            return await look(nodes, residues())
+        finally:
+            await asyncio.gather(*(node.close() for node in nodes.values()))
+
+    return {name: row for name, row in asyncio.run(ask()).items() if row}
 
 
 async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:

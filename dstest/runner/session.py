@@ -26,7 +26,7 @@ from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["DEFAULT_LAB", "Finished", "alive", "recover", "run_session"]
+__all__ = ["DEFAULT_LAB", "Finished", "alive", "in_use", "recover", "run_session"]
 
 DEFAULT_LAB: Final = "default"
 
@@ -86,11 +86,23 @@ def _toml(spec: dict[str, Any]) -> str:
     return "\n".join([*plain, "", "[options]", *options]) + "\n"
 
 
+def _lock_of(lab: LabInfo) -> Path:
+    return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
+
+
+def in_use(lab: LabInfo) -> bool:
+    """Does a run use this lab right now?"""
+    try:
+        with _alone(lab):
+            return False
+    except LabError:
+        return True
+
+
 @contextmanager
 def _alone(lab: LabInfo) -> Iterator[None]:
     """Two runs in one lab would prove each other's faults: the second is refused."""
-    path = Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
-    with path.open("a") as file:
+    with _lock_of(lab).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
