@@ -11,6 +11,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def one_round(lab: LabInfo, folder: Path, rng: random.Random, nemesis: str, othe
 
 def test_kill_9_at_any_moment(lab: LabInfo, tmp_path: Path) -> None:
     rng = random.Random(SEED)
-    print(f"\n{ROUNDS} rounds, DSTEST_KILL_SEED={SEED}")
+    sys.stdout.write(f"\n{ROUNDS} rounds, DSTEST_KILL_SEED={SEED}\n")
     kinds: list[str] = []
     wrong = []
     for number in range(1, ROUNDS + 1):
@@ -142,7 +143,8 @@ def test_kill_9_at_any_moment(lab: LabInfo, tmp_path: Path) -> None:
         nemesis = kinds.pop()
         other = rng.choice([name for name in nemeses() if name != nemesis])
         line = f"{number:3} " + one_round(lab, tmp_path / str(number), rng, nemesis, other)
-        print(line, flush=True)
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
         if path := os.environ.get("DSTEST_KILL_LOG"):
             with Path(path).open("a") as file:
                 file.write(line + "\n")
