@@ -93,6 +93,7 @@ class Descriptors(Abilities, ProcessFault):
     faults: tuple[str, ...] = ()
     needs = ("log_sizes", "log_since")
     residues: tuple[Residue, ...] = (LIMITS,)
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)

@@ -79,6 +79,7 @@ class Memory(Abilities, Kill):
     faults: tuple[str, ...] = ()
     needs = ("start_in", "kill", "restart")
     residues: tuple[Residue, ...] = (MEMORY.residue,)
+    explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
     options: Mapping[str, Option] = {
         "mode": Option(
             type=str,

@@ -66,6 +66,8 @@ class OnDisk(Kill):
     """Base: the file system under the data, its counters before and now, its leaks."""
 
     residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
+    # A server whose disk refuses ends by its own decision, with loud last words.
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
     counter: str
     """Which of its counters says that the fault was felt."""
@@ -172,6 +174,8 @@ class Power(OnDisk):
     name = "power"
     doc = "kills servers and takes from their disks all that was not synced, then starts them again"
     faults: tuple[str, ...] = ("N17",)
+    # What was promised is on the disk: after a cut nothing is corrupt, and nobody panics.
+    explains: frozenset[str] = frozenset({"exit"})
     counter = "discarded_bytes"
     signal = "unsynced bytes discarded"
     options: Mapping[str, Option] = {

@@ -55,6 +55,7 @@ class MixedVersions(MemberFault):
     name = "mixed-versions"
     doc = "lets some members run as another build of the system (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N28",)
+    explains: frozenset[str] = frozenset({"exit"})
     _other: str
     needs = ("take_build", "use_build", "versions", "cluster_versions", "unconfigure_command")
     options: Mapping[str, Option] = {

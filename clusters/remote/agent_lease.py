@@ -46,7 +46,7 @@ JANITOR_START_TIMEOUT_S = 5.0
 FIRING_TIMEOUT_S = 30.0
 TTL_S_MAX = 3600.0
 
-ORPHAN_S = 3.0
+ORPHAN_S = 2.0
 """A lease whose connection has ended runs out after this time at the latest."""
 
 

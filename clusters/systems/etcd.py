@@ -331,6 +331,13 @@ class Etcd:
     retries_off = True
     residues = RESIDUES
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
+    log_harmless: tuple[str, ...] = (
+        '"initial-corrupt-check"',
+        '"corrupt-check-time-interval"',
+        "starting initial corruption check",
+        "initial corruption checking passed; no corruption",
+    )
+    log_start = '"starting an etcd server"'
     options: Mapping[str, Option] = {
         "reads": Option(
             type=str,

@@ -12,8 +12,9 @@ import msgspec
 
 from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets
-from dstest.core.op import Op, Outcome
+from dstest.core.op import Outcome
 from dstest.judge._audit_again import KEYS_MIN, not_read_again
+from dstest.judge._audit_logs import alarms
 from dstest.judge.canary_oracles import ORACLES
 from dstest.judge.facts import SECOND_NS, Pace, RunFacts, pace, spans, windows_of
 from dstest.judge.lints import end_of
@@ -33,7 +34,6 @@ SETTLE_S: Final = 5.0
 """Recovery is judged from here on after the last heal, or from half the time that is left."""
 
 CLOCK_DRIFT_MS_MAX: Final = 50.0
-ALARM_MATCH_NS: Final = 2 * SECOND_NS
 TAIL_S: Final = 30.0
 TAIL_OPS_MIN: Final = 20
 OK_SHARE_MIN: Final = 0.95
@@ -60,7 +60,7 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
             "RF4": _stood,
             "RF5": _clock,
             "RF6": lambda f: _budget(f, budget),
-            "RF7": _alarms,
+            "RF7": alarms,
             "RF8": _recovered,
             "RF9": _baseline_fair,
             "RF10": _seeds,
@@ -267,29 +267,6 @@ def _budget(facts: RunFacts, budget: Budgets) -> AuditRow:
     numbers = ", ".join(f"{key} {value:,.0f}" for key, value in budget.measured.items())
     said = f"tier met: {budget.met}, wanted: {facts.tier_wanted} ({numbers})"
     return ok(said) if order.index(budget.met) >= order.index(facts.tier_wanted) else short(said)
-
-
-def _alarms(facts: RunFacts) -> AuditRow:
-    if facts.log_lines is None:
-        return na("the system offers no logs to scan")
-    lines = sum(facts.log_lines.values())
-    unread = [node for node in facts.history.header.nodes if not facts.log_lines.get(node)]
-    if unread or not facts.log_lines:
-        return short(f"no log line was read from {', '.join(unread) or 'any node'}")
-    trouble = [op for op in facts.history.ops if op.outcome is not Outcome.OK]
-    wild = [a for a in facts.alarms if not (a.expected or _explained(a.ts, trouble))]
-    if wild:
-        first = f"{wild[0].node}: {wild[0].line.strip()[:120]}"
-        return short(f"{len(wild)} alarms in the logs match no failed operation, first {first}")
-    return ok(f"{lines:,} log lines scanned, {len(facts.alarms)} alarms, all explained")
-
-
-def _explained(ts: int | None, trouble: list[Op]) -> bool:
-    """Did an operation fail, or hang, within two seconds of the log line?"""
-    return ts is not None and any(
-        op.invoke_ts - ALARM_MATCH_NS <= ts <= (op.complete_ts or op.invoke_ts) + ALARM_MATCH_NS
-        for op in trouble
-    )
 
 
 def _recovered(facts: RunFacts) -> AuditRow:

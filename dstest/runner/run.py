@@ -19,13 +19,15 @@ from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import LogFiles, NemesisContext, Prepares
+from dstest.core.protocols import NemesisContext, Prepares
 from dstest.runner import facts, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load
+from dstest.runner.log_fetch import fetch_logs
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
+from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
 from dstest.runner.streaming import PREFIX_CLOSED, watch_for_violation
 from dstest.store.layout import RunDir, disk_full
@@ -37,7 +39,6 @@ _WATCH_S: Final = 1.0
 _RECOVERY_S: Final = 8.0
 _PING_TIMEOUT_S: Final = 5.0
 _HEALTH_TRIES: Final = 10
-_LOG_BYTES_MAX: Final = 32 << 20
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ class Run:
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
         self._guard: Guard | None = None
+        self._processes: ProcessWatch | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis)
         self._recovery = recovery.Recovery()
         self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
@@ -131,6 +134,8 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
+        self._processes = ProcessWatch(plugins.system, self._nodes, spec.options, clock)
+        self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
         self._loop = NemesisLoop(
             plugins.nemesis,
             context,
@@ -297,6 +302,7 @@ class Run:
         self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
         self._facts["cpu_s"] = facts.cpu_s()
         if self._deployment is not None:
+            await self._step("processes", self._end_of_watch)
             await self._step("logs", self._collect_logs)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             await self._step("stop system", self._deployment.stop)
@@ -323,18 +329,13 @@ class Run:
         if isinstance(self._plugins.nemesis, Prepares):
             await self._plugins.nemesis.withdraw(self._context(RunClock(0), None))
 
-    async def _collect_logs(self) -> None:
-        if not isinstance(self._deployment, LogFiles):
+    async def _end_of_watch(self) -> None:
+        """What became of the system's processes; they are stopped by us from here on."""
+        if self._watching is None or self._processes is None:
             return
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        self._facts["processes"] = as_facts(await self._processes.finish())
 
-        async def fetch(node: Any, path: str) -> None:
-            data = await node.get(path, bytes_max=_LOG_BYTES_MAX)
-            self._run.write(f"nodes/{node.name}/{path.rsplit('/', 1)[-1]}", data)
-
-        for path in self._deployment.log_files():
-            found = await asyncio.gather(
-                *(fetch(node, path) for node in self._nodes.values()), return_exceptions=True
-            )
-            lost = [str(e) for e in found if isinstance(e, BaseException)]
-            if lost:
-                self._facts.setdefault("clean_up_problems", []).extend(lost)
+    async def _collect_logs(self) -> None:
+        await fetch_logs(self._run, self._nodes, self._deployment, self._facts)
