@@ -117,7 +117,7 @@ def test_a_node_that_cannot_be_asked_is_unseen_and_its_next_look_tells() -> None
     seen = Watched()
     seen.look(0)
     seen.nodes["n1"].lost = True
-    seen.look(1)
+    seen.look(10)
     seen.nodes["n1"].lost = False
     seen.system.pids["n1"] = (9, 900)
     seen.look(20)
@@ -130,7 +130,8 @@ def test_a_node_that_is_never_seen_again_is_unseen() -> None:
     seen = Watched()
     seen.look(0)
     seen.nodes["n2"].lost = True
-    seen.look(30)
+    for at_s in (10, 20, 30):
+        seen.look(at_s)
     assert [u.node for u in seen.end().unseen] == ["n2"]
 
 
