@@ -30,9 +30,11 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses.member import UNAIMED, MemberFault, bystanders, signal
 from nemeses.membership import incomplete, plain
 from nemeses.process import Proven
+from nemeses.process_sight import STOPPED
 from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Backup"]
@@ -48,6 +50,8 @@ class Backup(MemberFault):
     name = "backup"
     doc = "puts an earlier copy of its data back under one member, or under all (which loses data)"
     faults: tuple[str, ...] = ("N22",)
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic", "corruption"})
+    residues: tuple[Residue, ...] = (STOPPED,)
     needs = ("back_up", "put_back", "put_back_command", "commits_at_start", "doom", "rejoin")
     _all: bool = False
     options: Mapping[str, Option] = {

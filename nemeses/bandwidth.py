@@ -21,10 +21,12 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
 from nemeses.schedule import carrying
 from nemeses.shaper import (
+    RESIDUE,
     Shape,
     bulk_kbit,
     cap_rules,
@@ -48,6 +50,7 @@ class Bandwidth(ProcessFault):
     name = "bandwidth"
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
+    residues: tuple[Residue, ...] = (RESIDUE,)
     options: Mapping[str, Option] = {
         "kbit": Option(
             type=int,

@@ -6,12 +6,14 @@ node's init is touched.
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 import msgspec
 
 from dstest.core.errors import FaultRefused
 from dstest.core.node import Node
+from dstest.core.residue import Residue
 
 __all__ = ["Group"]
 
@@ -21,6 +23,9 @@ _MAKE: Final = (
 )
 _DISSOLVE: Final = (
     '[ -d "$1" ] || exit 0; '
+    # Tasks that wait for memory leave no group.
+    'for f in limit_in_bytes=-1 oom_control=0; do f="$1/memory.$f"; '
+    '[ ! -w "${f%=*}" ] || echo "${f#*=}" >"${f%=*}"; done 2>/dev/null; '
     "for _ in 1 2 3 4 5 6 7 8 9 10; do "
     'for p in $(cat "$1/cgroup.procs"); do echo $p >"$0/cgroup.procs"; done; '
     'rmdir "$1" 2>/dev/null && exit 0; sleep 0.1; done; exit 1'
@@ -41,6 +46,19 @@ class Group(msgspec.Struct, frozen=True):
     def path(self) -> str:
         return f"{self.mount}/dstest"
 
+    @property
+    def residue(self) -> Residue:
+        """The group and the mount, which nobody else makes."""
+        mount, path = shlex.quote(self.mount), shlex.quote(self.path)
+        return Residue(
+            name=f"control group ({self.controller})",
+            mark=f"{self.mount} is a mount of ours",
+            look=f"if mountpoint -q {mount}; then echo ours mount {mount}; "
+            f"[ ! -d {path} ] || echo ours control group {path}; fi",
+            remove=f"{shlex.join(self.dissolve_command())}; {shlex.join(self.unmount_command())}",
+            rank=30,
+        )
+
     async def make(self, node: Node, nemesis: str) -> None:
         """An empty one, whatever was there. FaultRefused where the node has no such controller."""
         await node.run(self.dissolve_command(), timeout_s=5.0, check=False)
@@ -57,10 +75,14 @@ class Group(msgspec.Struct, frozen=True):
         """Puts what is in the group back into the node's root group, and removes it."""
         return ["sh", "-c", _DISSOLVE, self.mount, self.path]
 
+    def unmount_command(self) -> list[str]:
+        """Takes the mount away, where there is one."""
+        return ["sh", "-c", _UNMOUNT, self.mount]
+
     async def withdraw(self, node: Node) -> None:
         """No group and no mount of ours any more."""
         await node.run(self.dissolve_command(), timeout_s=5.0, check=False)
-        await node.run(["sh", "-c", _UNMOUNT, self.mount], timeout_s=5.0, check=False)
+        await node.run(self.unmount_command(), timeout_s=5.0, check=False)
 
     async def leaks(self, node: Node) -> list[str]:
         """The group, where it is still there."""

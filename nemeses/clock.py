@@ -26,10 +26,13 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses import clock_evidence as evidence
 from nemeses import lease_clock
+from nemeses.clock_tool import RESIDUE as SHIFTED
 from nemeses.clock_tool import TOOL, Patch, build, command, shift
 from nemeses.cluster import nodes_of
+from nemeses.compiled import TOOLS
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import demote, landed
 from nemeses.process_sight import Sight
@@ -49,6 +52,7 @@ class Clock(ProcessFault):
     name = "clock"
     doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
     faults: tuple[str, ...] = ("N23", "N24")
+    residues: tuple[Residue, ...] = (SHIFTED, TOOLS)
     _undone_ms: float | None = None
     options: Mapping[str, Option] = {
         "skew_s": Option(

@@ -9,6 +9,7 @@ from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Primary
+from dstest.core.residue import GUARD_LEASES
 
 __all__ = [
     "begun",
@@ -67,6 +68,8 @@ async def drop_stale_leases(node: Node) -> None:
     """A dead run's lease would heal a fault of ours when it runs out."""
     standing = await node.call("lease_list")
     for lease_id in [*standing["armed"], *standing["firing"]]:
+        if lease_id in GUARD_LEASES:
+            continue
         await node.call("lease_release", id=lease_id, timeout_s=40.0)
 
 
@@ -76,4 +79,5 @@ async def standing_leases(node: Node) -> list[str]:
         leases = await node.call("lease_list")
     except DstestError as error:
         return [f"cannot be audited: {error.message}"]
-    return [f"lease {lease}" for lease in [*leases["armed"], *leases["firing"]]]
+    standing = [*leases["armed"], *leases["firing"]]
+    return [f"lease {lease}" for lease in standing if lease not in GUARD_LEASES]

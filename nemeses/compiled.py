@@ -10,8 +10,32 @@ from pathlib import Path
 from typing import Final
 
 from dstest.core.errors import FaultRefused, LabError
+from dstest.core.residue import Residue
 
-__all__ = ["compiled"]
+__all__ = ["HOME", "TOOLS", "compiled"]
+
+HOME: Final = "/opt/dstest"
+
+TOOLS: Final = Residue(
+    name="tools",
+    mark=f"it is in {HOME}",
+    look=f"""\
+for path in /proc/[0-9]*; do
+    case "$(readlink $path/exe)" in
+    {HOME}/*) echo "ours process ${{path#/proc/}} ($(cat $path/comm))" ;;
+    esac
+done
+[ ! -e {HOME} ] || echo "ours files in {HOME}"
+""",
+    remove=f"""\
+for path in /proc/[0-9]*; do
+    case "$(readlink $path/exe)" in {HOME}/*) kill -9 ${{path#/proc/}} ;; esac
+done
+rm -rf {HOME}
+""",
+    rank=90,
+    routine=True,
+)
 
 FOLDER: Final = Path(__file__).parent / "csrc"
 TIMEOUT_S: Final = 60.0

@@ -43,6 +43,7 @@ class Config(MemberFault):
     name = "config"
     doc = "lets one member run with other settings than the rest"
     faults: tuple[str, ...] = ("N30",)
+    explains: frozenset[str] = frozenset({"exit"})
     needs = ("configure", "bounce", "unconfigure_command", "quotas", "takes_transactions_of")
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:

@@ -41,6 +41,7 @@ class Credentials(MemberFault):
     name = "credentials"
     doc = "lets one member check tokens with another secret than the rest (with -o auth=true)"
     faults: tuple[str, ...] = ("N31",)
+    explains: frozenset[str] = frozenset({"exit"})
     needs = ("take_secret", "keep_secret", "keep_secret_command", "refused_tokens")
     options: Mapping[str, Option] = WINDOW_OPTIONS
 

@@ -24,19 +24,41 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
+from dstest.core.residue import Residue
 from nemeses.member import Abilities, signal
 from nemeses.process import Looks, ProcessFault, Proven
 from nemeses.process_evidence import control, landed
 from nemeses.process_sight import Sight, look_twice
 from nemeses.service import ask_all, ways
 
-__all__ = ["NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
+__all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
 
 FULL: Final = os.strerror(EMFILE).lower()
 """What the log of a server says that ended because it could open no file."""
 
 LEAK_SPARE: Final = 16
 """A server that may open fewer files than this, though it could be allowed more, is not healed."""
+
+LOWERED_MAX: Final = 64
+"""Nobody else lets a process open so few files."""
+
+_EACH_LOWERED: Final = f"""\
+for path in /proc/[0-9]*; do
+    read -r soft hard <<END
+$(sed -n 's/^Max open files *//p' $path/limits 2>/dev/null)
+END
+    pid=${{path#/proc/}}
+    case $soft in [0-9]*) [ "$soft" -lt {LOWERED_MAX} ] || continue ;; *) continue ;; esac
+    hard=${{hard%% *}}
+"""
+
+LIMITS: Final = Residue(
+    name="open files",
+    mark=f"a process may open fewer than {LOWERED_MAX} files",
+    look=f'{_EACH_LOWERED}    echo "ours limit of $soft open files on process $pid"\ndone\n',
+    remove=f'{_EACH_LOWERED}    prlimit --pid "$pid" --nofile="$hard:"\ndone\n:\n',
+    rank=10,
+)
 
 _SAME: Final = '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)" = "$1" ]'
 """Is process $0 still the one that started at $1?"""
@@ -70,6 +92,8 @@ class Descriptors(Abilities, ProcessFault):
     doc = "lets a server open no more files and accept no more connections"
     faults: tuple[str, ...] = ()
     needs = ("log_sizes", "log_since")
+    residues: tuple[Residue, ...] = (LIMITS,)
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)

@@ -13,12 +13,12 @@ from typing import Final
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext
+from dstest.core.residue import Residue
 from nemeses.cluster import nodes_of
-from nemeses.compiled import compiled
+from nemeses.compiled import HOME, compiled
 
-__all__ = ["SOCKET", "TOOL", "ask", "asking", "lay", "take_away"]
+__all__ = ["RESIDUE", "SOCKET", "TOOL", "ask", "asking", "lay", "take_away"]
 
-HOME: Final = "/opt/dstest"
 TOOL: Final = f"{HOME}/faultfs"
 BACKING: Final = f"{HOME}/disk"
 SOCKET: Final = f"{HOME}/faultfs.sock"
@@ -28,6 +28,45 @@ POLL_S: Final = 0.05
 
 _SOURCES: Final = ("faultfs.c", "faultfs_undo.c", "faultfs_control.c")
 _PACKAGES: Final = "gcc libc6-dev libfuse3-dev"
+
+
+RESIDUE: Final = Residue(
+    name="faultfs",
+    mark="the mounted file system, or the program, is called faultfs",
+    look=f"""\
+while read -r source mount _; do
+    [ "$source" != faultfs ] || echo "ours file system faultfs at $mount"
+done </proc/mounts
+for pid in $(pgrep -x faultfs); do echo "ours process $pid (faultfs)"; done
+[ ! -e {BACKING} ] || echo "ours files in {BACKING}"
+""",
+    remove=f"""\
+users() {{
+    for path in /proc/[0-9]*; do
+        ls -l $path/fd $path/cwd 2>/dev/null | grep -q -F -e " -> $1/" && echo ${{path#/proc/}}
+    done
+}}
+while read -r source mount _; do
+    [ "$source" = faultfs ] || continue
+    # A server whose calls wait cannot even be killed.
+    timeout 3 {TOOL} ask {SOCKET} clear >/dev/null
+    for _ in $(seq 30); do
+        found=$(users "$mount")
+        [ -n "$found" ] || break
+        kill -9 $found
+        sleep 0.1
+    done
+    umount "$mount" || umount -l "$mount"
+    # A look at the data should still be possible: it goes to where it seemed to be.
+    rm -rf {BACKING}/.faultfs
+    [ ! -d {BACKING} ] || find {BACKING} -mindepth 1 -maxdepth 1 -exec mv -t "$mount" {{}} +
+done </proc/mounts
+pkill -9 -x faultfs
+rm -rf {BACKING} {SOCKET} {LOG}
+:
+""",
+    rank=40,
+)
 
 
 def asking(*words: str | int) -> list[str]:

@@ -8,16 +8,19 @@ its group there stays what it was to systemd. The node's own mounts are used, no
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from dstest.core.node import Node
+from dstest.core.residue import Residue
 
 __all__ = [
     "GROUP",
     "KINDS",
+    "RESIDUE",
     "Freezer",
     "Home",
     "clear",
@@ -63,6 +66,26 @@ echo "$0 reads $state and holds $(cat "$0/cgroup.procs" | tr '\\n' ' ')" >&2
 exit 1
 """
 """Group $0 of kind $1: its processes go on and back to $2; 0 once it read THAWED and is gone."""
+
+
+_EACH: Final = f"""\
+while read -r _ mount type flags _; do
+    case $type,$flags, in
+    cgroup,*freezer,*) kind=v1 ;;
+    cgroup2,*) kind=v2 ;;
+    *) continue ;;
+    esac
+    group=$mount{GROUP}
+    [ -d "$group" ] || continue
+"""
+
+RESIDUE: Final = Residue(
+    name="freezer",
+    mark=f"the control group is called {GROUP}",
+    look=f'{_EACH}    echo "ours control group $group"\ndone </proc/mounts\n',
+    remove=f'{_EACH}    sh -c {shlex.quote(_THAW)} "$group" $kind "$mount"\ndone </proc/mounts\n',
+    rank=10,
+)
 
 
 class Freezer(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ class Kill(ProcessFault):
     name = "kill"
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
+    explains: frozenset[str] = frozenset({"exit"})
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await ctx.deployment.kill(names)

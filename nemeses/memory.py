@@ -31,6 +31,7 @@ from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses.cgroup import Group
 from nemeses.cluster import nodes_of
 from nemeses.kill import Kill
@@ -77,6 +78,8 @@ class Memory(Abilities, Kill):
     doc = "leaves a server no memory beyond what it has, by a control group"
     faults: tuple[str, ...] = ()
     needs = ("start_in", "kill", "restart")
+    residues: tuple[Residue, ...] = (MEMORY.residue,)
+    explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
     options: Mapping[str, Option] = {
         "mode": Option(
             type=str,

@@ -17,6 +17,7 @@ from dstest.core import clock
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node, NodeInfo
+from dstest.core.residue import Residue
 from nemeses.compiled import compiled
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "FAMILIES",
     "OFF",
     "QUEUE",
+    "RESIDUE",
     "Sender",
     "Sight",
     "install",
@@ -71,6 +73,26 @@ done
 mine && kill -9 $pid
 rm -rf {RUN}
 """
+
+RESIDUE: Final = Residue(
+    name="netqueue",
+    mark=f"the chain is called {CHAIN}, the program netqueue, and its directory {RUN}",
+    look=f"""\
+for tool in iptables ip6tables; do
+    command -v $tool-save >/dev/null || continue
+    rules=$($tool-save) || exit 1
+    echo "$rules" | grep -q -e {CHAIN} && echo "ours chain {CHAIN} of $tool"
+    echo "$rules" | grep -e '^-A' | grep -v -e {CHAIN} | sed "s/^/foreign rule of $tool: /"
+done
+for pid in $(pgrep -x netqueue); do echo "ours process $pid (netqueue)"; done
+[ ! -e {RUN} ] || echo "ours files in {RUN}"
+""",
+    remove=f"""\
+{_OFF.partition(chr(10))[2]}pkill -9 -x netqueue
+:
+""",
+    rank=20,
+)
 
 _LOOK: Final = f"""\
 for tool in iptables ip6tables; do

@@ -15,10 +15,12 @@ from typing import Any, Final, Literal
 
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import LabInfo, Node, NodeInfo
+from dstest.core.residue import Residue
 
 __all__ = [
     "ACCOUNT_TABLE",
     "FAULT_TABLE",
+    "RESIDUE",
     "account_rules",
     "counters",
     "delete",
@@ -37,6 +39,33 @@ SSH_PORT: Final = 22
 
 PORT_OF_CALLERS_MIN: Final = 32_768
 """Linux takes the port of who calls from here on; servers listen below it."""
+
+RESIDUE: Final = Residue(
+    name="nftables",
+    mark=f"the table is called {ACCOUNT_TABLE} or {FAULT_TABLE}",
+    look=f"""\
+listing=$(nft list tables) || exit 1
+echo "$listing" | while read -r _ family name; do
+    case "$family $name" in
+    "inet {ACCOUNT_TABLE}" | "inet {FAULT_TABLE}") echo "ours table $family $name" ;;
+    "" | " " | "ip "[a-z]* | "ip6 "[a-z]*)
+        # Those that iptables has made; what is in them is looked at as rules of iptables.
+        case "$name" in
+        "" | filter | mangle | nat | raw | security) ;;
+        *) echo "foreign table $family $name" ;;
+        esac ;;
+    *) echo "foreign table $family $name" ;;
+    esac
+done
+""",
+    remove=f"""\
+for table in {FAULT_TABLE} {ACCOUNT_TABLE}; do
+    nft delete table inet $table 2>/dev/null
+done
+:
+""",
+    rank=20,
+)
 
 Action = Literal["drop", "reject"]
 

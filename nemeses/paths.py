@@ -19,6 +19,7 @@ from dstest.core.errors import ConfigError, DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses import nft, probes
 from nemeses.cluster import begun, drop_stale_leases, leader_now, nodes_of, standing_leases
 from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
@@ -68,6 +69,7 @@ class PathFault:
     doc: str
     faults: tuple[str, ...]
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
+    residues: tuple[Residue, ...] = (nft.RESIDUE,)
     looks = 1
     """So often a fault that stood is looked at before one look is taken for its end."""
 

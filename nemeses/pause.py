@@ -23,10 +23,11 @@ from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses import freezer
 from nemeses.cluster import nodes_of
 from nemeses.process import Looks, ProcessFault, Proven
-from nemeses.process_sight import Sight, look, signal_command
+from nemeses.process_sight import STOPPED, Sight, look, signal_command
 from nemeses.schedule import carrying
 
 __all__ = ["NEMESIS", "Pause"]
@@ -42,6 +43,7 @@ class Pause(ProcessFault):
     name = "pause"
     doc = "stops server processes, by SIGSTOP or by the freezer, and lets them go on"
     faults: tuple[str, ...] = ("N03",)
+    residues: tuple[Residue, ...] = (freezer.RESIDUE, STOPPED)
     outcome = "stopped"
     options: Mapping[str, Option] = {
         "way": Option(

@@ -60,6 +60,9 @@ class ProcessFault:
     doc: str
     faults: tuple[str, ...]
     outcome: ClassVar[str] = "gone"
+    explains: frozenset[str] = frozenset()
+    """Kinds of alarms that its targets may give while it stands: ends of processes are `exit`."""
+
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,

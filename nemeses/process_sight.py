@@ -15,11 +15,35 @@ import msgspec
 
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
+from dstest.core.residue import Residue
 
-__all__ = ["Processes", "Sight", "frozen_in", "listeners", "look", "look_twice", "signal_command"]
+__all__ = [
+    "STOPPED",
+    "Processes",
+    "Sight",
+    "frozen_in",
+    "listeners",
+    "look",
+    "look_twice",
+    "signal_command",
+]
 
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
+
+_EACH_STOPPED: Final = """\
+for path in /proc/[0-9]*; do
+    grep -qs '^State:.T' $path/status || continue
+    pid=${path#/proc/}
+"""
+
+STOPPED: Final = Residue(
+    name="stopped processes",
+    mark="a process is in state T",
+    look=f'{_EACH_STOPPED}    echo "ours stopped process $pid ($(cat $path/comm))"\ndone\n',
+    remove=f"{_EACH_STOPPED}    kill -CONT $pid\ndone\n:\n",
+    rank=10,
+)
 
 _THREADS_END: Final = "--"
 

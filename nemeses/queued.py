@@ -17,8 +17,10 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
-from nemeses import netqueue, probes
+from dstest.core.residue import Residue
+from nemeses import netqueue, nft, probes
 from nemeses.cluster import nodes_of
+from nemeses.compiled import TOOLS
 from nemeses.netqueue import Sender, Sight
 from nemeses.partition_evidence import both_sides, path_name
 from nemeses.paths import PATH_OPTIONS, STILL_S, Lifted, PathFault, Reached
@@ -44,6 +46,7 @@ class Queued(PathFault):
     """
 
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
+    residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, TOOLS)
     looks = 2
     counter: str
     """The program's counter that says it was done to a packet."""

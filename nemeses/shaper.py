@@ -14,8 +14,18 @@ import msgspec
 
 from dstest.core.errors import LabError, RemoteLost, RemoteTimeout
 from dstest.core.node import LabInfo, Node
+from dstest.core.residue import Residue
 
-__all__ = ["HANDLE", "Shape", "bulk_kbit", "cap_rules", "device_of", "heal_command", "shape_of"]
+__all__ = [
+    "HANDLE",
+    "RESIDUE",
+    "Shape",
+    "bulk_kbit",
+    "cap_rules",
+    "device_of",
+    "heal_command",
+    "shape_of",
+]
 
 HANDLE: Final = "d5:"
 CAPPED: Final = "d5:10"
@@ -26,6 +36,28 @@ BULK_S: Final = 1.5
 
 BULK_BYTES_MIN: Final = 131_072
 BULK_BYTES_MAX: Final = 4_194_304
+
+RESIDUE: Final = Residue(
+    name="traffic control",
+    mark=f"the queueing discipline has the handle {HANDLE}",
+    look=f"""\
+listing=$(tc qdisc show) || exit 1
+echo "$listing" | while read -r _ kind handle _ device where rest; do
+    case "$kind $handle $where $rest" in
+    "htb {HANDLE} root"*) echo "ours cap on $device" ;;
+    *" parent {HANDLE}"*) ;;
+    *noqueue\\ *|pfifo_fast\\ *|fq_codel\\ *|fq\\ *|mq\\ *|"  "*) ;;
+    *) echo "foreign queueing discipline $kind $handle on $device" ;;
+    esac
+done
+""",
+    remove=f"""\
+tc qdisc show | while read -r _ kind handle _ device _; do
+    [ "$kind $handle" != "htb {HANDLE}" ] || tc qdisc del dev "$device" root handle {HANDLE} htb
+done
+""",
+    rank=20,
+)
 
 # A cap lets a burst through at once, and what was lost on the way comes with what follows it. So
 # the clock runs from the connection on, and the burst is not counted: the rate of a stretch in the

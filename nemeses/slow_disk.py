@@ -21,7 +21,9 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, SyncStats
+from dstest.core.residue import Residue
 from nemeses import disk
+from nemeses.compiled import TOOLS
 from nemeses.process import ProcessFault, Proven
 from nemeses.process_evidence import landed
 from nemeses.schedule import carrying
@@ -44,6 +46,7 @@ class SlowDisk(ProcessFault):
     name = "slow-disk"
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
+    residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
     options: Mapping[str, Option] = {
         "delay_ms": Option(
             type=int, default=100, least=1, most=60_000, help="how much longer each sync takes"

@@ -25,6 +25,7 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from dstest.core.residue import Residue
 from nemeses.cgroup import Group
 from nemeses.cluster import leader_and_term, leader_now, nodes_of
 from nemeses.process import ProcessFault, Proven
@@ -63,6 +64,7 @@ class SlowFollower(ProcessFault):
     name = "slow-follower"
     doc = "gives one server that does not lead a small share of a processor"
     faults: tuple[str, ...] = ("N27",)
+    residues: tuple[Residue, ...] = (CPU.residue,)
     options: Mapping[str, Option] = {
         "cpu_percent": Option(
             type=float,

@@ -30,7 +30,9 @@ from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.residue import Residue
 from nemeses import disk
+from nemeses.compiled import TOOLS
 from nemeses.kill import Kill
 from nemeses.process import Looks, Proven
 
@@ -62,6 +64,10 @@ def faulty(reading: Mapping[str, int]) -> list[str]:
 
 class OnDisk(Kill):
     """Base: the file system under the data, its counters before and now, its leaks."""
+
+    residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
+    # A server whose disk refuses ends by its own decision, with loud last words.
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
     counter: str
     """Which of its counters says that the fault was felt."""
@@ -168,6 +174,8 @@ class Power(OnDisk):
     name = "power"
     doc = "kills servers and takes from their disks all that was not synced, then starts them again"
     faults: tuple[str, ...] = ("N17",)
+    # What was promised is on the disk: after a cut nothing is corrupt, and nobody panics.
+    explains: frozenset[str] = frozenset({"exit"})
     counter = "discarded_bytes"
     signal = "unsynced bytes discarded"
     options: Mapping[str, Option] = {

@@ -55,6 +55,7 @@ class MixedVersions(MemberFault):
     name = "mixed-versions"
     doc = "lets some members run as another build of the system (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N28",)
+    explains: frozenset[str] = frozenset({"exit"})
     _other: str
     needs = ("take_build", "use_build", "versions", "cluster_versions", "unconfigure_command")
     options: Mapping[str, Option] = {
@@ -101,6 +102,13 @@ class MixedVersions(MemberFault):
                 remedy="-o other_build= a build of another version",
             )
         self._other = other
+
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """Nothing yet: which version runs shows only when it does."""
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """No other build on the nodes any more."""
+        await ctx.deployment.drop_build()
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         command: list[str] = ctx.deployment.unconfigure_command()

@@ -51,6 +51,7 @@ class Agent:
         self._slots = threading.BoundedSemaphore(THREADS_MAX)
         self._janitor_ready = threading.Event()
         self._janitor_trouble = ""
+        self._leases: set[str] = set()
         self.quick: dict[str, Callable[..., Any]] = {
             "ping": lambda: {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()},
             "marker": self.marker,
@@ -74,7 +75,7 @@ class Agent:
             "probe_round_trips": agent_probe.round_trips,
             "probe_connect": agent_probe.connect,
             "lease_arm": self.lease_arm,
-            "lease_release": lambda id: agent_lease.release(self.run, id),
+            "lease_release": self.lease_release,
         }
 
     def start(self) -> None:
@@ -90,8 +91,12 @@ class Agent:
         self._janitor_ready.set()
 
     def finish(self) -> None:
-        """Kill programs under way; leave no janitor half started."""
+        """Kill programs under way; leave no janitor half started.
+
+        Whoever sent us heartbeats is gone for good: what he promised to heal need not wait long.
+        """
         self.running.kill()
+        agent_lease.hasten(self.run, sorted(self._leases))
         self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -172,7 +177,13 @@ class Agent:
         self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S * 2)
         if self._janitor_trouble:
             raise Refused(self._janitor_trouble)
+        self._leases.add(id)
         return agent_lease.arm(self.run, id, heal, ttl_s)
+
+    def lease_release(self, id: str) -> dict[str, bool]:
+        """See `agent_lease.release`."""
+        self._leases.discard(id)
+        return agent_lease.release(self.run, id)
 
 
 def read(path: str, offset: int = 0, bytes_max: int = 1 << 20) -> dict[str, Any]:

@@ -199,6 +199,10 @@ class RemoteNode:
         if result["fired"]:
             self.lost_leases.add(lease_id)
 
+    def holds_lease(self, lease_id: str) -> bool:
+        """Is this lease armed and renewed by us?"""
+        return lease_id in self._leases
+
     async def reopen(self) -> None:
         """See `Reopens.reopen`. Leases of the connection before are not renewed any more."""
         self._leases.clear()

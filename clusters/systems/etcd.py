@@ -21,6 +21,7 @@ from clusters.systems.etcd_clients import CLIENTS, DEFINITE_ERRORS
 from clusters.systems.etcd_files import EtcdFiles
 from clusters.systems.etcd_metrics import metrics, wal_syncs
 from clusters.systems.etcd_node import DATA, HOME, LOG, PEER_PORT, PIDFILE, url
+from clusters.systems.etcd_residues import RESIDUES
 from clusters.systems.etcd_wire import message
 from clusters.systems.http2 import Http2Requests
 from dstest.core import clock
@@ -329,7 +330,15 @@ class Etcd:
     capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
     client_port = CLIENT_PORT
+    residues = RESIDUES
     log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
+    log_harmless: tuple[str, ...] = (
+        '"initial-corrupt-check"',
+        '"corrupt-check-time-interval"',
+        "starting initial corruption check",
+        "initial corruption checking passed; no corruption",
+    )
+    log_start = '"starting an etcd server"'
     options: Mapping[str, Option] = {
         "reads": Option(
             type=str,

@@ -147,8 +147,8 @@ class EtcdFiles(EtcdAdmin):
         return found[0]
 
     async def drop_build(self) -> None:
-        """Take it away again."""
-        argv = ["rm", "-rf", etcd_node.OTHER_HOME]
+        """Take it away again, once no member is to be started as it any more."""
+        argv = ["rm", "-rf", etcd_node.OTHER_HOME, etcd_node.OVERRIDE]
         await asyncio.gather(*(node.run(argv) for node in self._nodes.values()))
 
     async def use_build(self, name: str) -> None:
@@ -176,6 +176,9 @@ class EtcdFiles(EtcdAdmin):
     async def start_in(self, group: str) -> None:
         """Members that are started from now on join this control group; an empty path for none."""
         nodes = list(self._nodes.values())
+        if not group:
+            await asyncio.gather(*(n.run(["rm", "-f", etcd_node.GROUPS]) for n in nodes))
+            return
         await asyncio.gather(*(n.put(etcd_node.GROUPS, group.encode()) for n in nodes))
 
     async def log_sizes(self) -> dict[str, int]:

@@ -39,6 +39,7 @@ __all__ = [
     "RESTORE",
     "RESTORE_IF_DONE",
     "START",
+    "START_LOCK",
     "STOP",
     "STRAYS",
     "locked",

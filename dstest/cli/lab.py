@@ -73,22 +73,53 @@ def _split(packages: list[str]) -> tuple[str, ...]:
 
 @lab_app.command()
 def status(lab_id: LabId = "default", lab: Kind = "lxc", as_json: Json = False) -> None:
-    """Tell whether a lab runs, and what it lacks. Exit 4 unless all of it runs."""
+    """Tell whether a lab runs, what it lacks, and what dead runs left on its nodes.
+
+    Exit 4 unless all of it runs.
+    """
     made = _lab(lab)
     info = made.status(lab_id)
     lacks = made.examine(lab_id) if info is None and hasattr(made, "examine") else []
     state = "running" if info is not None else "broken" if lab_id in made.list() else "absent"
+    left, trouble = ({}, "") if info is None else _left_on_nodes(info)
     if as_json:
-        _show({"lab_id": lab_id, "kind": lab, "state": state, "lacks": lacks, "lab": info})
+        shown = {"lab_id": lab_id, "kind": lab, "state": state, "lacks": lacks, "lab": info}
+        _show({**shown, "left": left, "not_looked": trouble or None})
     else:
         typer.echo(f"lab {lab_id}: {state}")
         for lack in lacks:
             typer.echo(f"  {lack}")
         for node in info.nodes if info is not None else []:
             typer.echo(f"  {node.name}  {node.address}  {node.address6 or ''}")
+        _tell_left(left, trouble)
     if state == "broken":
         _say(f"remedy: dstest lab down --lab-id {lab_id}")
     raise typer.Exit(Exit.PASS if state == "running" else Exit.HARNESS)
+
+
+def _left_on_nodes(info: Any) -> tuple[dict[str, Any], str]:
+    """What earlier runs left on each node, and why nobody looked, if so."""
+    from dstest.core.errors import DstestError
+    from dstest.runner.residues import left_on
+    from dstest.runner.session import in_use
+
+    if in_use(info):
+        return {}, "a run uses the lab now, its nodes were not looked at"
+    try:
+        return left_on(info), ""
+    except DstestError as error:
+        return {}, error.message
+
+
+def _tell_left(left: dict[str, Any], trouble: str) -> None:
+    if trouble:
+        typer.echo(f"  {trouble}")
+    for name, row in left.items():
+        for found in row:
+            whose = "left by a run" if found.ours else "not ours"
+            typer.echo(f"  {name}: {found.what} ({'healed, kept' if found.kept else whose})")
+    if any(found.ours for row in left.values() for found in row):
+        typer.echo("  what runs have left is removed when the next one begins")
 
 
 @lab_app.command(

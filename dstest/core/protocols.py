@@ -145,7 +145,11 @@ class Deployment(Protocol):
 
 
 class System(Protocol):
-    """A database, queue or lock service: how it is deployed and which clients it offers."""
+    """A database, queue or lock service: how it is deployed and which clients it offers.
+
+    Optional: `residues` (what it may leave on a node, `dstest.core.residue`); `log_harmless`, texts
+    of healthy lines that look like alarms; `log_start`, what each start writes into the log once.
+    """
 
     name: str
     doc: str
@@ -280,6 +284,10 @@ class Nemesis(Protocol):
     `inject` returns a record whose `landed` is already decided, or whose evidence `heal` completes;
     `heal` returns the record with its heal proof. Both return instead of raising when a fault did
     not land; they raise only where the lab is lost.
+
+    Optional: `residues` (what it may leave on a node, `dstest.core.residue`) and `explains`, the
+    kinds of alarms (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets of
+    its faults may give while they stand.
     """
 
     name: str

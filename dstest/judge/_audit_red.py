@@ -10,7 +10,8 @@ from typing import Final
 
 from dstest.core import limits
 from dstest.core.evidence import AuditRow, Budgets, LandingRecord, Tier
-from dstest.core.op import Op, Outcome
+from dstest.core.op import Outcome
+from dstest.judge._audit_logs import alarms
 from dstest.judge._audit_oracle import oracle
 from dstest.judge._audit_recovery import recovered_row
 from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
@@ -30,7 +31,6 @@ TIMEOUT_GRACE_S: Final = 2.0
 """After a heal, clients sit in the timeouts of operations that the fault swallowed, and a bit."""
 
 CLOCK_DRIFT_MS_MAX: Final = 50.0
-ALARM_MATCH_NS: Final = 2 * SECOND_NS
 RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
@@ -45,7 +45,7 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
             "RF4": _stood,
             "RF5": _clock,
             "RF6": lambda f: budget_row(budget, f.tier_wanted),
-            "RF7": _alarms,
+            "RF7": alarms,
             "RF8": recovered_row,
             "RF9": lambda _: alike_row(None),
             "RF10": lambda f: seeds_row(f.seeds_agreeing),
@@ -263,29 +263,6 @@ def budget_row(budget: Budgets, wanted: Tier) -> AuditRow:
     numbers = ", ".join(f"{key} {value:,.0f}" for key, value in budget.measured.items())
     said = f"tier met: {budget.met}, wanted: {wanted} ({numbers})"
     return ok(said) if order.index(budget.met) >= order.index(wanted) else short(said)
-
-
-def _alarms(facts: RunFacts) -> AuditRow:
-    if facts.log_lines is None:
-        return na("the system offers no logs to scan")
-    lines = sum(facts.log_lines.values())
-    unread = [node for node in facts.history.header.nodes if not facts.log_lines.get(node)]
-    if unread or not facts.log_lines:
-        return short(f"no log line was read from {', '.join(unread) or 'any node'}")
-    trouble = [op for op in facts.history.ops if op.outcome is not Outcome.OK]
-    wild = [a for a in facts.alarms if not (a.expected or _explained(a.ts, trouble))]
-    if wild:
-        first = f"{wild[0].node}: {wild[0].line.strip()[:120]}"
-        return short(f"{len(wild)} alarms in the logs match no failed operation, first {first}")
-    return ok(f"{lines:,} log lines scanned, {len(facts.alarms)} alarms, all explained")
-
-
-def _explained(ts: int | None, trouble: list[Op]) -> bool:
-    """Did an operation fail, or hang, within two seconds of the log line?"""
-    return ts is not None and any(
-        op.invoke_ts - ALARM_MATCH_NS <= ts <= (op.complete_ts or op.invoke_ts) + ALARM_MATCH_NS
-        for op in trouble
-    )
 
 
 def alike_row(differences: list[str] | None) -> AuditRow:

@@ -16,6 +16,7 @@ from dstest.core import limits
 from dstest.core.check import CheckResult
 from dstest.core.evidence import CheckerEvidence, Evidence, FaultEvidence, LandingRecord, Lint
 from dstest.core.op import Op, Outcome
+from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags, weak_items
 from dstest.judge.facts import RunFacts
 from dstest.judge.fingerprint import violation_fingerprint
@@ -219,7 +220,7 @@ def build_evidence(
         history_lint = lint(facts.history, None, lint_context(facts, op_types))
     facts = msgspec.structs.replace(facts, records=demoted(facts))
     budget = measure(facts)
-    violations = [r for r in facts.results.values() if r.valid is False]
+    violations = [r for r in (*facts.results.values(), no_crash(facts)) if r and r.valid is False]
     kinds = sorted({facts.checker_kinds.get(name, "no-error") for name in facts.results})
     return Evidence(
         attempted=facts.attempted,

@@ -17,6 +17,7 @@ from dstest.core.claims import GATED, Fields
 from dstest.core.evidence import LandingRecord, Rerun, Tier
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.judge.process_facts import ProcessFacts
 
 __all__ = [
     "Alarm",
@@ -45,12 +46,17 @@ class ClockFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the system's log that looks like trouble. `ts` is None where the line has none."""
+    """A line of the system's log that looks like trouble. `ts` is None where the line has none.
+
+    `kind` is one of `alarm_kinds.KINDS`; `certain`: it cannot mean anything else.
+    """
 
     node: str
     line: str
     ts: int | None = None
     expected: bool = False
+    kind: str = "alarm"
+    certain: bool = False
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +109,10 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `ended_by` says what ended the run before its time, None where nothing did. `results` and
     `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
     `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
-    `log_lines` counts the log lines that were scanned per node, None where the system has no logs.
+    `log_lines` counts the log lines that were scanned per node, None where the system has no logs;
+    `log_gaps` says what of them is missing. `processes` is what was seen of the system's processes,
+    None where nobody looked. `explains` names per nemesis the kinds of alarms that its faults
+    explain on the nodes that they are aimed at.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
     `minimum` says how many good operations of a type the workload needs to prove anything.
@@ -139,6 +148,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     clocks: list[ClockFact] = msgspec.field(default_factory=list)
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
+    log_gaps: list[str] = msgspec.field(default_factory=list)
+    processes: ProcessFacts | None = None
+    explains: dict[str, list[str]] = msgspec.field(default_factory=dict)
     settled_ns: int | None = None
     load_end_ns: int | None = None
     minimum: dict[str, int] = msgspec.field(default_factory=dict)

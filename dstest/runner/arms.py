@@ -190,12 +190,14 @@ class _Driver:
 
     def _arm(self, arm: ArmState) -> None:
         self._bury(arm)
+        # A run that a killed process left does not use up a try.
+        arm.tries = 0
         while not arm.done:
-            number = len(arm.attempts) + 1
-            again = f", attempt {number}" if number > 1 else ""
+            arm.tries += 1
+            again = f", attempt {arm.tries}" if arm.tries > 1 else ""
             self._ui.say(f"arm {arm.id}{again}: {arm.nodes} nodes, seed {arm.seed}")
             state = self._attempt(arm)
-            arm.done = state not in _AGAIN or number >= self._file.attempts_max
+            arm.done = state not in _AGAIN or arm.tries >= self._file.attempts_max
             self._dir.write(self._file)
 
     def _bury(self, arm: ArmState) -> None:
@@ -243,6 +245,8 @@ class _Driver:
             arm.attempts.append(self._dir.relative(path))
         self._dir.write(self._file)
         if done is None:
+            arm.unrun = state
+            self._dir.write(self._file)
             return state
         if done.exit_code == Exit.INTERRUPTED:
             raise _Stopped(done)
@@ -319,7 +323,7 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
         id=arm.id,
         seed=arm.seed,
         nodes=arm.nodes,
-        alone=states[-1] if states else State.NOT_RUN,
+        alone=states[-1] if states else arm.unrun,
         evidence=evidence,
         earlier=states[:-1],
         conditions=conditions,

@@ -20,6 +20,7 @@ from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
@@ -29,7 +30,8 @@ from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, Healed, RunFacts, Wire
 from dstest.judge.lints import lint
-from dstest.runner.logscan import scan_logs
+from dstest.judge.process_facts import ProcessFacts
+from dstest.runner.logscan import log_names, scan_logs
 from dstest.runner.reconcile import issued, reconcile
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.runner.self_test import record_canaries
@@ -135,13 +137,21 @@ def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
     ]
 
 
+def _explains(nemesis: str) -> list[str]:
+    """Kinds of alarms that this nemesis declares to explain; none for one that is not known."""
+    known = nemesis in registry.names("nemeses")
+    return sorted(getattr(registry.load("nemeses", nemesis), "explains", ())) if known else []
+
+
 def _run_facts(
     run: RunDir, facts: dict[str, Any], history: History, folded: Folded, told: Told | None
 ) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
-    log_lines, alarms = scan_logs(run, system.log_alarms, facts)
     workload = registry.load("workloads", spec.workload)
+    seen = facts.get("processes")
+    processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
+    logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
     records: list[LandingRecord] = folded.records
     agreed = reconcile(folded, facts, _planned(run))
     return RunFacts(
@@ -162,8 +172,11 @@ def _run_facts(
         generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
         op_timeout_s=float(spec.options["op_timeout_s"]),
         clocks=_clocks(facts),
-        log_lines=log_lines,
-        alarms=alarms,
+        log_lines=logs.lines,
+        alarms=logs.alarms,
+        log_gaps=logs.gaps,
+        processes=processes,
+        explains={r.nemesis: _explains(r.nemesis) for r in records},
         settled_ns=facts.get("settled_ns"),
         load_end_ns=facts.get("load_end_ns"),
         minimum=dict(workload.minimum),
@@ -218,7 +231,9 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
     canary = msgspec.structs.replace(run_facts.canary, judge=tried)
     run_facts = msgspec.structs.replace(run_facts, canary=canary)
     evidence = build_evidence(run_facts, history_lint)
-    checkers = {n: msgspec.to_builtins(r) for n, r in run_facts.results.items()}
+    crash = no_crash(run_facts)
+    results = {**run_facts.results, **({crash.checker: crash} if crash else {})}
+    checkers = {n: msgspec.to_builtins(r) for n, r in results.items()}
     verdict = decide(evidence, checkers)
     verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
     run.write_json("evidence.json", evidence)

@@ -1,21 +1,55 @@
-"""Look through the system's logs for lines that no healthy system writes."""
+"""Read the system's logs that were kept: their alarms, and what is missing of them."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from dstest.core.protocols import LogFiles
+from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
+from dstest.judge.process_facts import ProcessFacts
 from dstest.store.layout import RunDir
 
-__all__ = ["scan_logs"]
+__all__ = ["LogFacts", "log_names", "scan_logs"]
 
-_LINES_MAX: Final = 200
+ALARMS_PER_SECOND_MAX: Final = 20
+"""Of one kind and node: more of them in the same second say nothing new."""
+
+ALARMS_MAX: Final = 20_000
+LINE_MAX: Final = 300
+SPAN_S: Final = 900.0
+"""A log without any line from the time of the run, give or take this much, is of another run."""
+
 _STAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
 )
+
+
+class LogFacts(msgspec.Struct, kw_only=True):
+    """`lines` per node, None where the system offers no logs; `gaps` are sentences."""
+
+    lines: dict[str, int] | None = None
+    alarms: list[Alarm] = msgspec.field(default_factory=list)
+    gaps: list[str] = msgspec.field(default_factory=list)
+
+
+def log_names(system: Any, options: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Names of the files that each node has to offer; [] for a system without logs."""
+    try:
+        deployment = system.deploy([], options)
+    except Exception:
+        # One that cannot say so without nodes has said so when it had them.
+        kept = [*facts.get("logs", {}).get("files", {}), *facts.get("logs", {}).get("lost", {})]
+        return sorted({name.partition("/")[2] for name in kept})
+    if not isinstance(deployment, LogFiles):
+        return []
+    return [path.rsplit("/", 1)[-1] for path in deployment.log_files()]
 
 
 def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
@@ -32,25 +66,108 @@ def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
     return wall_ns - int(facts["clock_start_ns"]) - int(facts["origin_ns"])
 
 
-def scan_logs(
-    run: RunDir, patterns: tuple[str, ...], facts: Mapping[str, Any]
-) -> tuple[dict[str, int] | None, list[Alarm]]:
-    """Lines per node and those that hold one of `patterns`; None where no log was kept.
+class _Reader:
+    """One log: lines, starts, alarms. A line without a stamp of its own, such as a runtime's last
+    words, is of the time of the last line before it that has one."""
 
-    A line without a stamp of its own, such as a runtime's last words, is of the time of the last
-    line before it that has one.
-    """
-    counts: dict[str, int] = {}
-    alarms: list[Alarm] = []
-    for path in sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []:
-        node = path.parent.name
-        stamped = ""
+    def __init__(self, node: str, system: Any, facts: Mapping[str, Any]) -> None:
+        self.node = node
+        self.facts = facts
+        self.own: Sequence[str] = getattr(system, "log_alarms", ())
+        self.harmless: Sequence[str] = getattr(system, "log_harmless", ())
+        self.mark: str = getattr(system, "log_start", "")
+        self.lines = self.starts = self.stamped = self.in_time = 0
+        self.alarms: list[Alarm] = []
+        self._ts: int | None = None
+        self._dense: dict[tuple[str, int], int] = {}
+
+    def read(self, path: Path) -> None:
         with path.open(errors="replace") as file:
             for line in file:
-                counts[node] = counts.get(node, 0) + 1
-                if _STAMP.search(line):
-                    stamped = line
-                if len(alarms) < _LINES_MAX and any(p in line for p in patterns):
-                    ts = _run_time_ns(stamped, facts)
-                    alarms.append(Alarm(node=node, line=line.strip()[:300], ts=ts))
-    return counts or None, alarms
+                self._line(line)
+
+    def _line(self, line: str) -> None:
+        self.lines += 1
+        ts = _run_time_ns(line, self.facts)
+        if ts is not None:
+            self._ts = ts
+            self.stamped += 1
+            end_ns = int(float(self.facts.get("load_s", 0.0)) * 1e9)
+            self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
+        if self.mark and self.mark in line:
+            self.starts += 1
+        found = kind_of(line, self.own, self.harmless)
+        if found is None:
+            return
+        second = (found[0], (self._ts or 0) // 1_000_000_000)
+        self._dense[second] = self._dense.get(second, 0) + 1
+        if self._dense[second] <= ALARMS_PER_SECOND_MAX and len(self.alarms) < ALARMS_MAX:
+            kind, certain = found
+            text = line.strip()[:LINE_MAX]
+            self.alarms.append(
+                Alarm(node=self.node, line=text, ts=self._ts, kind=kind, certain=certain)
+            )
+
+
+def scan_logs(
+    run: RunDir,
+    system: Any,
+    names: Sequence[str],
+    facts: Mapping[str, Any],
+    processes: ProcessFacts | None = None,
+) -> LogFacts:
+    """Alarms and gaps of the logs `names` of each node, and of any other file kept beside them."""
+    nodes = [str(name) for name in facts.get("nodes", [])]
+    expected = {node: [run.nodes / node / name for name in names] for node in nodes}
+    found = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
+    if not names and not found:
+        return LogFacts()
+    lines = dict.fromkeys(nodes, 0) if names else {}
+    result = LogFacts(lines=lines)
+    readers: dict[Path, _Reader] = {}
+    for path in found:
+        node = path.parent.name
+        reader = readers[path] = _Reader(node, system, facts)
+        reader.read(path)
+        lines[node] = lines.get(node, 0) + reader.lines
+        result.alarms += reader.alarms
+        if len(reader.alarms) >= ALARMS_MAX:
+            result.gaps.append(f"{node}: {path.name} has more alarms than can be kept")
+    recorded = facts.get("logs", {})
+    for node, paths in expected.items():
+        for path in paths:
+            gap = _gap(path, readers.get(path), recorded, node, processes)
+            result.gaps += [f"{node}: {gap}"] if gap else []
+    return result
+
+
+def _gap(
+    path: Path,
+    reader: _Reader | None,
+    recorded: Mapping[str, Any],
+    node: str,
+    processes: ProcessFacts | None,
+) -> str | None:
+    """What is missing of one log, None where it is whole."""
+    key = f"{node}/{path.name}"
+    if reader is None:
+        why = recorded.get("lost", {}).get(key, "")
+        return f"no {path.name} was kept" + (f" ({why})" if why else "")
+    if not reader.lines:
+        return f"{path.name} is empty"
+    sizes = recorded.get("files", {}).get(key)
+    if sizes is None:
+        return f"whether all of {path.name} was kept is not recorded"
+    if sizes["kept"] < sizes["bytes"]:
+        return f"{path.name} was cut: {sizes['kept']:,} of {sizes['bytes']:,} bytes were kept"
+    if path.stat().st_size != sizes["kept"]:
+        return f"{path.name} has {path.stat().st_size:,} bytes, {sizes['kept']:,} were fetched"
+    if reader.stamped and not reader.in_time:
+        return f"no line of {path.name} is of the time of this run"
+    lives = processes.lives.get(node, 0) if processes is not None else 0
+    if reader.mark and reader.starts < max(1, lives):
+        return (
+            f"{path.name} is silent: it tells of {reader.starts} starts of a server, "
+            f"{max(1, lives)} were seen"
+        )
+    return None

@@ -176,7 +176,7 @@ def resolve(
             f"workload {work.name} needs a {work.capability} client, {system.name} offers {offered}"
         )
     checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
-    model = spec.model or work.model
+    model = work.model if spec.model is None else spec.model
     if not any(_speaks(checker, model, work) for checker in checkers):
         said = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
         raise ConfigError(f"--model {model}: {said}", remedy=f"leave --model out for {work.model}")

@@ -19,13 +19,16 @@ from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import LogFiles, Membership, NemesisContext, Prepares, Replicas
+from dstest.core.protocols import Membership, NemesisContext, Prepares, Replicas
 from dstest.judge.facts import agree
-from dstest.runner import facts, recovery
+from dstest.runner import facts, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
+from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load
+from dstest.runner.log_fetch import fetch_logs
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
+from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
 from dstest.runner.streaming import PREFIX_CLOSED, watch_for_violation
 from dstest.store.layout import RunDir, disk_full
@@ -38,7 +41,6 @@ _RECOVERY_S: Final = 8.0
 _PING_TIMEOUT_S: Final = 5.0
 _HEALTH_TRIES: Final = 10
 _REPLICA_TRIES: Final = 10
-_LOG_BYTES_MAX: Final = 32 << 20
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,10 @@ class Run:
         self._load: Load | None = None
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
+        self._guard: Guard | None = None
+        self._processes: ProcessWatch | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._kinds = residues.residues(plugins.system, plugins.nemesis)
         self._recovery = recovery.Recovery()
         self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
 
@@ -112,12 +118,14 @@ class Run:
         spec = plugins.spec
         ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
+        await self._begin_clean()
         ui.phase("deploy", plugins.system.name)
         self._deployment = plugins.system.deploy(list(self._nodes.values()), spec.options)
         await self._deployment.install()
         if isinstance(plugins.nemesis, Prepares):
             await plugins.nemesis.prepare(self._context(RunClock(0), None))
         await self._deployment.start()
+        await self._guard_of_run().serve(self._deployment)
         self._facts["system_version"] = await self._deployment.version()
         load = self._load = Load(plugins, self._lab, self._run)
         self._facts["workers"] = load.workers
@@ -132,6 +140,8 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
+        self._processes = ProcessWatch(plugins.system, self._nodes, spec.options, clock)
+        self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
         self._loop = NemesisLoop(
             plugins.nemesis,
             context,
@@ -154,6 +164,18 @@ class Run:
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
+
+    async def _begin_clean(self) -> None:
+        """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
+        self._facts["cleaned"] = await residues.begin_clean(self._nodes, self._kinds)
+        for name, found in self._facts["cleaned"].items():
+            self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
+        self._guard = Guard(self._nodes, self._kinds)
+        await self._guard.arm()
+
+    def _guard_of_run(self) -> Guard:
+        assert self._guard is not None
+        return self._guard
 
     def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
         return NemesisContext(
@@ -231,6 +253,7 @@ class Run:
             if journal.refused is not None:
                 raise disk_full(self._run.path, journal.refused)
             await asyncio.gather(*map(self._ping, self._nodes.values()))
+            await self._guard_of_run().check()
             now, now_ns = load.traffic.total(), clock.now_ns()
             rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
             standing = list(self._loop.standing) if self._loop else []
@@ -330,28 +353,40 @@ class Run:
         if self._deployment is not None:
             if failure is None and self._load is not None:
                 await self._step("compare replicas", self._compare_replicas)
+            await self._step("processes", self._end_of_watch)
             await self._step("logs", self._collect_logs)
+            await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             await self._step("stop system", self._deployment.stop)
             await self._step("withdraw", self._withdraw)
+        if self._guard is not None:
+            await self._step("last look", self._last_look, 60.0)
         for node in self._nodes.values():
             await self._step(f"close {node.name}", node.close, 5.0)
+
+    async def _last_look(self) -> None:
+        """What the run has left; if that is something, the nodes' own leases stay to remove it."""
+        guard = self._guard_of_run()
+        await guard.release(SERVE)
+        found = await residues.leaks(self._nodes, self._kinds)
+        if not any(found.values()):
+            await guard.release()
+        left = self._facts.setdefault("residue", {})
+        for name, row in found.items():
+            left[name] = list(dict.fromkeys([*left.get(name, []), *row]))
+        for name in guard.lost:
+            left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
         if isinstance(self._plugins.nemesis, Prepares):
             await self._plugins.nemesis.withdraw(self._context(RunClock(0), None))
 
-    async def _collect_logs(self) -> None:
-        if not isinstance(self._deployment, LogFiles):
+    async def _end_of_watch(self) -> None:
+        """What became of the system's processes; they are stopped by us from here on."""
+        if self._watching is None or self._processes is None:
             return
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        self._facts["processes"] = as_facts(await self._processes.finish())
 
-        async def fetch(node: Any, path: str) -> None:
-            data = await node.get(path, bytes_max=_LOG_BYTES_MAX)
-            self._run.write(f"nodes/{node.name}/{path.rsplit('/', 1)[-1]}", data)
-
-        for path in self._deployment.log_files():
-            found = await asyncio.gather(
-                *(fetch(node, path) for node in self._nodes.values()), return_exceptions=True
-            )
-            lost = [str(e) for e in found if isinstance(e, BaseException)]
-            if lost:
-                self._facts.setdefault("clean_up_problems", []).extend(lost)
+    async def _collect_logs(self) -> None:
+        await fetch_logs(self._run, self._nodes, self._deployment, self._facts)

@@ -39,6 +39,7 @@ __all__ = [
     "DEFAULT_LAB",
     "Finished",
     "alive",
+    "in_use",
     "process_start_time",
     "recover",
     "run_session",
@@ -101,11 +102,23 @@ def _toml(spec: dict[str, Any]) -> str:
     return "\n".join([*plain, "", "[options]", *options]) + "\n"
 
 
+def _lock_of(lab: LabInfo) -> Path:
+    return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
+
+
+def in_use(lab: LabInfo) -> bool:
+    """Does a run use this lab right now?"""
+    try:
+        with _alone(lab):
+            return False
+    except LabError:
+        return True
+
+
 @contextmanager
 def _alone(lab: LabInfo) -> Iterator[None]:
     """Two runs in one lab would prove each other's faults: the second is refused."""
-    path = Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
-    with path.open("a") as file:
+    with _lock_of(lab).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

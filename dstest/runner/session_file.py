@@ -19,6 +19,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
 from dstest.core.spec import RunSpec
+from dstest.core.verdict import State
 from dstest.store.layout import link_latest, write_file
 
 __all__ = ["SESSION_SCHEMA", "ArmState", "SessionDir", "SessionFile", "is_session"]
@@ -29,16 +30,18 @@ _FILE = "session.json"
 
 class ArmState(msgspec.Struct, kw_only=True):
     """One arm. `attempts` are its run directories, relative to the session's, oldest first; the
-    last one counts. `state` of an arm that is done is that of its own verdict, `why` says why it
-    has none.
+    last one counts; `tries` counts those too that made none. `why` says what kept the last one
+    from a verdict, and `unrun` is the state of an arm without any run.
     """
 
     id: str
     nodes: int
     seed: int
     done: bool = False
+    tries: int = 0
     attempts: list[str] = msgspec.field(default_factory=list)
     why: str = ""
+    unrun: State = State.NOT_RUN
 
 
 class SessionFile(msgspec.Struct, kw_only=True):

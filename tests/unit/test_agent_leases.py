@@ -199,7 +199,10 @@ def test_a_dead_janitor_is_replaced_when_the_next_agent_comes(tmp_path: Path) ->
                 await client.call("lease_arm", {"id": "f2", **args}, 10.0)
         async with local_agent("lab-7", run=run, marker=marker) as (client, _):
             await client.call("lease_arm", {"id": "f2", **args}, 10.0)
-            assert (await client.call("lease_list", {}, 5.0))["armed"] == ["f1", "f2"]
+            found = await client.call("lease_list", {}, 5.0)
+            # The agent that armed f1 has ended: it may run out already.
+            assert "f1" in {*found["armed"], *found["firing"], *found["healed"]}
+            assert "f2" in found["armed"]
 
     try:
         asyncio.run(main())

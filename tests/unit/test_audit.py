@@ -19,6 +19,7 @@ from dstest.judge.audit import TITLES, measure, red_flags, too_good, weak_items
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, checker_evidence, eligible
 from dstest.judge.facts import Alarm, Canary, ClockFact, Gap, Healed, RunFacts, Wire
+from dstest.judge.process_facts import ProcessFacts
 from dstest.judge.view import ALL_ROWS
 
 S = 1_000_000_000
@@ -154,6 +155,7 @@ def good() -> RunFacts:
         node_of_process={p: NODES[p % 5] for p in range(CLIENTS)},
         clocks=clocks(2_000_000),
         log_lines=dict.fromkeys(NODES, 900),
+        processes=ProcessFacts(looks=dict.fromkeys(NODES, 200), lives=dict.fromkeys(NODES, 1)),
         healthy=dict.fromkeys(NODES, True),
         wire=[wire()],
         replicas=dict.fromkeys(NODES, "abc@1"),
@@ -570,21 +572,6 @@ def test_a_fault_that_did_not_land_says_why() -> None:
     evidence = build_evidence(facts)
     assert "no packet yet on n1->n2" in evidence.faults[0].why
     assert "no packet yet" in decide(evidence).reason
-
-
-def test_alarms_that_an_operation_explains_are_fine() -> None:
-    failed = list(minute().history.ops)
-    failed[700] = msgspec.structs.replace(failed[700], error="no leader", output=None)
-    at = failed[700].invoke_ts
-    found = history(tuple(failed), windows=windows()[:2])
-    near = minute(history=found, alarms=[Alarm(node="n1", line="lost leader", ts=at + S)])
-    far = minute(history=found, alarms=[Alarm(node="n1", line="lost leader", ts=at + 9 * S)])
-    undated = minute(history=found, alarms=[Alarm(node="n1", line="lost leader")])
-    declared = minute(alarms=[Alarm(node="n1", line="slow disk", expected=True)])
-    status = [red_flags(f, measure(f))["RF7"].status for f in (near, far, undated, declared)]
-    assert status == ["ok", "short", "short", "ok"]
-    none = minute(log_lines=None)
-    assert red_flags(none, measure(none))["RF7"].status == "n/a"
 
 
 # --- what a checker may leave out ---------------------------------------------------------------

@@ -1,26 +1,149 @@
-"""Alarms in logs: which lines, and when."""
+"""Logs that were kept: alarms and their times, and what is missing of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from dstest.runner.logscan import scan_logs
+import pytest
+
+from clusters.systems.etcd import SYSTEM
+from dstest.judge.process_facts import ProcessFacts
+from dstest.runner.logscan import ALARMS_PER_SECOND_MAX, log_names, scan_logs
 from dstest.store.layout import RunDir
 
-STAMPED = '{"level":"panic","ts":"1970-01-01T00:00:05.500Z","msg":"tocommit is out of range"}'
+START = (
+    '{"level":"info","ts":"1970-01-01T00:00:01.000Z","caller":"embed/etcd.go:305",'
+    '"msg":"starting an etcd server","initial-corrupt-check":false}'
+)
+PANIC = '{"level":"panic","ts":"1970-01-01T00:00:05.500Z","msg":"tocommit is out of range"}'
+NODES = ["n1", "n2", "n3"]
+
+
+def kept(path: Path, **logs: str | None) -> tuple[RunDir, dict[str, Any]]:
+    """A run directory with these logs (None: none was kept), and the facts of its run."""
+    run = RunDir(path)
+    files = {}
+    for node in NODES:
+        text = logs.get(node, f"{START}\n")
+        if text is None:
+            continue
+        log = run.nodes / node / "etcd.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(text)
+        files[f"{node}/etcd.log"] = {"bytes": len(text), "kept": len(text)}
+    facts = {
+        "origin_ns": 1,
+        "clock_start_ns": 2,
+        "load_s": 20.0,
+        "nodes": NODES,
+        "logs": {"files": files, "lost": {}},
+    }
+    return run, facts
+
+
+def scan(run: RunDir, facts: dict[str, Any], **lives: int) -> Any:
+    seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), **lives})
+    return scan_logs(run, SYSTEM, log_names(SYSTEM, {}, facts), facts, seen)
+
+
+def test_whole_logs_have_no_gap(tmp_path: Path) -> None:
+    found = scan(*kept(tmp_path))
+    assert (found.lines, found.alarms, found.gaps) == (dict.fromkeys(NODES, 1), [], [])
 
 
 def test_a_line_without_a_stamp_is_of_the_time_of_the_one_before(tmp_path: Path) -> None:
-    run = RunDir(tmp_path)
-    log = run.nodes / "n1" / "etcd.log"
-    log.parent.mkdir(parents=True)
-    text = f"panic: before any stamp\n{STAMPED}\npanic: tocommit\n\ngoroutine 1 [running]:\n"
-    log.write_text(text)
-    counts, alarms = scan_logs(run, ("panic:", '"panic"'), {"origin_ns": 1, "clock_start_ns": 2})
-    assert counts == {"n1": 5}
-    assert [alarm.ts for alarm in alarms] == [None, 5_499_999_997, 5_499_999_997]
-    assert alarms[2].line == "panic: tocommit"
+    text = f"panic: before any stamp\n{START}\n{PANIC}\npanic: tocommit\n\ngoroutine 1 [running]:\n"
+    found = scan(*kept(tmp_path, n1=text))
+    assert found.lines["n1"] == 6
+    assert [a.ts for a in found.alarms] == [None, 5_499_999_997, 5_499_999_997]
+    assert {(a.kind, a.certain, a.node) for a in found.alarms} == {("panic", True, "n1")}
+    assert found.alarms[2].line == "panic: tocommit"
 
 
-def test_no_log_is_none(tmp_path: Path) -> None:
-    assert scan_logs(RunDir(tmp_path), ("panic:",), {}) == (None, [])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Out of memory: Killed process 1234 (etcd)",
+        "[signal SIGSEGV: segmentation violation code=0x1]",
+        "fatal error: runtime: out of memory",
+        "database is corrupt: checksum mismatch",
+    ],
+)
+def test_lines_of_a_crash_are_found_wherever_they_are(tmp_path: Path, line: str) -> None:
+    found = scan(*kept(tmp_path, n1=f"{line}\n{START}\n", n2=f"{START}\nx {line}\n{START}\n"))
+    assert [(a.node, a.ts) for a in found.alarms] == [("n1", None), ("n2", 999_999_997)]
+
+
+GAPS: dict[str, tuple[dict[str, Any], dict[str, int], str]] = {
+    "one missing": ({"n2": None}, {}, "n2: no etcd.log was kept"),
+    "one empty": ({"n3": ""}, {}, "n3: etcd.log is empty"),
+    "silent": ({"n1": "hello\n"}, {}, "n1: etcd.log is silent: it tells of 0 starts"),
+    "a start that is not told of": ({}, {"n1": 2}, "n1: etcd.log is silent: it tells of 1 starts"),
+    "of another run": (
+        {"n1": START.replace("1970", "1999") + "\n"},
+        {},
+        "n1: no line of etcd.log is of the time of this run",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GAPS)
+def test_gaps(tmp_path: Path, case: str) -> None:
+    logs, lives, said = GAPS[case]
+    found = scan(*kept(tmp_path, **logs), **lives)
+    assert len(found.gaps) == 1
+    assert found.gaps[0].startswith(said)
+    assert found.lines is not None
+
+
+def test_all_empty_or_all_gone_is_missing_evidence(tmp_path: Path) -> None:
+    empty = scan(*kept(tmp_path / "a", **dict.fromkeys(NODES, "")))
+    gone = scan(*kept(tmp_path / "b", **dict.fromkeys(NODES)))
+    for found in (empty, gone):
+        assert found.lines == dict.fromkeys(NODES, 0)
+        assert len(found.gaps) == 3
+
+
+def test_a_log_that_was_cut_or_changed_since(tmp_path: Path) -> None:
+    run, facts = kept(tmp_path)
+    files = facts["logs"]["files"]
+    files["n1/etcd.log"]["bytes"] += 1
+    (run.nodes / "n2" / "etcd.log").write_text(f"{START}\n{START}\n")
+    del files["n3/etcd.log"]
+    gaps = scan(run, facts).gaps
+    assert "was cut" in gaps[0]
+    assert "were fetched" in gaps[1]
+    assert "not recorded" in gaps[2]
+
+
+def test_why_a_log_was_lost_is_said(tmp_path: Path) -> None:
+    run, facts = kept(tmp_path, n2=None)
+    facts["logs"]["lost"]["n2/etcd.log"] = "n2: connection lost"
+    assert scan(run, facts).gaps == ["n2: no etcd.log was kept (n2: connection lost)"]
+
+
+def test_a_flood_hides_no_other_alarm(tmp_path: Path) -> None:
+    flood = "FATAL: no\n" * 5000
+    found = scan(*kept(tmp_path, n1=f"{START}\n{flood}panic: here\n"))
+    assert len(found.alarms) == ALARMS_PER_SECOND_MAX + 1
+    assert found.alarms[-1].line == "panic: here"
+
+
+def test_a_system_without_logs_has_none(tmp_path: Path) -> None:
+    run, facts = kept(tmp_path, **dict.fromkeys(NODES))
+    assert scan_logs(run, SYSTEM, [], facts).lines is None
+
+
+class Bare:
+    """A system that cannot be deployed on no nodes."""
+
+    def deploy(self, nodes: Any, options: Any) -> Any:
+        raise ValueError("no nodes")
+
+
+def test_which_files_a_system_has(tmp_path: Path) -> None:
+    facts = kept(tmp_path, n3=None)[1]
+    assert log_names(SYSTEM, {}, {}) == ["etcd.log"]
+    assert log_names(Bare(), {}, facts) == ["etcd.log"]
+    assert log_names(Bare(), {}, {}) == []

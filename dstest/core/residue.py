@@ -1,0 +1,66 @@
+"""What a fault or a system may leave on a node, and how it is looked for and taken away there.
+
+A plug-in lists its own as `residues`. The list of all of them is what a run begins with, what its
+leak audit reads, what a node's janitor carries out when a run dies, and what `dstest lab status`
+shows: one list, so that nothing is looked for by one of them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+__all__ = ["GUARD_LEASES", "Found", "Residue", "read_found"]
+
+GUARD_LEASES = ("run", "run-serve")
+"""Leases of a run as a whole, beside those of its faults: take all of it away, start servers."""
+
+_OURS = "ours "
+_FOREIGN = "foreign "
+
+
+class Residue(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of thing that may be left on a node.
+
+    `look` and `remove` are programs for `sh -c`. `look` ends with 0 and prints a line per thing:
+    `ours TEXT` where `mark` shows that it is ours, `foreign TEXT` where it would disturb a run and
+    is not. `remove` takes away what is ours, and does nothing where there is nothing.
+
+    What has a lower `rank` is removed first. `janitor`: it goes by itself when a run dies.
+    `kept`: it is no harm, stays for a look at it until the next run begins. `routine`: tools that
+    every run brings and takes away; finding them after a removal is a leak, before it is none.
+    """
+
+    name: str
+    mark: str
+    look: str
+    remove: str
+    rank: int = 50
+    janitor: bool = True
+    kept: bool = False
+    routine: bool = False
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was found on a node. `ours`: it carries our mark."""
+
+    residue: str
+    what: str
+    ours: bool
+    kept: bool = False
+
+
+def read_found(residue: Residue, said: Iterable[str]) -> list[Found]:
+    """What the lines that `look` printed say; a line of another form counts as not ours."""
+    found = []
+    for line in said:
+        text = line.strip()
+        if not text:
+            continue
+        ours = text.startswith(_OURS)
+        what = text.removeprefix(_OURS) if ours else text.removeprefix(_FOREIGN)
+        row = Found(residue=residue.name, what=what, ours=ours, kept=residue.kept and ours)
+        if row not in found:
+            found.append(row)
+    return found

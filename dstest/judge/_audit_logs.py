@@ -1,0 +1,173 @@
+"""RF7: every alarm in the logs and every end of a process is explained by a fault, or counts.
+
+A fault explains what its nemesis declares (`explains`), on the nodes that it was aimed at, while it
+stood and shortly after. That some operation failed at the same time explains nothing: an operation
+fails when a server crashes, too.
+
+A crash or damaged data that no fault explains is a violation of the built-in checker `no-crash`,
+where the line can mean nothing else (`alarm_kinds`): whatever the histories say, a server that
+panics in a network partition is broken. Lack of memory, an end without a word, exceptions and
+errors that it calls internal make the row short and are no violation: the host may be to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from dstest.core.check import Anomaly, CheckResult
+from dstest.core.evidence import AuditRow, LandingRecord
+from dstest.judge.alarm_kinds import CRASHES
+from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
+from dstest.judge.process_facts import Seen
+from dstest.judge.rows import na, ok, short
+
+__all__ = ["NO_CRASH", "alarms", "no_crash", "unexplained_alarms", "unexplained_ends"]
+
+NO_CRASH: Final = "no-crash"
+
+BEFORE_NS: Final = SECOND_NS // 2
+"""Stamps of a log and ours are of one kernel's clock, but not of one instant."""
+
+AFTER_NS: Final = 5 * SECOND_NS
+"""A server that was brought back tells of what it found for some seconds after the heal."""
+
+TOLD_MAX: Final = 3
+ANOMALIES_MAX: Final = 20
+
+
+def _windows(facts: RunFacts, node: str, kinds: Iterable[str]) -> Iterator[tuple[int, int | None]]:
+    """From when to when faults explain one of these kinds on a node; None: to the end."""
+    for record in facts.records:
+        if record.injected_at is None or node not in _struck(record):
+            continue
+        if set(kinds) & set(facts.explains.get(record.nemesis, ())):
+            end = record.healed_at
+            yield record.injected_at - BEFORE_NS, None if end is None else end + AFTER_NS
+
+
+def _struck(record: LandingRecord) -> set[str]:
+    """The nodes that a fault was done to."""
+    return {*record.targets, *record.facts.get("affected", ())}
+
+
+def _explained(facts: RunFacts, node: str, kinds: Iterable[str], first: int, last: int) -> bool:
+    return any(
+        last >= start and (end is None or first <= end)
+        for start, end in _windows(facts, node, kinds)
+    )
+
+
+def unexplained_alarms(facts: RunFacts) -> list[Alarm]:
+    """Lines of the logs, in order. One without any time is explained by nothing."""
+    return [
+        a
+        for a in facts.alarms
+        if not a.expected and (a.ts is None or not _explained(facts, a.node, (a.kind,), a.ts, a.ts))
+    ]
+
+
+def unexplained_ends(facts: RunFacts) -> list[str]:
+    """Ends of processes, kills for lack of memory and core files, as sentences."""
+    seen = facts.processes
+    if seen is None:
+        return []
+
+    def wild(row: Seen, kind: str) -> bool:
+        return not _explained(facts, row.node, (kind,), row.after_ns, row.before_ns)
+
+    said = [
+        f"{e.node}: {e.what} ended between {e.after_ns / 1e9:.1f} and {e.before_ns / 1e9:.1f} s"
+        for e in seen.ends
+        if wild(e, "exit")
+    ]
+    said += [f"{e.node}: {e.what}" for e in seen.oom_kills if wild(e, "oom")]
+    for node, paths in seen.cores.items():
+        if not any(True for _ in _windows(facts, node, ("core", "signal", "panic"))):
+            said.append(f"{node}: core files {', '.join(paths)}")
+    return said
+
+
+def _missing(facts: RunFacts) -> list[str]:
+    """Evidence that is not there."""
+    nodes, lines = facts.history.header.nodes, facts.log_lines or {}
+    mute = [n for n in nodes if not lines.get(n)] if facts.log_lines is not None else []
+    told = {gap.partition(":")[0] for gap in facts.log_gaps}
+    said = [*facts.log_gaps, *(f"{n}: no log line was read" for n in mute if n not in told)]
+    seen = facts.processes
+    if seen is None:
+        return [*said, "nobody watched the system's processes"]
+    if not seen.offered:
+        return said
+    said += [f"{n}: nobody looked at its processes" for n in nodes if not seen.looks.get(n)]
+    said += [
+        f"{row.node}: nobody looked at its processes from {row.after_ns / 1e9:.1f} s"
+        f" to {row.before_ns / 1e9:.1f} s"
+        for row in seen.unseen
+        if not _explained(facts, row.node, ("exit",), row.after_ns, row.before_ns)
+    ]
+    return said
+
+
+def alarms(facts: RunFacts) -> AuditRow:
+    """The row."""
+    if facts.log_lines is None and facts.processes is None:
+        return na("the system offers neither logs nor processes to look at")
+    missing, lines, ends = _missing(facts), unexplained_alarms(facts), unexplained_ends(facts)
+    said = []
+    if lines:
+        first = f"{lines[0].node}: {lines[0].line.strip()[:120]}"
+        said.append(f"{len(lines)} alarms in the logs that no fault explains, first {first}")
+    if ends:
+        said.append(f"{len(ends)} ends of processes that no fault explains: {_some(ends)}")
+    if missing:
+        said.append(f"evidence is missing: {_some(missing)}")
+    if said:
+        return short("; ".join(said))
+    read = sum((facts.log_lines or {}).values())
+    seen = facts.processes
+    ended = len(seen.ends) + len(seen.oom_kills) if seen is not None else 0
+    looks = sum(seen.looks.values()) if seen is not None else 0
+    logs = f"{read:,} log lines scanned" if facts.log_lines is not None else "no logs are offered"
+    return ok(
+        f"{logs}, {looks:,} looks at processes; {len(facts.alarms)} alarms and {ended} ends of"
+        " processes, all explained by faults"
+    )
+
+
+def _some(said: list[str]) -> str:
+    more = f" and {len(said) - TOLD_MAX} more" if len(said) > TOLD_MAX else ""
+    return "; ".join(said[:TOLD_MAX]) + more
+
+
+def no_crash(facts: RunFacts) -> CheckResult | None:
+    """The violation of `no-crash`, None where there is none that is certain."""
+    found: dict[str, list[Anomaly]] = {}
+    for alarm in unexplained_alarms(facts):
+        if alarm.certain and alarm.kind in CRASHES:
+            row = found.setdefault(alarm.kind, [])
+            if len(row) < ANOMALIES_MAX:
+                row.append(_anomaly(alarm))
+    if not found:
+        return None
+    return CheckResult(
+        checker=NO_CRASH,
+        valid=False,
+        workload=facts.history.header.workload,
+        model=NO_CRASH,
+        anomaly_types=sorted(found),
+        not_=[NO_CRASH],
+        anomalies=dict(sorted(found.items())),
+        reason=f"{sum(map(len, found.values()))} lines of the logs tell of a crash or of damaged"
+        " data, and no fault explains them",
+    )
+
+
+def _anomaly(alarm: Alarm) -> Anomaly:
+    when = "at no known time" if alarm.ts is None else f"{alarm.ts / 1e9:.2f} s into the run"
+    return Anomaly(
+        type=alarm.kind,
+        key=alarm.node,
+        explanation=f"The log of {alarm.node} says, {when}, and no fault that was made there "
+        f"explains it: {alarm.line}",
+    )

@@ -1,0 +1,87 @@
+"""Which lines of a log are alarms, and of what kind: for any system, in any case, stamped or not.
+
+A kind says what a fault would have to explain (`explains` of a nemesis). A line is `certain` where
+it can mean nothing but a crash of the system's own code or damage of its data; the others may be
+talk about one. What a system itself marks as an alarm, and nothing here knows, is of kind `alarm`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["CRASHES", "KINDS", "kind_of"]
+
+CRASHES: Final = frozenset({"signal", "panic", "assertion", "race", "corruption", "fatal"})
+"""Kinds of which a certain line that nothing explains is a violation."""
+
+_PATTERNS: Final = (
+    # Lack of memory comes first: a runtime that says so calls it fatal, too.
+    ("oom", (r"out[ -]of[ -]memory|outofmemory|\boom[-_ ]?kill(?!_disable)|\bkilled process \d"
+            r"|cannot allocate memory|\bbad_alloc\b|\bunable to allocate\b")),
+    ("signal", (r"\bsig(?:segv|bus|abrt|ill|fpe|trap|sys)\b|segmentation (?:fault|violation)"
+               r"|\bsegfault\b|core dumped|stack smashing|unexpected fault address"
+               r"|double free|heap[- ]corruption|addresssanitizer|general protection")),
+    ("race", r"data race"),
+    ("corruption", (r"corrupt|(?:checksum|crc\d*|hash)\W+(?:\w+\W+)?(?:mismatch|error|fail|invalid)"
+                   r"|(?:bad|wrong|invalid|mismatched) (?:checksum|crc|hash|magic)"
+                   r"|data[- ]loss|lost (?:data|committed|acknowledged)"
+                   r"|truncated,? or lost|inconsistent (?:data|state|index)")),
+    ("assertion", r"\bassert(?:ion)?\b|assertionerror|invariant (?:violat|fail)|\bcheck failed\b"),
+    ("panic", r"\bpanic(?:ked|king)?\b"),
+    ("fatal", r"\bfatal\b"),
+    ("exception", (r"traceback \(most recent call last\)|\b(?:unhandled|uncaught) exception"
+                  r"|exception in thread|\b[a-z]\w*(?:\.[a-z]\w*)+(?:exception|error):")),
+    ("internal", (r"internal (?:server )?error|internal inconsistency|should (?:not|never) happen"
+                 r"|this is a bug|\bbug:")),
+)  # fmt: skip
+_RE: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+KINDS: Final = frozenset({kind for kind, _ in _PATTERNS}) | {"alarm", "core", "exit"}
+
+_ANY: Final = re.compile("|".join(pattern for _, pattern in _PATTERNS))
+
+_CERTAIN: Final = {
+    "signal": re.compile(
+        r"\bsig(?:segv|bus|abrt|ill|fpe)\b|segmentation (?:fault|violation)|core dumped"
+        r"|stack smashing|unexpected fault address|double free|heap[- ]corruption"
+    ),
+    "race": re.compile(r"warning: data race|\bdata race detected"),
+    "corruption": re.compile(
+        r"(?:is|was|are|were|been|be|data|file|database|db|wal|log|page|snapshot|store|index|entry"
+        r"|record|block)s? corrupt|corrupted\b|(?:checksum|crc\d*)\W+(?:\w+\W+)?mismatch"
+        r"|\bdata loss\b"
+    ),
+    "assertion": re.compile(r"assertion\b.*\bfail|assertion violat|assertionerror"),
+    "panic": re.compile(r"^\W*panic: |\"level\": ?\"panic\"|\blevel=panic\b"),
+    "fatal": re.compile(r"^fatal error: "),
+}
+_CALM: Final = re.compile(r"\"level\": ?\"(?:info|debug)\"|\blevel=(?:info|debug)\b")
+_DENIED: Final = re.compile(r"\b(?:no|not|without|if|whether|check for|checking|passed)\b")
+
+
+def kind_of(line: str, own: Sequence[str], harmless: Sequence[str]) -> tuple[str, bool] | None:
+    """(kind, is it certain?) of a line, None for one that is no alarm.
+
+    `own` are texts that the system's authors call alarms, `harmless` texts of healthy lines that
+    would look like one; these are taken out before the rest is read.
+    """
+    lower = line.lower()
+    if _ANY.search(lower) is None:
+        return ("alarm", False) if any(text in line for text in own) else None
+    for text in harmless:
+        lower = lower.replace(text.lower(), " ")
+    for kind, pattern in _RE:
+        if pattern.search(lower):
+            return kind, _certain(kind, lower)
+    return ("alarm", False) if any(text in line for text in own) else None
+
+
+def _certain(kind: str, lower: str) -> bool:
+    sure = _CERTAIN.get(kind)
+    found = sure.search(lower) if sure else None
+    if found is None or _CALM.search(lower):
+        return False
+    # "no data loss", "if the file is corrupted": said, not happened.
+    return _DENIED.search(lower[max(0, found.start() - 40) : found.start()]) is None

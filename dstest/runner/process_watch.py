@@ -1,0 +1,169 @@
+"""Look at the system's processes once a second, for the whole run, whatever the faults do.
+
+Which process serves on a node is asked of a deployment of its own, so that nothing of what a
+nemesis knows is touched; who ended is told by pid and start time. The kernel's count of processes
+that it killed for lack of memory, and core files, are read beside that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import clock
+from dstest.core.clock import RunClock
+from dstest.core.errors import DstestError
+from dstest.judge.process_facts import ProcessFacts, Seen
+
+__all__ = ["ProcessWatch", "as_facts"]
+
+LOOK_S: Final = 1.0
+LOOK_TIMEOUT_S: Final = 4.0
+UNSEEN_S: Final = 12.0
+"""A node that could not be asked for so long may have lost a process and got it back."""
+
+OOM_EVERY: Final = 5
+
+_OOM: Final = (
+    "find /sys/fs/cgroup -name memory.oom_control -o -name memory.events 2>/dev/null | "
+    "while read -r file; do "
+    'count=$(sed -n \'s/^oom_kill //p\' "$file" 2>/dev/null); echo "${count:-0} $file"; done'
+)
+_CORES: Final = """\
+pattern=$(cat /proc/sys/kernel/core_pattern)
+case $pattern in
+'|'*) exit 0 ;;
+/*) folders=${pattern%/*}; name=${pattern##*/} ;;
+*) folders=$(for pid in $1; do readlink /proc/$pid/cwd; done; echo "$2"); name=$pattern ;;
+esac
+for folder in $folders; do
+    find "$folder" -maxdepth 1 -type f -name "${name%%%*}*" -newermt "@$0" 2>/dev/null
+done | sort -u
+"""
+
+
+class _Node:
+    """What is known of one node."""
+
+    def __init__(self, node: Any, deployment: Any) -> None:
+        self.node = node
+        self.deployment = deployment
+        self.alive: tuple[int, int] | None = None
+        self.seen_ns: int | None = None
+        self.looks = 0
+        self.folder = ""
+        self.lives: set[tuple[int, int]] = set()
+        self.oom: dict[str, int] | None = None
+        self.oom_ns = 0
+
+
+class ProcessWatch:
+    """`run()` looks until it is cancelled; `finish()` gives what was seen."""
+
+    def __init__(
+        self, system: Any, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
+    ) -> None:
+        made = {name: system.deploy([node], options) for name, node in nodes.items()}
+        self.offered = all(hasattr(deployment, "processes") for deployment in made.values())
+        self._nodes = [_Node(node, made[name]) for name, node in nodes.items()]
+        self._clock = run
+        self._began_s = clock.wall_ns() // 1_000_000_000
+        self._ends: list[Seen] = []
+        self._unseen: list[Seen] = []
+        self._oom: list[Seen] = []
+
+    async def run(self) -> None:
+        """For ever."""
+        turn = 0
+        while True:
+            await asyncio.gather(*(self._look(one, turn % OOM_EVERY == 0) for one in self._nodes))
+            turn += 1
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self, one: _Node, with_oom: bool) -> None:
+        if one.node.away:
+            return
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                if self.offered:
+                    running = await one.deployment.processes()
+                    self._note(one, running.get(one.node.name))
+                if with_oom:
+                    await self._count_kills(one)
+        except (DstestError, TimeoutError, OSError):
+            return
+
+    def _note(self, one: _Node, found: tuple[int, int] | None) -> None:
+        now_ns, name = self._clock.now_ns(), one.node.name
+        last_ns = now_ns if one.seen_ns is None else one.seen_ns
+        if now_ns - last_ns > UNSEEN_S * 1e9:
+            self._unseen.append(Seen(node=name, what="no look", after_ns=last_ns, before_ns=now_ns))
+        if one.alive is not None and found != one.alive:
+            what = f"process {one.alive[0]}"
+            self._ends.append(Seen(node=name, what=what, after_ns=last_ns, before_ns=now_ns))
+        if found is not None:
+            found = (found[0], found[1])
+            one.lives.add(found)
+        one.alive, one.seen_ns = found, now_ns
+        one.looks += 1
+
+    async def _count_kills(self, one: _Node) -> None:
+        done = await one.node.run(["sh", "-c", _OOM], timeout_s=LOOK_TIMEOUT_S, check=False)
+        rows = (line.split(maxsplit=1) for line in done.stdout.splitlines())
+        now = {row[1]: int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()}
+        now_ns, before = self._clock.now_ns(), one.oom
+        if before is not None:
+            count = sum(max(0, n - before.get(path, 0)) for path, n in now.items())
+            if count:
+                what = f"{count} processes killed by the kernel for lack of memory"
+                self._oom.append(
+                    Seen(node=one.node.name, what=what, after_ns=one.oom_ns, before_ns=now_ns)
+                )
+        one.oom, one.oom_ns = now, now_ns
+        if one.alive is not None and not one.folder:
+            argv = ["readlink", f"/proc/{one.alive[0]}/cwd"]
+            found = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
+            one.folder = found.stdout.strip()
+
+    async def finish(self) -> ProcessFacts:
+        """A last look; then what was seen."""
+        await asyncio.gather(*(self._look(one, True) for one in self._nodes))
+        cores = await asyncio.gather(*map(self._cores, self._nodes))
+        names = [one.node.name for one in self._nodes]
+        return ProcessFacts(
+            offered=self.offered,
+            looks={one.node.name: one.looks for one in self._nodes},
+            lives={one.node.name: len(one.lives) for one in self._nodes},
+            ends=self._ends,
+            unseen=self._unseen + self._not_at_the_end(),
+            oom_kills=self._oom,
+            cores={name: row for name, row in zip(names, cores, strict=True) if row},
+            until_ns=self._clock.now_ns(),
+        )
+
+    def _not_at_the_end(self) -> list[Seen]:
+        now_ns = self._clock.now_ns()
+        return [
+            Seen(node=one.node.name, what="no look", after_ns=one.seen_ns, before_ns=now_ns)
+            for one in self._nodes
+            if one.seen_ns is not None and now_ns - one.seen_ns > UNSEEN_S * 1e9
+        ]
+
+    async def _cores(self, one: _Node) -> list[str]:
+        pids = " ".join(str(pid) for pid, _ in one.lives)
+        argv = ["sh", "-c", _CORES, str(self._began_s), pids, one.folder or "/nonexistent"]
+        try:
+            done = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
+        except (DstestError, OSError):
+            return []
+        found: list[str] = done.stdout.split()
+        return found
+
+
+def as_facts(seen: ProcessFacts) -> dict[str, Any]:
+    """For run.json."""
+    found: dict[str, Any] = msgspec.to_builtins(seen)
+    return found

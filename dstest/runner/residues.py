@@ -1,0 +1,116 @@
+"""What earlier runs may have left on the nodes: looked for, taken away where it is ours, said.
+
+The list is what all plug-ins declare as `residues` (`dstest.core.residue`), whichever of them this
+run uses: the run that died may have used the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from clusters.remote import connect_all
+from clusters.remote.residues import LEASES
+from dstest.core import registry
+from dstest.core.errors import DstestError, LabError
+from dstest.core.node import LabInfo, Node
+from dstest.core.residue import GUARD_LEASES, Found, Residue, read_found
+
+__all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
+
+LOOK_TIMEOUT_S: Final = 15.0
+REMOVE_TIMEOUT_S: Final = 35.0
+"""Leases that have run out may take so long to heal."""
+
+_GUARDS: Final = {f"lease {lease_id}" for lease_id in GUARD_LEASES}
+
+ByNode = dict[str, list[Found]]
+
+
+def residues(*more: Any) -> list[Residue]:
+    """All kinds, in the order of their removal. `more` are plug-ins that are not registered."""
+    owners = [registry.load(g, n) for g in ("systems", "nemeses") for n in registry.names(g)]
+    found = [LEASES, *(kind for o in [*owners, *more] for kind in getattr(o, "residues", ()))]
+    return sorted({kind.name: kind for kind in found}.values(), key=lambda kind: kind.rank)
+
+
+async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
+    """What is found of these kinds, by node. Raises LabError where a node cannot tell."""
+
+    async def one(node: Node, kind: Residue) -> list[Found]:
+        done = await node.run(["sh", "-c", kind.look], timeout_s=LOOK_TIMEOUT_S, check=False)
+        if done.status != 0:
+            raise LabError(
+                f"{node.name}: nobody can tell what earlier runs have left there ({kind.name}): "
+                f"{done.stderr.strip()[-300:] or f'status {done.status}'}",
+                remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
+            )
+        return read_found(kind, done.stdout.splitlines())
+
+    async def all_of(node: Node) -> list[Found]:
+        rows = await asyncio.gather(*(one(node, kind) for kind in kinds))
+        return [found for row in rows for found in row]
+
+    rows = await asyncio.gather(*map(all_of, nodes.values()))
+    return dict(zip(nodes, rows, strict=True))
+
+
+async def remove(nodes: Mapping[str, Node], kinds: Iterable[Residue]) -> None:
+    """Take away what is ours of these kinds, one kind after the other. Failing shows in a look."""
+    for kind in kinds:
+        argv = ["sh", "-c", kind.remove]
+        await asyncio.gather(
+            *(n.run(argv, timeout_s=REMOVE_TIMEOUT_S, check=False) for n in nodes.values())
+        )
+
+
+async def begin_clean(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:
+    """Before a run: what was found on each node and removed.
+
+    Raises LabError, naming node and thing, where something is not ours or does not go.
+    """
+    first = await look(nodes, kinds)
+    _refuse({name: [f for f in found if not f.ours] for name, found in first.items()}, "not ours")
+    dirty = {f.residue for found in first.values() for f in found}
+    if not dirty:
+        return {}
+    await remove(nodes, [kind for kind in kinds if kind.name in dirty])
+    _refuse(await look(nodes, kinds), "still there after its removal")
+    return {name: [f.what for f in found] for name, found in first.items() if found}
+
+
+def _refuse(left: ByNode, why: str) -> None:
+    said = [f"{name}: {found.what}" for name, row in left.items() for found in row]
+    if said:
+        raise LabError(
+            f"the nodes are not clean: {'; '.join(said)} ({why}); nothing was started",
+            remedy="remove it there (`dstest lab ssh NODE`), or make the nodes anew: "
+            "`dstest lab down`, then `dstest lab up`",
+        )
+
+
+def left_on(lab: LabInfo) -> ByNode:
+    """What there is on the nodes of a lab that no run uses, by node. Raises LabError."""
+
+    async def ask() -> ByNode:
+        nodes = await connect_all(lab)
+        try:
+            return await look(nodes, residues())
+        finally:
+            await asyncio.gather(*(node.close() for node in nodes.values()))
+
+    return {name: row for name, row in asyncio.run(ask()).items() if row}
+
+
+async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:
+    """At the end of a run, its system stopped: what is left of it, tools taken away first."""
+    try:
+        await remove(nodes, [kind for kind in kinds if kind.routine])
+        found = await look(nodes, kinds)
+    except DstestError as error:
+        return {"cluster": [f"cannot be audited: {error.message}"]}
+    return {
+        name: [f.what if f.ours else f"{f.what} (not ours)" for f in row if f.what not in _GUARDS]
+        for name, row in found.items()
+    }

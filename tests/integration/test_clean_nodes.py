@@ -1,0 +1,169 @@
+"""What dead runs leave is found by whoever comes next, removed where it is ours, and said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import deployed, dstest, on_nodes, run_here
+
+from clusters.systems import etcd_node
+from dstest.core.errors import Exit, LabError
+from dstest.core.node import LabInfo
+from dstest.runner import residues
+from nemeses import disk, netqueue, nft
+from nemeses.compiled import HOME
+from nemeses.freezer import find, freeze, home
+from nemeses.memory import MEMORY
+from nemeses.shaper import cap_rules
+from nemeses.slow_follower import CPU
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+Nodes = dict[str, Any]
+
+
+class _Only:
+    """As much of a context as laying a file system asks for."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.deployment = self
+
+    def node(self, name: str) -> Any:
+        return self.nodes[name]
+
+    def data_dir(self) -> str:
+        return etcd_node.DATA
+
+
+async def _plant(nodes: Nodes, lab: LabInfo) -> None:
+    """One of everything on n1."""
+    node = nodes["n1"]
+    await nft.load(node, nft.account_rules([nodes["n2"].info]))
+    await nft.load(node, nft.fault_rules([nodes["n2"].info], lab, "drop"))
+    await netqueue.install("latency", [node])
+    await netqueue.start(node, netqueue.rules([nodes["n2"].info], hook="FORWARD"), {"delay_us": 1})
+    await node.run(["tc", "-batch", "-"], stdin=cap_rules("eth0", lab, 5000))
+    await MEMORY.make(node, "memory")
+    await CPU.make(node, "slow-follower")
+    await disk.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
+    sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=etcd_node.DATA)
+    await node.run(["prlimit", "--pid", str(sleeper["pid"]), "--nofile=3:"])
+    frozen = await node.call("spawn", argv=["/bin/sleep", "60"])
+    freezer = await find(node)
+    assert freezer is not None
+    await freeze(node, await home(node, freezer, frozen["pid"]), frozen["pid"])
+    stopped = await node.call("spawn", argv=["/bin/sleep", "60"])
+    await node.call("signal", **stopped, signum=19)
+    await node.call(
+        "spawn", argv=["/usr/bin/etcd", "--data-dir", "/tmp/stray"], log="/tmp/stray.log"
+    )
+    await node.run(["mkdir", "-p", etcd_node.OTHER_HOME, etcd_node.BACKUP])
+    for path in (etcd_node.OVERRIDE, etcd_node.REMOVED, etcd_node.GROUPS):
+        await node.run(["touch", path])
+    await node.arm_lease("f9", [["touch", "/tmp/kept-its-promise"]], ttl_s=600)
+
+
+def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
+    async def body(nodes: Nodes) -> None:
+        await deployed_stop(nodes)
+        await residues.begin_clean(nodes, residues.residues())
+        await _plant(nodes, lab)
+        kinds = residues.residues()
+        found = await residues.look(nodes, kinds)
+        seen = {row.residue for row in found["n1"]}
+        assert seen == {k.name for k in kinds} - {"clock", "member", "etcd's place"}, seen
+        assert all(row.ours for row in found["n1"]), found["n1"]
+        assert [found[n] for n in nodes if n != "n1"] == [[], [], [], []]
+        cleaned = await residues.begin_clean(nodes, kinds)
+        assert len(cleaned["n1"]) >= len(seen)
+        assert not any((await residues.look(nodes, kinds)).values())
+        assert (await nodes["n1"].call("stat", path="/tmp/kept-its-promise"))["exists"]
+        assert not (await nodes["n1"].call("stat", path=HOME))["exists"]
+        await nodes["n1"].run(
+            ["rm", "-rf", "/tmp/kept-its-promise", "/tmp/stray", "/tmp/stray.log"]
+        )
+
+    on_nodes(lab, body)
+
+
+async def deployed_stop(nodes: Nodes) -> None:
+    from clusters.systems.etcd import SYSTEM
+
+    await SYSTEM.deploy(list(nodes.values()), {}).stop()
+
+
+FOREIGN = [
+    ("nft add table inet firewall", "nft delete table inet firewall", "table inet firewall"),
+    ("iptables -A INPUT -s 192.0.2.1 -j DROP", "iptables -D INPUT -s 192.0.2.1 -j DROP", "DROP"),
+    (
+        "tc qdisc add dev eth0 root handle 1: tbf rate 1gbit burst 1mb latency 50ms",
+        "tc qdisc del dev eth0 root",
+        "queueing discipline tbf",
+    ),
+    (
+        "mkdir -p /opt/etcd && mount -t tmpfs none /opt/etcd",
+        "umount /opt/etcd",
+        "mount of none at /opt/etcd",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "undo", "named"), FOREIGN, ids=[row[2] for row in FOREIGN])
+def test_what_is_not_ours_refuses_the_run(
+    lab: LabInfo, tmp_path: Path, make: str, undo: str, named: str
+) -> None:
+    def on_n3(script: str) -> None:
+        on_nodes(lab, lambda nodes: nodes["n3"].run(["sh", "-c", script]))
+
+    on_nodes(lab, deployed_stop)
+    on_n3(make)
+    try:
+        done = run_here(lab, tmp_path)
+        status = dstest("lab", "status", "--lab-id", lab.lab_id)
+    finally:
+        on_n3(undo)
+    assert done.exit_code == Exit.HARNESS
+    assert isinstance(done.failure, LabError)
+    assert "n3" in done.failure.message and named in done.failure.message
+    assert named in status.stdout and "not ours" in status.stdout
+
+
+def test_a_shifted_clock_is_found_and_put_right(lab: LabInfo) -> None:
+    from nemeses.clock_tool import TOOL, build, shift
+
+    async def body(nodes: Nodes) -> None:
+        node = nodes["n2"]
+        await node.put(TOOL, await build(), mode=0o755)
+        sleeper = await node.call(
+            "spawn", argv=["/usr/bin/python3", "-c", "import time\ntime.sleep(60)"]
+        )
+        await shift(node, sleeper["pid"], sleeper["start_time"], ["set", 5_000_000_000, 0, 0, 0])
+        cleaned = await residues.begin_clean(nodes, residues.residues())
+        assert f"shifted clock of process {sleeper['pid']}" in cleaned["n2"]
+        await node.call("signal", **sleeper, signum=9)
+
+    on_nodes(lab, deployed_stop)
+    on_nodes(lab, body)
+
+
+def test_a_run_says_what_it_has_removed(lab: LabInfo, tmp_path: Path) -> None:
+    on_nodes(lab, deployed_stop)
+
+    async def leave(nodes: Nodes) -> None:
+        await nft.load(nodes["n4"], nft.account_rules([nodes["n2"].info]))
+
+    on_nodes(lab, leave)
+    done = run_here(lab, tmp_path, nemesis=None)
+    facts = json.loads((done.path / "run.json").read_text())
+    assert facts["cleaned"] == {"n4": ["table inet dstest"]}
+    assert not any(facts["residue"].values())
+    assert all(deployed(lab, lambda deployment: _no_server(deployment)).values())
+
+
+async def _no_server(deployment: Any) -> dict[str, bool]:
+    running = await deployment.processes()
+    return {f"n{i + 1}": f"n{i + 1}" not in running for i in range(5)}

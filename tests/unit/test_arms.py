@@ -1,0 +1,225 @@
+"""Sessions: what is run, in which order, what is tried again, and going on after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from test_audit import but, good
+
+from dstest.core.errors import ConfigError, Exit, FaultRefused, Interrupted, LabError
+from dstest.core.evidence import Evidence
+from dstest.core.spec import RunSpec
+from dstest.core.verdict import State
+from dstest.judge.decide import decide
+from dstest.judge.evidence import build_evidence
+from dstest.runner import arms
+from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
+from dstest.runner.progress import Quiet
+from dstest.runner.session import Finished
+from dstest.runner.session_file import SessionDir
+from dstest.store.layout import RunDir
+
+HOST = {"dstest": "1", "python": "3", "kernel": "6", "cpus": 2}
+
+
+def evidence(**changes: Any) -> Evidence:
+    alone = but(seeds_agreeing=1, node_counts_run=[5], **changes)
+    return build_evidence(alone, op_types=frozenset({"read", "write"}))
+
+
+CLEAN = evidence()
+UNPROVEN = evidence(
+    records=[msgspec.structs.replace(good().records[0], landed="no"), *good().records[1:]]
+)
+VIOLATED = evidence(
+    results={"linearizable": msgspec.structs.replace(good().results["linearizable"], valid=False)}
+)
+
+
+class Runs:
+    """Stands in for `run_session`: what it is told to end with, run after run."""
+
+    def __init__(self, *script: Evidence | Exception) -> None:
+        self.script = list(script)
+        self.made: list[tuple[str, int, int]] = []
+
+    def __call__(self, plugins: Any, *, store: Path, name: str, **_: Any) -> Finished:
+        self.made.append((name, plugins.spec.nodes, plugins.spec.seed))
+        step = self.script.pop(0) if self.script else CLEAN
+        if isinstance(step, Exception) and not isinstance(step, Interrupted):
+            raise step
+        run = RunDir.create(store, name, plugins.spec.seed)
+        facts = {"spec": {"options": {}}, "host": HOST, "system_version": "3.4"}
+        run.write_json("run.json", facts)
+        run.give_up_ballast()
+        if isinstance(step, Interrupted):
+            return Finished(path=run.path, exit_code=Exit.INTERRUPTED, failure=step)
+        run.write_json("evidence.json", step)
+        verdict = decide(step)
+        run.write_json("verdict.json", verdict)
+        run.write_sums()
+        return Finished(path=run.path, exit_code=0, verdict=verdict)
+
+
+class Lab:
+    """Always up, and of the right size."""
+
+    def status(self, lab_id: str) -> Any:
+        size = int(lab_id.rsplit("-", 1)[1]) if "-" in lab_id else 5
+        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+
+    def down(self, lab_id: str) -> list[str]:
+        return []
+
+    def up(self, *_: Any, **__: Any) -> None:
+        return
+
+
+def plugins_of(spec: RunSpec, given: list[str]) -> Any:
+    return SimpleNamespace(spec=spec, lab=Lab(), given=given)
+
+
+PLAN = ArmsPlan(
+    arms=[(5, 1), (5, 2), (5, 3), (3, 1)], tier="hardening", time_limit_s=305.0, attempts_max=2
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_real_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arms.registry, "load", lambda _group, _name: Lab())
+    monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
+
+
+def start(
+    store: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch, plan: ArmsPlan = PLAN
+) -> SessionFinished:
+    monkeypatch.setattr(arms, "run_session", runs)
+    return begin(RunSpec(), [], plan, store=store, ui=Quiet(), plugins_of=plugins_of)
+
+
+def test_all_arms_are_run_and_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Runs()
+    done = start(tmp_path, runs, monkeypatch)
+    assert [made[1:] for made in runs.made] == PLAN.arms
+    assert done.verdict is not None
+    assert (done.verdict.state, done.exit_code) == (State.PASS_HARDENING, Exit.PASS)
+    assert (tmp_path / "latest").resolve() == done.path
+    assert (done.path / "status").read_text() == "DONE: PASS-hardening\n"
+    for name in ("report.html", "session.md", "junit.xml", "session.json"):
+        assert (done.path / name).stat().st_size > 100
+
+
+def test_an_arm_whose_fault_did_not_land_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(CLEAN, UNPROVEN, CLEAN, CLEAN, CLEAN)
+    done = start(tmp_path, runs, monkeypatch)
+    assert [made[1:] for made in runs.made] == [(5, 1), (5, 2), (5, 2), (5, 3), (3, 1)]
+    assert done.verdict is not None
+    assert done.verdict.state is State.PASS_HARDENING
+    assert done.verdict.arms[1].earlier == [State.INCONCLUSIVE_FAULT]
+    assert "INCONCLUSIVE-fault-not-proven" in (done.path / "session.md").read_text()
+
+
+def test_a_sabotaged_seed_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Runs(CLEAN, UNPROVEN, UNPROVEN, CLEAN, CLEAN)
+    done = start(tmp_path, runs, monkeypatch)
+    assert len(runs.made) == 5
+    assert done.verdict is not None
+    assert (done.verdict.state, done.exit_code) == (State.INCONCLUSIVE_FAULT, Exit.NOT_PROVEN)
+
+
+def test_a_violation_is_never_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Runs(CLEAN, VIOLATED)
+    done = start(tmp_path, runs, monkeypatch)
+    assert len(runs.made) == 4
+    assert done.exit_code == Exit.FAIL
+
+
+def test_a_lab_that_fails_leaves_the_arm_unrun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(CLEAN, LabError("no bridge"), LabError("no bridge"))
+    done = start(tmp_path, runs, monkeypatch)
+    assert done.verdict is not None
+    assert (done.verdict.state, done.exit_code) == (State.NOT_RUN, Exit.NOT_PROVEN)
+    assert done.verdict.arms[1].reason == "no bridge"
+
+
+def test_what_the_environment_cannot_deliver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(*[FaultRefused("no NFQUEUE")] * 8)
+    done = start(tmp_path, runs, monkeypatch)
+    assert done.verdict is not None
+    assert (done.verdict.state, done.verdict.outcome) == (State.INCONCLUSIVE_ENV, "BLOCKED")
+    assert done.exit_code == Exit.HARNESS
+
+
+def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = start(tmp_path, Runs(CLEAN, Interrupted("stopped by SIGINT")), monkeypatch)
+    assert (done.verdict, done.exit_code) == (None, Exit.INTERRUPTED)
+    assert "dstest resume" in (done.path / "status").read_text()
+    judged: list[Path] = []
+
+    def recover(path: Path) -> Finished:
+        judged.append(path)
+        RunDir.open(path).write_json("evidence.json", UNPROVEN)
+        RunDir.open(path).write_json("verdict.json", decide(UNPROVEN))
+        return Finished(path=path, exit_code=3, verdict=decide(UNPROVEN))
+
+    monkeypatch.setattr(arms, "recover", recover)
+    runs = Runs()
+    monkeypatch.setattr(arms, "run_session", runs)
+    again = resume(done.path, ui=Quiet(), plugins_of=plugins_of)
+    assert len(judged) == 1
+    assert [made[1:] for made in runs.made] == [(5, 2), (5, 3), (3, 1)]
+    assert again.verdict is not None
+    assert again.verdict.state is State.PASS_HARDENING
+    assert again.verdict.arms[1].earlier == [State.INCONCLUSIVE_FAULT]
+    # Nothing is left to do: the same verdict again, and no run.
+    runs.made.clear()
+    once_more = resume(done.path, ui=Quiet(), plugins_of=plugins_of)
+    assert (runs.made, once_more.exit_code) == ([], Exit.PASS)
+
+
+def test_a_violation_of_a_run_that_died_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = start(tmp_path, Runs(CLEAN, Interrupted("killed")), monkeypatch)
+
+    def recover(path: Path) -> Finished:
+        RunDir.open(path).write_json("evidence.json", VIOLATED)
+        RunDir.open(path).write_json("verdict.json", decide(VIOLATED))
+        return Finished(path=path, exit_code=1, verdict=decide(VIOLATED))
+
+    monkeypatch.setattr(arms, "recover", recover)
+    runs = Runs()
+    monkeypatch.setattr(arms, "run_session", runs)
+    again = resume(done.path, ui=Quiet(), plugins_of=plugins_of)
+    assert [made[1:] for made in runs.made] == [(5, 3), (3, 1)]
+    assert again.exit_code == Exit.FAIL
+
+
+def test_a_session_that_still_runs_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = start(tmp_path, Runs(), monkeypatch)
+    directory = SessionDir.open(done.path)
+    file = directory.read()
+    file.pid, file.pid_start_time = 1, arms.process_start_time(1)
+    directory.write(file)
+    with pytest.raises(ConfigError, match="still running"):
+        resume(done.path, ui=Quiet(), plugins_of=plugins_of)
+
+
+def test_a_broken_session_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a session"):
+        resume(tmp_path)
+    (tmp_path / "session.json").write_text("{")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        resume(tmp_path)

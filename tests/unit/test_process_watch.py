@@ -1,0 +1,181 @@
+"""Who ended, when, and how often nobody could tell; what became of each log."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dstest.core.errors import RemoteLost
+from dstest.core.node import Completed
+from dstest.runner import log_fetch, process_watch
+from dstest.runner.log_fetch import fetch_logs
+from dstest.runner.process_watch import ProcessWatch
+from dstest.store.layout import RunDir
+
+S = 1_000_000_000
+
+
+class Told:
+    """A clock that is told the time."""
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+class Node:
+    """Answers with the kernel's count of kills, and with core files."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.away = False
+        self.lost = False
+        self.kills = 0
+        self.cores = ""
+
+    async def run(self, argv: list[str], **_: Any) -> Completed:
+        if self.lost:
+            raise RemoteLost(f"{self.name}: gone")
+        if argv[0] == "readlink":
+            text = "/opt/etcd\n"
+        elif argv[2] == process_watch._CORES:
+            text = self.cores
+        else:
+            text = f"{self.kills} /sys/fs/cgroup/memory/memory.oom_control\n"
+        return Completed(status=0, stdout=text, stderr="")
+
+
+class System:
+    """One server per node, by `pids`."""
+
+    def __init__(self) -> None:
+        self.pids: dict[str, tuple[int, int]] = {"n1": (7, 70), "n2": (8, 80)}
+
+    def deploy(self, nodes: Any, options: Any) -> Any:
+        (node,) = nodes
+
+        async def processes() -> dict[str, tuple[int, int]]:
+            if node.lost:
+                raise RemoteLost(f"{node.name}: gone")
+            return {n: p for n, p in self.pids.items() if n == node.name}
+
+        return SimpleNamespace(processes=processes)
+
+
+class Watched:
+    """A watch whose looks are taken one by one."""
+
+    def __init__(self) -> None:
+        self.system, self.clock = System(), Told()
+        self.nodes = {name: Node(name) for name in ("n1", "n2")}
+        self.watch = ProcessWatch(self.system, self.nodes, {}, self.clock)  # type: ignore[arg-type]
+
+    def look(self, at_s: float) -> None:
+        self.clock.at_ns = int(at_s * S)
+        asyncio.run(self._all())
+
+    async def _all(self) -> None:
+        for one in self.watch._nodes:
+            await self.watch._look(one, True)
+
+    def end(self) -> Any:
+        return asyncio.run(self.watch.finish())
+
+
+def test_nothing_ends_in_a_quiet_run() -> None:
+    seen = Watched()
+    for at_s in (0, 1, 2):
+        seen.look(at_s)
+    found = seen.end()
+    assert (found.ends, found.unseen, found.oom_kills, found.cores) == ([], [], [], {})
+    assert found.looks == {"n1": 4, "n2": 4}
+    assert found.lives == {"n1": 1, "n2": 1}
+
+
+def test_an_end_a_restart_and_a_restart_between_two_looks() -> None:
+    seen = Watched()
+    seen.look(0)
+    del seen.system.pids["n1"]
+    seen.look(1)
+    seen.system.pids["n1"] = (9, 900)
+    seen.look(2)
+    seen.system.pids["n1"] = (9, 950)  # the same number, another process
+    seen.look(3)
+    found = seen.end()
+    rows = [(e.node, e.what, e.after_ns // S, e.before_ns // S) for e in found.ends]
+    assert rows == [("n1", "process 7", 0, 1), ("n1", "process 9", 2, 3)]
+    assert found.lives == {"n1": 3, "n2": 1}
+
+
+def test_a_node_that_cannot_be_asked_is_unseen_and_its_next_look_tells() -> None:
+    seen = Watched()
+    seen.look(0)
+    seen.nodes["n1"].lost = True
+    seen.look(10)
+    seen.nodes["n1"].lost = False
+    seen.system.pids["n1"] = (9, 900)
+    seen.look(20)
+    found = seen.end()
+    assert [(u.node, u.after_ns // S, u.before_ns // S) for u in found.unseen] == [("n1", 0, 20)]
+    assert [(e.node, e.after_ns // S, e.before_ns // S) for e in found.ends] == [("n1", 0, 20)]
+
+
+def test_a_node_that_is_never_seen_again_is_unseen() -> None:
+    seen = Watched()
+    seen.look(0)
+    seen.nodes["n2"].lost = True
+    for at_s in (10, 20, 30):
+        seen.look(at_s)
+    assert [u.node for u in seen.end().unseen] == ["n2"]
+
+
+def test_kills_for_lack_of_memory_and_core_files() -> None:
+    seen = Watched()
+    seen.nodes["n1"].kills = 3  # before the run
+    seen.look(0)
+    seen.nodes["n2"].kills = 2
+    seen.nodes["n2"].cores = "/opt/etcd/core\n"
+    seen.look(5)
+    found = seen.end()
+    assert [(k.node, k.what.split()[0], k.before_ns // S) for k in found.oom_kills] == [
+        ("n2", "2", 5)
+    ]
+    assert found.cores == {"n2": ["/opt/etcd/core"]}
+
+
+class Logging(Node):
+    """Has one log of `text`; None: it has none."""
+
+    def __init__(self, name: str, text: bytes | None) -> None:
+        super().__init__(name)
+        self.text = text
+
+    async def call(self, verb: str, **_: Any) -> dict[str, Any]:
+        return {"exists": self.text is not None, "size": len(self.text or b"")}
+
+    async def get(self, path: str, *, bytes_max: int) -> bytes:
+        if self.text is None:
+            raise RemoteLost(f"{self.name}: no such file")
+        return self.text[-bytes_max:]
+
+
+def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 4)
+    nodes = {n: Logging(n, t) for n, t in (("n1", b"abc"), ("n2", b"abcdef"), ("n3", None))}
+    run, facts = RunDir(tmp_path), {}  # type: ignore[var-annotated]
+    deployment = SimpleNamespace(log_files=lambda: ["/opt/etcd/etcd.log"])
+    asyncio.run(fetch_logs(run, nodes, deployment, facts))
+    assert facts["logs"] == {
+        "files": {
+            "n1/etcd.log": {"bytes": 3, "kept": 3},
+            "n2/etcd.log": {"bytes": 6, "kept": 4},
+        },
+        "lost": {"n3/etcd.log": "n3: no such file"},
+    }
+    assert (run.nodes / "n2" / "etcd.log").read_bytes() == b"cdef"
