@@ -365,7 +365,7 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "landing proof": ("register", None, blind_to("_landed")),
     "rechecks of faults": ("register", None, blind_to("_stood")),
     "clocks": ("register", None, blind_to("_clock")),
-    "alarms": ("register", None, blind_to("_alarms")),
+    "alarms": ("register", None, blind_to("alarms")),
     "recovery": ("register", None, blind_to("recovered_row")),
     "budget": ("register", None, put(judgement, "measure", lambda facts: EVERY)),
     "rules of violations": ("register", None, no_rule("FAIL-nondeterministic")),

@@ -32,6 +32,7 @@ from dstest.store.segment import SegmentWriter
 S = 1_000_000_000
 LOAD_S = 28
 WORKERS = 2
+LOG = '{"level":"info","msg":"starting an etcd server"}\n' + '{"level":"info","msg":"ok"}\n' * 50
 INJECTED, HEALED = 8 * S, 12 * S
 
 
@@ -236,7 +237,7 @@ def recorded(
     )
     names = [f"n{i + 1}" for i in range(nodes)]
     for name in names:
-        run.write(f"nodes/{name}/etcd.log", '{"level":"info","msg":"serving"}\n' * 50)
+        run.write(f"nodes/{name}/etcd.log", LOG)
     run.write("spec.toml", 'system = "etcd"\n')
     clock = {"name": "CLOCK_MONOTONIC", "resolution_ns": 1, "boot_id": "b", "host": "control"}
     run.write_json(
@@ -269,6 +270,17 @@ def recorded(
             "settled_ns": HEALED + 3 * S,
             "load_s": float(LOAD_S),
             "load_end_ns": load_end_ns,
+            "logs": {
+                "files": {
+                    f"{name}/etcd.log": {"bytes": len(LOG), "kept": len(LOG)} for name in names
+                },
+                "lost": {},
+            },
+            "processes": {
+                "looks": dict.fromkeys(names, 3),
+                "lives": dict.fromkeys(names, 1),
+                "until_ns": LOAD_S * S,
+            },
             "healthy": dict.fromkeys(names, True),
             "residue": {name: [] for name in names},
             "records": [msgspec.to_builtins(record)],
