@@ -125,7 +125,8 @@ def run(
     )
     if len(plan.arms) > 1:
         no_single_run(schedule=schedule, keep_lab=keep_lab)
-        show_session(begin(spec, option or [], plan, store=store, lab_id=lab_id), json_)
+        done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
+        show_session(done_all, json_)
     planned = None if schedule is None else read_schedule(schedule)
     plugins = resolve(spec, option or [], schedule=planned)
     done = run_session(
