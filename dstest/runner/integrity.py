@@ -168,10 +168,13 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, facts: dict[str, A
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 
-def _told(run: RunDir, verdict: Verdict) -> Told:
+def _told(run: RunDir, verdict: Verdict, facts: dict[str, Any]) -> Told:
+    """The answers of the declared checkers; what is built in is asked again in any case."""
     try:
         results = {
-            name: msgspec.convert(value, CheckResult) for name, value in verdict.checkers.items()
+            name: msgspec.convert(verdict.checkers[name], CheckResult)
+            for name in facts.get("checkers", ())
+            if name in verdict.checkers
         }
     except msgspec.ValidationError as error:
         raise _contradicts(run, f"verdict.json holds no checker's result: {error}") from None
@@ -188,6 +191,8 @@ def _derived(run: RunDir, aside: RunDir) -> None:
 
 def _checked(run: RunDir, aside: RunDir, judged: Judged, verdict: Verdict) -> None:
     """The checkers' answers, where they can still decide."""
+    if judged.verdict.checkers.keys() != verdict.checkers.keys():
+        raise _contradicts(run, "verdict.json holds the results of other checkers than ran")
     for name, found in check_all(aside, judged.facts, judged.history).items():
         kept = verdict.checkers[name].get("valid") if name in verdict.checkers else None
         if found.valid != "unknown" and kept != found.valid:
@@ -240,7 +245,7 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
     if word and word != verdict.verdict.value:
         raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
     _rules(run, verdict, evidence, facts)
-    with judged_aside(run, _told(run, verdict)) as (judged, aside):
+    with judged_aside(run, _told(run, verdict, facts)) as (judged, aside):
         _derived(run, aside)
         if not _same(evidence, judged.verdict.evidence, facts):
             where = _where(evidence, judged.verdict.evidence)

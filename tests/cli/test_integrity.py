@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import made, registers, transactions
+from made_runs import made, recorded, registers, transactions
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
@@ -19,6 +19,7 @@ from dstest.core.errors import Exit, HarnessError
 from dstest.core.verdict import State
 from dstest.runner import replay as replay_module
 from dstest.runner import session
+from dstest.runner.judgement import judge
 from dstest.runner.replay import together
 from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
@@ -115,6 +116,23 @@ def test_an_unharmed_failure_stays_one(
 def test_transactions_are_judged_again_alike(tmp_path: Path) -> None:
     run, _ = made(tmp_path / "run", transactions("list-append", count=700), "list-append")
     assert dstest("recover", run.path)[0] == Exit.PASS
+
+
+def test_a_crash_in_a_log_is_found_again(tmp_path: Path) -> None:
+    """What is built in has a result that no declared checker gave."""
+    run = recorded(tmp_path / "run", registers(count=700), "register")
+    log = run.nodes / "n1" / "etcd.log"
+    log.write_text(log.read_text() + "panic: runtime error: index out of range\n")
+    facts = run.read_json("run.json")
+    size = log.stat().st_size
+    facts["logs"]["files"]["n1/etcd.log"] = {"bytes": size, "kept": size}
+    run.write_json("run.json", facts)
+    verdict, _ = judge(run)
+    assert verdict.verdict.failed
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
+    assert dstest("recover", run.path)[0] == Exit.FAIL
+    assert dstest("report", run.path)[0] == Exit.FAIL
 
 
 def text(name: str, old: str, new: str) -> Change:
