@@ -24,6 +24,7 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import FaultPlan
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.judgement import judge
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.store.layout import RunDir
@@ -137,6 +138,7 @@ def landed() -> LandingRecord:
         facts={
             "shape": "one",
             "direction": "in",
+            "cuts": sorted(cut),
             "baseline_packets": cut,
             "rechecks": [{"at_ns": INJECTED + S, "present": True}] * 2,
         },
@@ -180,6 +182,7 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
                 events.append((done, 1, ["o", id_, done, op.output, op.node_seen, epoch]))
         for _, _, event in sorted(events, key=lambda e: e[:2]):
             writer.append(event)
+        writer.append(["note", end_ns, {"wire": _wire(number, nodes)}])
         writer.finish()
         writer.close()
     control = SegmentWriter(run.segments / "control.seg", {"control": True})
@@ -187,6 +190,20 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
     control.append(["fault", msgspec.to_builtins(record)])
     control.finish()
     control.close()
+
+
+def _wire(worker: int, nodes: int) -> dict[str, Any]:
+    """What the tap on a worker's first client saw."""
+    node = f"n{worker % nodes + 1}"
+    seen = {"calls": 90, "requests": 90, "connections": 1, "known": True}
+    return {"worker": worker, "node": node, **seen}
+
+
+LOG = (
+    '{"level":"info","ts":"2023-11-14T22:13:20.000Z","msg":"starting an etcd server"}\n'
+    + '{"level":"info","ts":"2023-11-14T22:13:25.000Z","msg":"serving"}\n' * 50
+)
+"""A server's log: it started once, and its stamps are of the time of the run."""
 
 
 def _traffic(ops: list[Op], nodes: int) -> dict[str, dict[str, int]]:
@@ -233,7 +250,7 @@ def recorded(
     )
     names = [f"n{i + 1}" for i in range(nodes)]
     for name in names:
-        run.write(f"nodes/{name}/etcd.log", '{"level":"info","msg":"serving"}\n' * 50)
+        run.write(f"nodes/{name}/etcd.log", LOG)
     run.write("spec.toml", 'system = "etcd"\n')
     clock = {"name": "CLOCK_MONOTONIC", "resolution_ns": 1, "boot_id": "b", "host": "control"}
     run.write_json(
@@ -245,8 +262,19 @@ def recorded(
             "checkers": list(checkers or work.checkers),
             "nodes": names,
             "faults_planned": 1,
-            "serious": True,
-            "retries_off": True,
+            "claims": sorted(work.claims),
+            "logs": {
+                "files": {f"{n}/etcd.log": {"bytes": len(LOG), "kept": len(LOG)} for n in names},
+                "lost": {},
+            },
+            "processes": msgspec.to_builtins(
+                ProcessFacts(looks=dict.fromkeys(names, 100), lives=dict.fromkeys(names, 1))
+            ),
+            "node_clocks_start_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "node_clocks_end_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "members_at": {"f1": names},
+            "recoveries": [{"healed_ns": HEALED, "settled_ns": HEALED + 3 * S}],
+            "replicas": dict.fromkeys(names, "5eed@1"),
             "clock": clock,
             "started": "20260101T000000Z",
             "pid": os.getpid(),
