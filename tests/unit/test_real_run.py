@@ -92,7 +92,7 @@ def nth_ok(number: int, change: Callable[[list[Any]], Any]) -> Callable[[RunDir]
 
 
 def thinner(run: RunDir) -> None:
-    """For six seconds after the fault hardly any reads and unanswered calls were made, nor
+    """For four seconds outside the fault hardly any reads and unanswered calls were made, nor
     were any writes whose value nobody read."""
     seen: set[Any] = set()
     written: dict[Any, Any] = {}
@@ -105,7 +105,7 @@ def thinner(run: RunDir) -> None:
         return event
 
     def drop(event: list[Any]) -> Any:
-        if event[0] not in "iofu" or not 1300 < event[1] < 1900 or event[1] % 16 == 0:
+        if event[0] not in "iofu" or not 1620 < event[1] < 2020 or event[1] % 16 == 0:
             return event
         return event if event[1] in written and written[event[1]] in seen else None
 
