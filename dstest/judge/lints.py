@@ -268,7 +268,7 @@ _FIELD_RULES: Final[dict[str, tuple[str, Callable[[Op], bool]]]] = {
     "ledger": (
         "no account, or no idempotency id in the input",
         lambda op: (
-            op.key is None
+            (op.op_type in ("credit", "debit", "balance") and op.key is None)
             or (op.op_type in ("credit", "debit") and not _has(op.input, "id", "idempotency_id"))
         ),
     ),

@@ -17,6 +17,9 @@ STEADY_LOOKS: Final = 3
 RATE_SHARE_MIN: Final = 0.6
 """Share of the rate before the first fault; the audit asks for half."""
 
+SERVED_SHARE_MIN: Final = 0.1
+"""Of the same rate, for a load that is served again after a heal, if not as before yet."""
+
 TAIL_S: Final = 6.0
 """Load after the recovery, for the audit to measure."""
 
@@ -34,11 +37,13 @@ class Recovery:
         self._good = 0
         self._heals: list[tuple[int, int | None]] = []
         self._whole = True
+        self._serving_since_ns: int | None = None
+        self._serving = 0
 
     @property
     def heals(self) -> list[tuple[int, int | None]]:
-        """Each time at which no fault stood any more, and since when the load went well again;
-        None where it did not before the next fault."""
+        """Each time at which no fault stood any more, and since when the load was served again
+        without a break; None where it was not before the next fault."""
         return list(self._heals)
 
     def look(self, now_ns: int, ok: int, unknown: int, *, whole: bool) -> None:
@@ -47,7 +52,7 @@ class Recovery:
             self._heals.append((now_ns, None))
         self._whole = whole
         if not whole:
-            self._good = 0
+            self._good = self._serving = 0
             self._good_since_ns = None
             if self._baseline_per_s is None and self._last is not None:
                 then_ns, then_ok, _ = self._last
@@ -56,6 +61,7 @@ class Recovery:
             then_ns, then_ok, then_unknown = self._last
             rate_per_s = (ok - then_ok) / ((now_ns - then_ns) / 1e9)
             wanted_per_s = RATE_SHARE_MIN * (self._baseline_per_s or 0.0)
+            self._serves(rate_per_s, unknown == then_unknown, then_ns)
             if rate_per_s > 0 and rate_per_s >= wanted_per_s and unknown == then_unknown:
                 if self._good == 0:
                     self._good_since_ns = then_ns
@@ -64,8 +70,16 @@ class Recovery:
                 self._good = 0
                 self._good_since_ns = None
         self._last = (now_ns, ok, unknown)
-        if self._heals and self._heals[-1][1] is None and self.settled_ns is not None:
-            self._heals[-1] = (self._heals[-1][0], self.settled_ns)
+
+    def _serves(self, rate_per_s: float, sure: bool, since_ns: int) -> None:
+        """Between two faults there is less time than at the end, and less is asked for."""
+        if sure and rate_per_s > SERVED_SHARE_MIN * (self._baseline_per_s or 0.0):
+            self._serving_since_ns = self._serving_since_ns if self._serving else since_ns
+            self._serving += 1
+        else:
+            self._serving = 0
+        if self._serving >= STEADY_LOOKS and self._heals and self._heals[-1][1] is None:
+            self._heals[-1] = (self._heals[-1][0], self._serving_since_ns)
 
     @property
     def settled_ns(self) -> int | None:

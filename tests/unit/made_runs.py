@@ -24,6 +24,7 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import FaultPlan
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.judgement import judge
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.store.layout import RunDir
@@ -32,7 +33,6 @@ from dstest.store.segment import SegmentWriter
 S = 1_000_000_000
 LOAD_S = 28
 WORKERS = 2
-LOG = '{"level":"info","msg":"starting an etcd server"}\n' + '{"level":"info","msg":"ok"}\n' * 50
 INJECTED, HEALED = 8 * S, 12 * S
 
 
@@ -138,6 +138,7 @@ def landed() -> LandingRecord:
         facts={
             "shape": "one",
             "direction": "in",
+            "cuts": sorted(cut),
             "baseline_packets": cut,
             "rechecks": [{"at_ns": INJECTED + S, "present": True}] * 2,
         },
@@ -181,9 +182,7 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
                 events.append((done, 1, ["o", id_, done, op.output, op.node_seen, epoch]))
         for _, _, event in sorted(events, key=lambda e: e[:2]):
             writer.append(event)
-        for i in range(nodes):
-            tap = {"worker": number, "node": f"n{i + 1}", "calls": 100, "requests": 100}
-            writer.append(["note", end_ns, {"wire": {**tap, "connections": 1, "known": True}}])
+        writer.append(["note", end_ns, {"wire": _wire(number, nodes)}])
         writer.finish()
         writer.close()
     control = SegmentWriter(run.segments / "control.seg", {"control": True})
@@ -191,6 +190,20 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
     control.append(["fault", msgspec.to_builtins(record)])
     control.finish()
     control.close()
+
+
+def _wire(worker: int, nodes: int) -> dict[str, Any]:
+    """What the tap on a worker's first client saw."""
+    node = f"n{worker % nodes + 1}"
+    seen = {"calls": 90, "requests": 90, "connections": 1, "known": True}
+    return {"worker": worker, "node": node, **seen}
+
+
+LOG = (
+    '{"level":"info","ts":"2023-11-14T22:13:20.000Z","msg":"starting an etcd server"}\n'
+    + '{"level":"info","ts":"2023-11-14T22:13:25.000Z","msg":"serving"}\n' * 50
+)
+"""A server's log: it started once, and its stamps are of the time of the run."""
 
 
 def _traffic(ops: list[Op], nodes: int) -> dict[str, dict[str, int]]:
@@ -249,8 +262,19 @@ def recorded(
             "checkers": list(checkers or work.checkers),
             "nodes": names,
             "faults_planned": 1,
-            "serious": True,
-            "retries_off": True,
+            "claims": sorted(work.claims),
+            "logs": {
+                "files": {f"{n}/etcd.log": {"bytes": len(LOG), "kept": len(LOG)} for n in names},
+                "lost": {},
+            },
+            "processes": msgspec.to_builtins(
+                ProcessFacts(looks=dict.fromkeys(names, 100), lives=dict.fromkeys(names, 1))
+            ),
+            "node_clocks_start_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "node_clocks_end_ns": dict.fromkeys(names, 1_700_000_000 * S),
+            "members_at": {"f1": names},
+            "recoveries": [{"healed_ns": HEALED, "settled_ns": HEALED + 3 * S}],
+            "replicas": dict.fromkeys(names, "5eed@1"),
             "clock": clock,
             "started": "20260101T000000Z",
             "pid": os.getpid(),
@@ -262,25 +286,9 @@ def recorded(
             "clock_start_ns": 1_700_000_000 * S,
             "clock_end_ns": 1_700_000_000 * S,
             "origin_ns": 0,
-            "node_clocks_start_ns": dict.fromkeys(names, 1_700_000_000 * S),
-            "node_clocks_end_ns": dict.fromkeys(names, 1_700_000_000 * S),
-            "members_at": {"f1": names},
-            "replicas": dict.fromkeys(names, "abc@1"),
-            "recoveries": [{"healed_ns": HEALED, "settled_ns": HEALED + 3 * S}],
             "settled_ns": HEALED + 3 * S,
             "load_s": float(LOAD_S),
             "load_end_ns": load_end_ns,
-            "logs": {
-                "files": {
-                    f"{name}/etcd.log": {"bytes": len(LOG), "kept": len(LOG)} for name in names
-                },
-                "lost": {},
-            },
-            "processes": {
-                "looks": dict.fromkeys(names, 3),
-                "lives": dict.fromkeys(names, 1),
-                "until_ns": LOAD_S * S,
-            },
             "healthy": dict.fromkeys(names, True),
             "residue": {name: [] for name in names},
             "records": [msgspec.to_builtins(record)],

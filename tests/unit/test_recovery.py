@@ -43,3 +43,18 @@ def test_a_later_break_counts() -> None:
 
 def test_standing_still_is_no_recovery_even_without_a_baseline() -> None:
     assert looked(*[(s, 0, 0, True) for s in range(1, 9)]).settled_ns is None
+
+
+def test_each_heal_is_followed_until_the_load_is_served_again() -> None:
+    """Two faults; after the first one the load comes back slowly, after the second not at all."""
+    recovery = Recovery()
+    ok = 0
+    for second in range(1, 41):
+        whole = not (5 <= second < 10 or 20 <= second < 25)
+        rate = 100 if second < 5 else 0 if not whole or second >= 25 else 20 if second > 12 else 0
+        ok += rate
+        recovery.look(second * 1_000_000_000, ok, 0, whole=whole)
+    (first, again), (second_heal, never) = recovery.heals
+    assert (first, second_heal) == (10_000_000_000, 25_000_000_000)
+    assert again == 12_000_000_000
+    assert never is None
