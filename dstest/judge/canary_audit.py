@@ -77,9 +77,11 @@ def lint_canaries(
     rows = []
     before = lint(replace(thin, header=replace(thin.header, counters={}))).corrupt
     for name, kind, said, ops in _broken_ops(thin.ops):
+        if name in before:
+            # It voids the run already.
+            continue
         found = lint(replace(thin, ops=ops, header=replace(thin.header, counters={}))).corrupt
-        noticed = name in found and found[name] != before.get(name)
-        rows.append(row("lints", kind, said, noticed, [name]))
+        rows.append(row("lints", kind, said, name in found, [name]))
     if counted and thin.ops:
         short = {"issued": len(thin.ops)}
         broken = replace(thin, ops=thin.ops[1:], header=replace(thin.header, counters=short))

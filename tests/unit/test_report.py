@@ -34,7 +34,7 @@ from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
-from dstest.report.write import summary, write_reports
+from dstest.report.write import render, summary, write_reports
 from dstest.store.jsonl import write_history
 
 HOSTILE = "\x1b[2J\x00<script>alert(1)</script><img src=http://evil.test/x onerror=a()>|`*"
@@ -393,17 +393,21 @@ FILES = ("report.html", "findings.md", "junit.xml", "plots/latency.svg", "plots/
 
 
 def test_a_run_directory_is_drawn_again(run_dir: Path) -> None:
-    app = typer.Typer()
-    app.command()(report_command)
     before = {name: (run_dir / name).read_bytes() for name in FILES}
     for name in FILES:
         (run_dir / name).unlink()
-    done = CliRunner().invoke(app, [str(run_dir)])
-    assert done.exit_code == 0, done.output
-    assert "FAIL-nondeterministic" in done.output
+    assert sorted(render(run_dir, load_report(run_dir))) == sorted(FILES)
+    assert render(run_dir, load_report(run_dir)) == [], "what is there already is left alone"
     assert {name: (run_dir / name).read_bytes() for name in FILES} == before
     assert "stale-read" in summary(run_dir)
     assert not list(run_dir.rglob("*.partial"))
+
+
+def test_what_nobody_summed_up_is_no_run_to_report(run_dir: Path) -> None:
+    app = typer.Typer()
+    app.command()(report_command)
+    done = CliRunner().invoke(app, [str(run_dir)])
+    assert isinstance(done.exception, ConfigError)
 
 
 def test_a_directory_that_was_never_judged_says_so(tmp_path: Path) -> None:
