@@ -136,7 +136,9 @@ def audit_canaries(
 
 
 def _broken_evidence(e: Evidence) -> Iterator[tuple[str, str, Evidence]]:
-    yield "violation", "a checker found a violation", replace(e, violation=True)
+    # A corrupt history or a lacking capability stands before a violation, and rightly.
+    sound = replace(e, attempted=True, missing_capability=[], history_lint=Lint())
+    yield "violation", "a checker found a violation", replace(sound, violation=True)
     undecided = replace(e.checker, result="unknown")
     yield "undecided", "a checker could not decide", replace(e, checker=undecided)
     corrupt = replace(e.history_lint, corrupt={"H02": "canary"})
@@ -144,8 +146,9 @@ def _broken_evidence(e: Evidence) -> Iterator[tuple[str, str, Evidence]]:
     if e.faults:
         first = replace(e.faults[0], landed="no")
         yield "not-landed", "a fault has not landed", replace(e, faults=[first, *e.faults[1:]])
-    below = Budgets(declared=e.budget.declared, met="none", measured={})
-    yield "no-budget", "no budget was met", replace(e, budget=below)
+    if e.fault_planned:
+        below = Budgets(declared=e.budget.declared, met="none", measured={})
+        yield "no-budget", "no budget was met", replace(e, budget=below)
     for name in ("RF1", "RF2", "RF4", "RF5", "RF7", "RF8"):
         bad = {**e.redflags, name: AuditRow(status="short", evidence="canary")}
         yield f"{name}-short", f"{name} is short", replace(e, redflags=bad)
