@@ -98,6 +98,8 @@ class RunDir:
     @classmethod
     def open(cls, path: Path) -> RunDir:
         """An existing run directory; ConfigError where `path` is none."""
+        if (path / "session.json").is_file():
+            raise ConfigError(f"{path} is a session", remedy="give one of its runs, below arms/")
         if not (path / "segments").is_dir():
             raise ConfigError(
                 f"{path} is not a run directory",
