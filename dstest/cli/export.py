@@ -23,11 +23,17 @@ def export(
     import sys
 
     from dstest.core.errors import ConfigError, HarnessError
+    from dstest.runner.integrity import finished, verified
     from dstest.store.export import export_lines
     from dstest.store.jsonl import read_history
+    from dstest.store.layout import RunDir
 
     if fmt not in ("edn", "json"):
         raise ConfigError(f"--format {fmt}: edn or json")
+    if run.is_dir():
+        opened = RunDir.open(run)
+        if finished(opened):
+            verified(opened)
     history = read_history(run / "history.jsonl" if run.is_dir() else run)
     try:
         with contextlib.ExitStack() as stack:

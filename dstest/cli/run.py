@@ -56,6 +56,12 @@ StopOnViolation = Annotated[
 StoreDir = Annotated[Path, typer.Option(help="Where run directories go.")]
 LabId = Annotated[str | None, typer.Option(help="Use or make the lab of this name.")]
 KeepLab = Annotated[bool, typer.Option(help="Leave a lab of our own up.")]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="DSTEST_SIGN_KEY", help="Sign the run's check sums with this key of ssh-keygen."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
@@ -78,6 +84,7 @@ def run(
     store: StoreDir = _STORE,
     lab_id: LabId = None,
     keep_lab: KeepLab = False,
+    sign_key: SignKey = None,
     json_: AsJson = False,
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
@@ -88,7 +95,10 @@ def run(
     from dstest.runner.plugins import resolve
     from dstest.runner.schedule_file import read_schedule
     from dstest.runner.session import run_session
+    from dstest.store.signing import check_key
 
+    if sign_key is not None:
+        check_key(sign_key)
     named = numbers("--seed", seed)
     plan = plan_arms(
         tier=tier_of(tier),
@@ -115,21 +125,25 @@ def run(
     )
     if len(plan.arms) > 1:
         no_single_run(schedule=schedule, keep_lab=keep_lab)
-        show_session(begin(spec, option or [], plan, store=store, lab_id=lab_id), json_)
+        done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
+        show_session(done_all, json_)
     planned = None if schedule is None else read_schedule(schedule)
     plugins = resolve(spec, option or [], schedule=planned)
-    done = run_session(plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier)
+    done = run_session(
+        plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
+    )
     _show(done, json_)
 
 
 def recover(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Seal and judge a run whose process died."""
+    """Seal and judge a run whose process died; judge a finished one again."""
     from dstest.runner.session import recover as recover_run
 
-    _show(recover_run(run_dir), json_)
+    _show(recover_run(run_dir, sign_key=sign_key), json_)
 
 
 def replay(
@@ -137,12 +151,13 @@ def replay(
     times: Annotated[int, typer.Option(help="How often.")] = 1,
     store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Run it again with the same seed: is its violation reproducible?"""
     from dstest.runner.replay import replay as replay_run
 
-    *again, original = replay_run(run_dir, times, store=store, lab_id=lab_id)
+    *again, original = replay_run(run_dir, times, store=store, lab_id=lab_id, sign_key=sign_key)
     for done in again:
         state = "not judged" if done.verdict is None else done.verdict.verdict.value
         typer.echo(f"{state:32} {done.path}", err=True)

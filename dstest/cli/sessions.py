@@ -60,12 +60,16 @@ def no_single_run(*, schedule: Path | None, keep_lab: bool) -> None:
 
 def resume(
     session: Annotated[Path, typer.Argument(metavar="SESSION", help="A session directory.")],
+    sign_key: Annotated[
+        Path | None,
+        typer.Option(envvar="DSTEST_SIGN_KEY", help="Sign the arms' check sums with this key."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Go on with a session that was stopped or killed, from its first arm that is not done."""
     from dstest.runner.arms import resume as resume_session
 
-    show_session(resume_session(session), json_)
+    show_session(resume_session(session, sign_key=sign_key), json_)
 
 
 def show_session(done: SessionFinished, as_json: bool) -> NoReturn:

@@ -9,6 +9,7 @@
      |   +- RemoteLost         the connection went away; whether a command ran is unknown
      |   +- NotALabNode        a host without this lab's marker was about to be touched
      +- HarnessError     we could not go on (disk full, a load worker died)        exit 4
+     +- EvidenceError    what a run left behind was changed or contradicts itself   exit 3
      +- FaultRefused     the environment cannot deliver a fault; nothing was done  exit 2
      +- Interrupted      Ctrl-C or SIGTERM: healed and sealed                      exit 130
 
@@ -22,6 +23,7 @@ from enum import IntEnum
 __all__ = [
     "ConfigError",
     "DstestError",
+    "EvidenceError",
     "Exit",
     "FaultRefused",
     "HarnessError",
@@ -119,6 +121,12 @@ class NotALabNode(LabError):
 
 class HarnessError(DstestError):
     """The harness cannot go on."""
+
+
+class EvidenceError(DstestError):
+    """What a run left behind was changed, is cut off or contradicts itself: it proves nothing."""
+
+    exit_code = Exit.NOT_PROVEN
 
 
 class FaultRefused(DstestError):

@@ -14,11 +14,13 @@ from dstest.core.verdict import Verdict
 from dstest.judge.facts import Canary
 from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.terminal import summary_text
+from dstest.store.layout import way_out
 
-__all__ = ["render", "summary", "write_reports"]
+__all__ = ["drawn", "outdated", "plain_texts", "render", "summary", "write_reports"]
 
 
-def _write(path: Path, text: str) -> None:
+def _write(run: Path, name: str, text: str) -> None:
+    path = run / name
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,23 +29,47 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise HarnessError(
             f"cannot write {path}: {error.strerror}",
-            remedy=f"free space there, then `dstest report {path.parent}`",
+            remedy=f"{way_out(run, error)}, then `dstest report {run}`",
         ) from None
 
 
-def render(run: Path, report: RunReport) -> None:
-    """Draw and write everything. Raises HarnessError where the disk refuses."""
+def plain_texts(report: RunReport) -> dict[str, str]:
+    """The reports that hold words alone, by file name."""
     from dstest.report.findings import render_findings
-    from dstest.report.html import render_html
     from dstest.report.junit import render_junit
+
+    return {"findings.md": render_findings(report), "junit.xml": render_junit(report)}
+
+
+def drawn(report: RunReport) -> dict[str, str]:
+    """Every file of a report by its name in the run directory."""
+    from dstest.report.html import render_html
     from dstest.report.plots import latency_svg, rate_svg
 
     plots = {"latency": latency_svg(report), "rate": rate_svg(report)}
-    for name, svg in plots.items():
-        _write(run / "plots" / f"{name}.svg", svg)
-    _write(run / "report.html", render_html(report, plots))
-    _write(run / "findings.md", render_findings(report))
-    _write(run / "junit.xml", render_junit(report))
+    return {
+        **{f"plots/{name}.svg": svg for name, svg in plots.items()},
+        "report.html": render_html(report, plots),
+        **plain_texts(report),
+    }
+
+
+def outdated(run: Path, files: dict[str, str]) -> dict[str, str]:
+    """Those of `files` that are not in the run directory with this content."""
+    return {
+        name: text
+        for name, text in files.items()
+        if not (run / name).is_file()
+        or (run / name).read_bytes() != text.encode("utf-8", errors="replace")
+    }
+
+
+def render(run: Path, report: RunReport) -> list[str]:
+    """Draw everything, write what is new; the names. Raises HarnessError where the disk refuses."""
+    changed = outdated(run, drawn(report))
+    for name, text in changed.items():
+        _write(run, name, text)
+    return list(changed)
 
 
 def write_reports(
@@ -56,7 +82,7 @@ def write_reports(
 ) -> RunReport:
     """The reports of a run that has just been judged. `run_facts` is the content of run.json."""
     if canary is not None:
-        _write(run / "canary.json", msgspec.json.encode(canary).decode() + "\n")
+        _write(run, "canary.json", msgspec.json.encode(canary).decode() + "\n")
     report = build_report(
         verdict,
         verdict.evidence,

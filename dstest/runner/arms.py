@@ -23,6 +23,7 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.budgets import SHAPES
 from dstest.judge.decide import decide
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
+from dstest.runner.integrity import finished, intact
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
@@ -100,6 +101,7 @@ def begin(
     lab_id: str | None = None,
     ui: Progress | None = None,
     plugins_of: Callable[[RunSpec, list[str]], Plugins] = resolve,
+    sign_key: Path | None = None,
 ) -> SessionFinished:
     """Run all arms. Raises ConfigError where one of them cannot be planned, before a node exists.
 
@@ -120,7 +122,7 @@ def begin(
         plugins_of(_spec_of(file, arm), given)
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     directory = SessionDir.create(store, name, arms[0].seed)
-    return _Driver(directory, file, ui or Progress(), plugins_of).run()
+    return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
 
 
 def resume(
@@ -128,13 +130,14 @@ def resume(
     *,
     ui: Progress | None = None,
     plugins_of: Callable[[RunSpec, list[str]], Plugins] = resolve,
+    sign_key: Path | None = None,
 ) -> SessionFinished:
     """Go on with a session whose process is gone. Raises ConfigError where it still runs."""
     directory = SessionDir.open(path)
     file = directory.read()
     if file.pid != os.getpid() and alive(msgspec.to_builtins(file)):
         raise ConfigError(f"{path} is still running (pid {file.pid})", remedy="wait for its end")
-    return _Driver(directory, file, ui or Progress(), plugins_of).run()
+    return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
 
 
 def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
@@ -150,7 +153,9 @@ class _Driver:
         file: SessionFile,
         ui: Progress,
         plugins_of: Callable[[RunSpec, list[str]], Plugins],
+        sign_key: Path | None,
     ) -> None:
+        self._sign_key = sign_key
         self._dir = directory
         self._file = file
         self._ui = ui
@@ -208,7 +213,7 @@ class _Driver:
             path = self._dir.path / arm.attempts[-1]
             self._ui.say(f"arm {arm.id}: its run died; judging what it left")
             try:
-                done = recover(path)
+                done = recover(path, sign_key=self._sign_key)
             except DstestError as error:
                 arm.why = f"its run died and cannot be judged: {error.message}"
             else:
@@ -236,6 +241,7 @@ class _Driver:
                 lab_id=lab_id,
                 tier=self._file.tier,
                 ui=self._ui,
+                sign_key=self._sign_key,
             )
         except FaultRefused as error:
             arm.why, state = error.message, State.INCONCLUSIVE_ENV
@@ -305,12 +311,15 @@ class _Stopped(Exception):
 
 
 def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
-    """What is on disk of an arm. Its state is computed from its evidence, never read."""
+    """What is on disk of an arm. Its state is computed from its evidence, never read. Raises
+    EvidenceError where a file of a finished attempt was touched."""
     states: list[State] = []
     evidence: Evidence | None = None
     conditions: dict[str, Any] = {}
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
+        if finished(run):
+            intact(run)
         found = run.read_json("evidence.json")
         if found is None:
             evidence = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold, windows_of
 
-__all__ = ["judge", "seal"]
+__all__ = ["Judged", "Told", "assess", "check_all", "judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
 
@@ -87,7 +87,7 @@ def _gaps(history: History, workers: int, end_ns: int | None) -> list[Gap]:
     return gaps
 
 
-def _check(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
+def check_all(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
     """Each checker's answer; several work at the same time, each in a process of its own."""
     names: list[str] = facts["checkers"]
     models = {n: model_of(registry.load("checkers", n), facts["model"]) for n in names}
@@ -143,7 +143,9 @@ def _explains(nemesis: str) -> list[str]:
     return sorted(getattr(registry.load("nemeses", nemesis), "explains", ())) if known else []
 
 
-def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Folded) -> RunFacts:
+def _run_facts(
+    run: RunDir, facts: dict[str, Any], history: History, folded: Folded, told: Told | None
+) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
     workload = registry.load("workloads", spec.workload)
@@ -163,9 +165,9 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
         fields=workload.fields,
         options=spec.options,
         checkers_declared=list(facts["checkers"]),
-        results=_check(run, facts, history),
+        results=told.results if told else check_all(run, facts, history),
         checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
-        canary=_canary(facts, history, spec.seed),
+        canary=told.canary if told else _canary(facts, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
         generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
         op_timeout_s=float(spec.options["op_timeout_s"]),
@@ -192,15 +194,31 @@ def _run_facts(run: RunDir, facts: dict[str, Any], history: History, folded: Fol
     )
 
 
-def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
-    """Seal and judge a run directory; writes everything but the status. Never passes silently.
+class Told(NamedTuple):
+    """What the checkers said of this history before, to judge by without asking them again."""
+
+    results: dict[str, CheckResult]
+    canary: Canary
+
+
+class Judged(NamedTuple):
+    """A verdict and what the report shows beside it."""
+
+    verdict: Verdict
+    history: History
+    records: list[LandingRecord]
+    facts: dict[str, Any]
+    canary: Canary
+
+
+def assess(run: RunDir, told: Told | None = None) -> Judged:
+    """Seal and judge a run directory, but for its report and its status. Never passes silently.
 
     What the run recorded about itself is `run.json`; what is missing there counts against it.
-    The error, if any, says why the report could not be drawn; the verdict stands without it.
     """
     facts: dict[str, Any] = run.read_json("run.json")
     history, folded = seal(run, facts)
-    run_facts = _run_facts(run, facts, history, folded)
+    run_facts = _run_facts(run, facts, history, folded, told)
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
@@ -220,8 +238,16 @@ def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
     run.write_json("evidence.json", evidence)
     run.write_json("verdict.json", verdict)
+    return Judged(verdict, history, folded.records, facts, canary)
+
+
+def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
+    """`assess`, and the report. The error, if any, says why that could not be drawn; the verdict
+    stands without it."""
+    judged = assess(run)
+    verdict = judged.verdict
     try:
-        _report(run, verdict, folded.records, history, facts, run_facts)
+        _report(run, judged)
     except HarnessError as error:
         return verdict, error
     except Exception as error:
@@ -233,15 +259,15 @@ def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     return verdict, None
 
 
-def _report(
-    run: RunDir,
-    verdict: Verdict,
-    records: list[LandingRecord],
-    history: History,
-    facts: dict[str, Any],
-    run_facts: RunFacts,
-) -> None:
+def _report(run: RunDir, judged: Judged) -> None:
     """Report, findings, plots and JUnit; heavy imports stay here."""
     from dstest.report.write import write_reports
 
-    write_reports(Path(run.path), verdict, records, history, facts, run_facts.canary)
+    write_reports(
+        Path(run.path),
+        judged.verdict,
+        judged.records,
+        judged.history,
+        judged.facts,
+        judged.canary,
+    )

@@ -6,6 +6,7 @@ a re-run has shown it again, and why the count of re-runs is part of the evidenc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ import msgspec
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.spec import RunSpec
-from dstest.core.verdict import exit_code
+from dstest.runner.integrity import code_of, verified
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
 from dstest.store.layout import RunDir
+from dstest.store.sums import SIGNATURE
 
-__all__ = ["replay"]
+__all__ = ["replay", "together"]
 
 
 def _spec(facts: dict[str, Any]) -> RunSpec:
@@ -29,48 +31,65 @@ def _spec(facts: dict[str, Any]) -> RunSpec:
 
 
 def replay(
-    path: Path, times: int, *, store: Path, lab_id: str | None = None, ui: Progress | None = None
+    path: Path,
+    times: int,
+    *,
+    store: Path,
+    lab_id: str | None = None,
+    ui: Progress | None = None,
+    sign_key: Path | None = None,
 ) -> list[Finished]:
     """Run it `times` times; the last element is the original, judged again with the outcome.
 
-    Without a violation in the original there is nothing to reproduce, and its verdict stays.
+    Without a violation in the original there is nothing to reproduce, and its verdict stays: but
+    the exit code is a pass only if all runs passed. Raises EvidenceError where the original's files
+    are not what it left behind.
     """
     if times < 1:
         raise ConfigError(f"--times {times}: at least 1")
     run = RunDir.open(path)
     facts: dict[str, Any] | None = run.read_json("run.json")
-    evidence = run.read_json("evidence.json")
-    if facts is None or evidence is None:
+    if facts is None or not (run.path / "evidence.json").exists():
         raise ConfigError(f"{path} was never judged", remedy=f"`dstest recover {path}` first")
-    wanted = evidence["violation_fingerprint"]
+    original = verified(run)
+    wanted = original.verdict.evidence.violation_fingerprint
+    if wanted is not None and (run.path / SIGNATURE).exists() and sign_key is None:
+        raise ConfigError(
+            f"{path} is signed, and a replay adds to it", remedy="give --sign-key to sign it again"
+        )
     planned = run.path / SCHEDULE
     schedule = read_schedule(planned) if planned.exists() else None
     runs, reproduced = [], 0
     for _ in range(times):
         given = list(facts.get("options_given", []))
         plugins = resolve(_spec(facts), given, schedule=schedule)
-        done = run_session(plugins, store=store, lab_id=lab_id, ui=ui)
+        done = run_session(plugins, store=store, lab_id=lab_id, ui=ui, sign_key=sign_key)
         runs.append(done)
         if done.exit_code == Exit.INTERRUPTED:
             break
         found = None if done.verdict is None else done.verdict.evidence.violation_fingerprint
         reproduced += wanted is not None and found == wanted
+    if wanted is None:
+        code = together(original.exit_code, [done.exit_code for done in runs])
+        return [*runs, Finished(path=run.path, exit_code=code, verdict=original.verdict)]
     earlier = facts.get("rerun", {"same_seed_runs": 0, "reproduced": 0})
-    if wanted is not None:
-        facts["rerun"] = {
-            "same_seed_runs": earlier["same_seed_runs"] + len(runs),
-            "reproduced": earlier["reproduced"] + reproduced,
-        }
-        run.write_json("run.json", facts)
+    facts["rerun"] = {
+        "same_seed_runs": earlier["same_seed_runs"] + len(runs),
+        "reproduced": earlier["reproduced"] + reproduced,
+    }
+    run.write_json("run.json", facts)
     verdict, failure = judge(run)
+    run.write_sums(sign_key)
     run.write_status(f"verdict: {verdict.verdict.value}")
-    run.write_sums()
-    code = Exit.FAIL if verdict.verdict.failed else exit_code(verdict.verdict)
-    if facts.get("ended_by") and code == Exit.PASS:
-        code = Exit.NOT_PROVEN
-    if any(done.exit_code == Exit.INTERRUPTED for done in runs):
-        code = Exit.INTERRUPTED
-    if any(done.exit_code == Exit.FAIL for done in runs):
-        # A violation that only the re-run showed is one all the same.
-        code = Exit.FAIL
+    code = together(code_of(verdict, facts), [done.exit_code for done in runs])
     return [*runs, Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)]
+
+
+def together(original: int, again: Sequence[int]) -> int:
+    """The exit code of a replay: a violation that only a re-run showed is one all the same, and
+    runs that proved nothing make no pass."""
+    codes = [original, *again]
+    for code in (Exit.FAIL, Exit.INTERRUPTED, Exit.HARNESS, Exit.NOT_PROVEN):
+        if code in codes:
+            return code
+    return max(codes)

@@ -37,6 +37,8 @@ def _segments(segments: Path, fold: Fold) -> list[dict[str, Any]]:
         return []
     with files[0].open("rb") as file:
         lines = [line for line in file.readlines(1 << 20) if line.endswith(b"\n")][:LINES_MAX]
+    # Nothing may follow the line that ends a segment.
+    lines = [line for line in lines if line[9:13] != b'["e"']
     answers = [line for line in lines if line[9:13] in (b'["o"', b'["f"')]
     if len(lines) < 2 or not answers:
         return []

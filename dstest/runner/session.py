@@ -20,6 +20,14 @@ from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
+from dstest.runner.integrity import (
+    code_of,
+    finished,
+    judged_aside,
+    judging,
+    not_better,
+    verified,
+)
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import Progress
@@ -160,6 +168,7 @@ def run_session(
     name: str | None = None,
     tier: Tier = "smoke",
     ui: Progress | None = None,
+    sign_key: Path | None = None,
 ) -> Finished:
     """Run, judge, report. Raises ConfigError or LabError where a run could not even begin.
 
@@ -190,10 +199,12 @@ def run_session(
     except KeyboardInterrupt:
         run.write_status("interrupted")
         raise
-    return _finish(run, facts, outcome, ui)
+    return _finish(run, facts, outcome, ui, sign_key)
 
 
-def _finish(run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress) -> Finished:
+def _finish(
+    run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress, sign_key: Path | None
+) -> Finished:
     failure: DstestError | None = outcome.failure
     run.give_up_ballast()
     ui.phase("judge", "sealing the history, checking it")
@@ -203,7 +214,7 @@ def _finish(run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress) 
         verdict, report_failure = judge(run)
         failure = failure or report_failure
         code = _code(verdict, failure)
-        run.write_sums()
+        run.write_sums(sign_key)
         run.write_status(
             f"verdict: {verdict.verdict.value}"
             if failure is None
@@ -229,26 +240,48 @@ def _code(verdict: Verdict, failure: DstestError | None) -> int:
     return exit_code(verdict.verdict)
 
 
-def recover(path: Path) -> Finished:
-    """Seal and judge a run whose process is gone; nobody proved its heals, so never a pass."""
+def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
+    """Seal and judge a run whose process is gone; nobody proved its heals, so never a pass.
+
+    A run that is over is judged again aside: it is shown as it is, or becomes worse, never better.
+    Raises EvidenceError where its files are not what it left behind.
+    """
     run = RunDir.open(path)
     facts = run.read_json("run.json")
     if facts is None:
         raise ConfigError(f"{path} has no run.json", remedy="nothing was recorded in it")
-    if run.status() == "running" and alive(facts):
-        raise ConfigError(
-            f"{path} is still running (pid {facts['pid']})", remedy="wait for its end"
-        )
+    with judging(run):
+        if run.status() == "running" and alive(facts):
+            raise ConfigError(
+                f"{path} is still running (pid {facts['pid']})", remedy="wait for its end"
+            )
+    if finished(run):
+        found = verified(run, deep=True)
+        kept = run.read_json("verdict.json")["verdict"]
+        if kept == found.verdict.verdict.value:
+            ended = facts.get("ended_by")
+            failure = HarnessError(ended) if ended else None
+            return Finished(
+                path=run.path, exit_code=found.exit_code, verdict=found.verdict, failure=failure
+            )
     run.give_up_ballast()
-    (run.path / ".board").unlink(missing_ok=True)
-    facts.setdefault("ended_by", "the process died")
+    try:
+        (run.path / ".board").unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_full(run.path, error) from None
+    with judging(run):
+        facts.setdefault("ended_by", "the process died")
+    earlier = None if finished(run) else run.read_json("verdict.json")
     run.write_json("run.json", facts)
+    if earlier is not None:
+        with judging(run), judged_aside(run) as (judged, _):
+            not_better(run, msgspec.convert(earlier, Verdict), judged.verdict)
     failure = HarnessError(facts["ended_by"]) if facts["ended_by"] else None
-    verdict, report_failure = judge(run)
+    with judging(run):
+        verdict, report_failure = judge(run)
     failure = failure or report_failure
-    run.write_sums()
+    run.write_sums(sign_key)
     run.write_status(f"recovered: {verdict.verdict.value}")
-    code = Exit.FAIL if verdict.verdict.failed else exit_code(verdict.verdict)
-    if failure is not None and code == Exit.PASS:
-        code = Exit.NOT_PROVEN
-    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)
+    return Finished(
+        path=run.path, exit_code=code_of(verdict, facts), verdict=verdict, failure=failure
+    )

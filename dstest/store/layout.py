@@ -13,7 +13,6 @@ seal and say so.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -22,18 +21,28 @@ from typing import Any
 import msgspec
 
 from dstest.core import clock, limits
-from dstest.core.errors import ConfigError, HarnessError
+from dstest.core.errors import ConfigError, EvidenceError, HarnessError
+from dstest.store.signing import sign
+from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
-__all__ = ["RunDir", "disk_full", "link_latest", "write_file"]
+__all__ = ["RunDir", "disk_full", "link_latest", "way_out", "write_file"]
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:
     """The error that a full or failing store disk ends a run with."""
-    why = "no space left" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    why = "no space left" if full else str(error.strerror)
     return HarnessError(
         f"cannot record: {why} on the disk of {path}",
-        remedy=f"free space there, then `dstest recover {path}`; what was recorded is kept",
+        remedy=f"{way_out(path, error)}, then `dstest recover {path}`; what was recorded is kept",
     )
+
+
+def way_out(path: Path, error: OSError) -> str:
+    """What helps where a file below `path` could not be written."""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return f"make {path} writable, or copy it to where it is"
+    return "free space there"
 
 
 def link_latest(store: Path, path: Path) -> None:
@@ -116,7 +125,10 @@ class RunDir:
 
     def give_up_ballast(self) -> None:
         """Give the reserved space back."""
-        self._ballast.unlink(missing_ok=True)
+        try:
+            self._ballast.unlink(missing_ok=True)
+        except OSError as error:
+            raise disk_full(self.path, error) from None
 
     def write(self, name: str, data: bytes | str) -> Path:
         """Write a file atomically; its directory is made where needed."""
@@ -130,7 +142,15 @@ class RunDir:
     def read_json(self, name: str) -> Any:
         """Read a JSON file of the run, None where there is none."""
         path = self.path / name
-        return msgspec.json.decode(path.read_bytes()) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return msgspec.json.decode(path.read_bytes())
+        except msgspec.DecodeError as error:
+            raise EvidenceError(
+                f"{path} cannot be read: {error}",
+                remedy="it was cut off or changed; restore it from where the run was made",
+            ) from None
 
     def write_status(self, status: str) -> None:
         """One word (or `verdict: X`), replaced atomically."""
@@ -141,12 +161,9 @@ class RunDir:
         path = self.path / "status"
         return path.read_text().strip() if path.is_file() else ""
 
-    def write_sums(self) -> None:
-        """`sha256sums` over every file of the run but itself, as `sha256sum -c` reads it."""
-        rows = []
-        for path in sorted(self.path.rglob("*")):
-            name = path.relative_to(self.path).as_posix()
-            if path.is_file() and name not in ("sha256sums", ".ballast", "status"):
-                with path.open("rb") as file:
-                    rows.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
-        self.write("sha256sums", "".join(rows))
+    def write_sums(self, sign_key: Path | None = None) -> None:
+        """`sha256sums` over every file of the run, signed if a key is given."""
+        (self.path / SIGNATURE).unlink(missing_ok=True)
+        self.write(SUMS, sums_of(self.path))
+        if sign_key is not None:
+            sign(self.path, sign_key)

@@ -79,7 +79,12 @@ def of(name: str, count: int = COUNT, **rename: str) -> tuple[list[Op], dict[str
     """(operations, options) of a true history; some with other operation types."""
     made = true_history(name, 3, count, processes=8, unknown=0.005)
     ops = [
-        msgspec.structs.replace(op, op_type=rename.get(op.op_type, op.op_type)) for op in made.ops
+        msgspec.structs.replace(
+            op,
+            op_type=rename.get(op.op_type, op.op_type),
+            key="a" if op.key is None and rename else op.key,
+        )
+        for op in made.ops
     ]
     return ops, made.header.options
 

@@ -166,7 +166,7 @@ def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "dstest resume" in (done.path / "status").read_text()
     judged: list[Path] = []
 
-    def recover(path: Path) -> Finished:
+    def recover(path: Path, **how: object) -> Finished:
         judged.append(path)
         RunDir.open(path).write_json("evidence.json", UNPROVEN)
         RunDir.open(path).write_json("verdict.json", decide(UNPROVEN))
@@ -192,7 +192,7 @@ def test_a_violation_of_a_run_that_died_is_not_lost(
 ) -> None:
     done = start(tmp_path, Runs(CLEAN, Interrupted("killed")), monkeypatch)
 
-    def recover(path: Path) -> Finished:
+    def recover(path: Path, **how: object) -> Finished:
         RunDir.open(path).write_json("evidence.json", VIOLATED)
         RunDir.open(path).write_json("verdict.json", decide(VIOLATED))
         return Finished(path=path, exit_code=1, verdict=decide(VIOLATED))

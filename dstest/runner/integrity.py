@@ -1,0 +1,276 @@
+"""Is a run directory what the run left behind, and does its verdict follow from it?
+
+Nothing that lies in a run directory is believed twice. The check sums say whether a file was
+changed; and because whoever changes a file can change its sum as well, the run is judged again in a
+directory aside, from segments, run.json, schedule and logs, and what is there must be what came out
+there. The checkers are asked again as well; their self-test is taken from canary.json unless `deep`
+is given. Only a signature tells more.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dstest import __version__
+from dstest.core.check import CheckResult
+from dstest.core.errors import EvidenceError, Exit
+from dstest.core.evidence import AuditRow, Evidence
+from dstest.core.verdict import Verdict, exit_code
+from dstest.judge.blame import blame
+from dstest.judge.decide import aggregate_seeds, decide
+from dstest.judge.facts import Canary
+from dstest.runner.judgement import Judged, Told, assess, check_all
+from dstest.runner.schedule_file import SCHEDULE
+from dstest.store.layout import RunDir
+from dstest.store.sums import SUMS, compare_sums
+
+__all__ = [
+    "Verified",
+    "code_of",
+    "finished",
+    "intact",
+    "judged_aside",
+    "judging",
+    "not_better",
+    "verified",
+]
+
+_FINISHED: Final = ("verdict:", "ended early:", "recovered:")
+_PLACE: Final = "- Directory: "
+_REMEDY: Final = "do not believe this copy; take the run directory from where it was made"
+
+
+class Verified(NamedTuple):
+    """A run whose files agree: its verdict, and what a command that shows it exits with."""
+
+    verdict: Verdict
+    exit_code: int
+
+
+def finished(run: RunDir) -> bool:
+    """Was this run judged to its end? Then its sums must be there and right."""
+    return (run.path / SUMS).exists() or run.status().startswith(_FINISHED)
+
+
+def code_of(verdict: Verdict, facts: dict[str, Any]) -> int:
+    """A violation is one in any case; a run that ended early is never a pass."""
+    code = exit_code(verdict.verdict)
+    return Exit.NOT_PROVEN if code == Exit.PASS and facts.get("ended_by") else code
+
+
+def _contradicts(run: RunDir, what: str) -> EvidenceError:
+    return EvidenceError(f"{run.path}: {what}", remedy=_REMEDY)
+
+
+def intact(run: RunDir) -> None:
+    """Raises EvidenceError where a file of a finished run is not as it was summed up."""
+    if not (run.path / SUMS).is_file():
+        raise _contradicts(run, f"{SUMS} is missing, though the run is over ({run.status()})")
+    try:
+        found = compare_sums(run.path).said()
+    except OSError as error:
+        raise _contradicts(run, f"{SUMS} cannot be checked: {error.strerror}") from None
+    if found:
+        raise _contradicts(run, f"files are not as {SUMS} has them: {found}")
+
+
+def _read(run: RunDir, name: str, type_: Any) -> Any:
+    try:
+        return msgspec.json.decode((run.path / name).read_bytes(), type=type_)
+    except OSError:
+        raise _contradicts(run, f"{name} is missing") from None
+    except (msgspec.DecodeError, ValueError) as error:
+        raise _contradicts(run, f"{name} cannot be read: {error}") from None
+
+
+@contextmanager
+def _aside(run: RunDir) -> Iterator[RunDir]:
+    """A directory elsewhere with what the run recorded, and nothing that was derived from it."""
+    with tempfile.TemporaryDirectory(prefix="dstest-verify-") as directory:
+        # The history names the run by its directory.
+        head = run.history.open("rb").readline() if run.history.is_file() else b"{}"
+        try:
+            name = str(msgspec.json.decode(head).get("run") or "")
+        except (msgspec.DecodeError, AttributeError):
+            name = ""
+        path = Path(directory) / (Path(name).name or run.path.name)
+        path.mkdir()
+        for kept in ("segments", "nodes", "run.json", SCHEDULE):
+            if (run.path / kept).exists():
+                (path / kept).symlink_to(run.path / kept)
+        yield RunDir(path)
+
+
+@contextmanager
+def judging(run: RunDir) -> Iterator[None]:
+    """Whatever a record lacks to be judged is said as such."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        said = f"its record cannot be judged: {type(error).__name__}: {error}"
+        raise _contradicts(run, said) from error
+
+
+@contextmanager
+def judged_aside(run: RunDir, told: Told | None = None) -> Iterator[tuple[Judged, RunDir]]:
+    """The run judged again, and the directory that holds what came out."""
+    with _aside(run) as aside:
+        with judging(run):
+            judged = assess(aside, told)
+        yield judged, aside
+
+
+def _essence(e: Evidence) -> Any:
+    """Evidence without its sentences, which another version may word differently."""
+
+    def status(rows: dict[str, AuditRow]) -> dict[str, str]:
+        return {name: row.status for name, row in rows.items()}
+
+    lint = e.history_lint
+    return (
+        (e.attempted, e.serious, e.fault_planned, e.faults_planned, e.violation),
+        [(f.id, f.nemesis, f.landed, f.heal_verified) for f in e.faults],
+        (e.checker.declared, e.checker.ran, e.checker.result),
+        (e.checker.ops_eligible, e.checker.ops_consumed, e.checker.keys_total),
+        (sorted(lint.corrupt), sorted(lint.weak), e.violation_fingerprint),
+        (e.rerun.same_seed_runs, e.rerun.reproduced, e.budget.met),
+        (status(e.redflags), status(e.weak_audit)),
+    )
+
+
+def _by_us(facts: dict[str, Any]) -> bool:
+    """Was the run judged by this version? Another one may word its sentences differently."""
+    return bool((facts.get("host") or {}).get("dstest", __version__) == __version__)
+
+
+def _same(kept: Evidence, found: Evidence, facts: dict[str, Any]) -> bool:
+    return kept == found if _by_us(facts) else _essence(kept) == _essence(found)
+
+
+def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, facts: dict[str, Any]) -> None:
+    """verdict.json against the decision table over evidence.json."""
+    found = decide(evidence, verdict.checkers)
+    if verdict.evidence != evidence:
+        raise _contradicts(run, "verdict.json and evidence.json hold different evidence")
+    if (found.verdict, found.rule) != (verdict.verdict, verdict.rule):
+        raise _contradicts(
+            run,
+            f"verdict.json says {verdict.verdict.value}, its evidence gives {found.verdict.value}",
+        )
+    words = (found.reason, found.why_not_better, blame(evidence))
+    if _by_us(facts) and words != (verdict.reason, verdict.why_not_better, verdict.blame):
+        raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
+
+
+def _told(run: RunDir, verdict: Verdict, facts: dict[str, Any]) -> Told:
+    """The answers of the declared checkers; what is built in is asked again in any case."""
+    try:
+        results = {
+            name: msgspec.convert(verdict.checkers[name], CheckResult)
+            for name in facts.get("checkers", ())
+            if name in verdict.checkers
+        }
+    except msgspec.ValidationError as error:
+        raise _contradicts(run, f"verdict.json holds no checker's result: {error}") from None
+    return Told(results, _read(run, "canary.json", Canary))
+
+
+def _derived(run: RunDir, aside: RunDir) -> None:
+    """What was sealed from the segments."""
+    for name in ("history.jsonl", "faults.jsonl"):
+        there = (run.path / name).read_bytes() if (run.path / name).is_file() else None
+        if there != (aside.path / name).read_bytes():
+            raise _contradicts(run, f"{name} is not what the segments give")
+
+
+def _checked(run: RunDir, aside: RunDir, judged: Judged, verdict: Verdict) -> None:
+    """The checkers' answers, where they can still decide."""
+    if judged.verdict.checkers.keys() != verdict.checkers.keys():
+        raise _contradicts(run, "verdict.json holds the results of other checkers than ran")
+    for name, found in check_all(aside, judged.facts, judged.history).items():
+        kept = verdict.checkers[name].get("valid") if name in verdict.checkers else None
+        if found.valid != "unknown" and kept != found.valid:
+            raise _contradicts(
+                run, f"verdict.json has {kept} as the answer of {name}, which answers {found.valid}"
+            )
+
+
+def _placeless(text: str) -> str:
+    """findings.md without the place of the run: a copy is as good as the original."""
+    line = next((row for row in text.splitlines() if row.startswith(_PLACE)), _PLACE)
+    told = line.removeprefix(_PLACE).strip()
+    for place in {told, told.replace("\\", "")} - {""}:
+        text = text.replace(place, "RUN")
+    return text
+
+
+def _reports(run: RunDir) -> None:
+    from dstest.report.model import load_report
+    from dstest.report.write import plain_texts
+
+    for name, text in plain_texts(load_report(run.path)).items():
+        path = run.path / name
+        if not path.is_file():
+            raise _contradicts(run, f"{name} is missing")
+        if _placeless(path.read_text(errors="replace")) != _placeless(text):
+            raise _contradicts(run, f"{name} is not what the verdict gives")
+
+
+def not_better(run: RunDir, kept: Verdict, found: Verdict) -> None:
+    """Raises EvidenceError where a run judged again comes out better than it was."""
+    if aggregate_seeds([found.verdict, kept.verdict]) is not found.verdict:
+        raise _contradicts(
+            run,
+            f"verdict.json says {kept.verdict.value}; judged again it is {found.verdict.value}, "
+            "and a verdict does not become better by itself",
+        )
+
+
+def verified(run: RunDir, *, deep: bool = False) -> Verified:
+    """The verdict of a finished run. Raises EvidenceError where its files do not agree.
+
+    `deep` judges everything anew. That may find more than before, but never less.
+    """
+    intact(run)
+    facts = _read(run, "run.json", dict[str, Any])
+    verdict: Verdict = _read(run, "verdict.json", Verdict)
+    evidence: Evidence = _read(run, "evidence.json", Evidence)
+    word = run.status().partition(": ")[2]
+    if word and word != verdict.verdict.value:
+        raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
+    _rules(run, verdict, evidence, facts)
+    with judged_aside(run, _told(run, verdict, facts)) as (judged, aside):
+        _derived(run, aside)
+        if not _same(evidence, judged.verdict.evidence, facts):
+            where = _where(evidence, judged.verdict.evidence)
+            raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
+        if _by_us(facts):
+            _reports(run)
+        _checked(run, aside, judged, verdict)
+    if deep:
+        with judged_aside(run) as (judged, _):
+            found = judged.verdict
+        not_better(run, verdict, found)
+        verdict = found
+    return Verified(verdict, code_of(verdict, facts))
+
+
+def _where(kept: Evidence, found: Evidence) -> str:
+    """The first fields and rows that differ."""
+    a, b = msgspec.to_builtins(kept), msgspec.to_builtins(found)
+    names = []
+    for field in a:
+        if a[field] == b[field]:
+            continue
+        if field in ("redflags", "weak_audit"):
+            rows = sorted({*a[field], *b[field]})
+            names += [row for row in rows if a[field].get(row) != b[field].get(row)]
+        else:
+            names.append(field)
+    return ", ".join(names[:5])

@@ -1,0 +1,83 @@
+"""The check sums of a run directory: `sha256sums`, as `sha256sum -c` reads it.
+
+They cover every file but themselves, their signature, and `status`, which is written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["SIGNATURE", "SUMS", "Differences", "compare_sums", "sums_of"]
+
+SUMS: Final = "sha256sums"
+SIGNATURE: Final = "sha256sums.sig"
+_OUTSIDE: Final = frozenset({SUMS, SIGNATURE, ".ballast", "status"})
+
+
+class Differences(NamedTuple):
+    """Files that are not as they were summed up, by name, each sorted."""
+
+    changed: list[str]
+    missing: list[str]
+    added: list[str]
+    unreadable: list[str]
+
+    def said(self) -> str:
+        """All of them in one line; empty where there are none."""
+        parts = [
+            ("changed", self.changed),
+            ("missing", self.missing),
+            ("not summed up", self.added),
+            ("no line of a check sum", self.unreadable),
+        ]
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def _files(run: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(run.rglob("*")):
+        name = path.relative_to(run).as_posix()
+        if name not in _OUTSIDE and (path.is_file() or path.is_symlink()):
+            yield name, path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sums_of(run: Path) -> str:
+    """The content of `sha256sums` for the files as they are now."""
+    return "".join(f"{_digest(path)}  {name}\n" for name, path in _files(run) if path.is_file())
+
+
+def _told(text: str) -> tuple[dict[str, str], list[str]]:
+    """Digest by name, and the lines that are none."""
+    told: dict[str, str] = {}
+    wrong = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        digest, _, name = line.partition("  ")
+        if len(digest) != 64 or not name or name in told:
+            wrong.append(f"line {number}")
+            continue
+        told[name] = digest
+    return told, wrong
+
+
+def compare_sums(run: Path) -> Differences:
+    """The files against `sha256sums`. Raises OSError where that cannot be read."""
+    told, wrong = _told((run / SUMS).read_text(errors="replace"))
+    there = dict(_files(run))
+    changed = [
+        name
+        for name, path in there.items()
+        if name in told and (not path.is_file() or _digest(path) != told[name])
+    ]
+    return Differences(
+        changed=sorted(changed),
+        missing=sorted(told.keys() - there.keys()),
+        added=sorted(there.keys() - told.keys()),
+        unreadable=wrong,
+    )

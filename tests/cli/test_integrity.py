@@ -1,0 +1,428 @@
+"""A finished run directory is believed by no command once a file of it was touched."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import made, recorded, registers, transactions
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.core.errors import Exit, HarnessError
+from dstest.core.verdict import State
+from dstest.runner import replay as replay_module
+from dstest.runner import session
+from dstest.runner.judgement import judge
+from dstest.runner.replay import together
+from dstest.runner.session import Finished
+from dstest.store.layout import RunDir
+from dstest.store.segment import decode_line, encode_line
+from dstest.store.sums import compare_sums
+
+Change = Callable[[Path], None]
+
+
+def stale(count: int = 700) -> Any:
+    """A register that gives an old value once."""
+    ops = registers(count=count)
+    reads = [
+        (i, op) for i, op in enumerate(ops) if op.op_type == "read" and op.output and not op.error
+    ]
+    import msgspec
+
+    i, op = reads[len(reads) // 2]
+    old = next(o for _, o in reads if o.key == op.key and o.output != op.output)
+    return [*ops[:i], msgspec.structs.replace(op, output=old.output), *ops[i + 1 :]]
+
+
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run, verdict = made(tmp_path_factory.mktemp("pass") / "run", registers(count=700), "register")
+    assert verdict.verdict is State.PASS_SMOKE, verdict.reason
+    return run.path
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run, verdict = made(tmp_path_factory.mktemp("fail") / "run", stale(), "register")
+    assert verdict.verdict.failed, verdict.reason
+    return run.path
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[Path], Path]:
+    def made_copy(of: Path) -> Path:
+        return Path(shutil.copytree(of, tmp_path / "copy" / of.name))
+
+    return made_copy
+
+
+def files(run: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(run)): p.read_bytes() for p in run.rglob("*") if p.is_file()}
+
+
+def dstest(*words: Any, env: dict[str, str] | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(w) for w in words], env=env)
+    error = result.exception
+    if error is not None and not isinstance(error, SystemExit):
+        return int(getattr(error, "exit_code", -1)), f"{result.output}{error}"
+    return result.exit_code, result.output
+
+
+COMMANDS = ("report", "recover", "replay", "export")
+
+
+def asked(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """The command on a run; a replay finds no lab."""
+
+    def never(*args: Any, **how: Any) -> Any:
+        raise AssertionError("a run was started")
+
+    monkeypatch.setattr(replay_module, "run_session", never)
+    return dstest(command, run)
+
+
+@pytest.mark.parametrize("command", ["report", "recover", "export"])
+def test_an_unharmed_pass_is_shown_and_left_alone(
+    command: str, passed: Path, copy: Callable[[Path], Path]
+) -> None:
+    run = copy(passed)
+    before = files(run)
+    code, said = dstest(command, run)
+    assert code == Exit.PASS, said
+    after = files(run)
+    moved = {"report.html", "findings.md", "sha256sums"}  # they name the directory
+    assert {k: v for k, v in after.items() if k not in moved} == {
+        k: v for k, v in before.items() if k not in moved
+    }
+    assert compare_sums(run).said() == ""
+
+
+@pytest.mark.parametrize("command", ["report", "recover"])
+def test_an_unharmed_failure_stays_one(
+    command: str, failed: Path, copy: Callable[[Path], Path]
+) -> None:
+    code, said = dstest(command, copy(failed))
+    assert code == Exit.FAIL, said
+
+
+def test_transactions_are_judged_again_alike(tmp_path: Path) -> None:
+    run, _ = made(tmp_path / "run", transactions("list-append", count=700), "list-append")
+    assert dstest("recover", run.path)[0] == Exit.PASS
+
+
+def test_a_crash_in_a_log_is_found_again(tmp_path: Path) -> None:
+    """What is built in has a result that no declared checker gave."""
+    run = recorded(tmp_path / "run", registers(count=700), "register")
+    log = run.nodes / "n1" / "etcd.log"
+    log.write_text(log.read_text() + "panic: runtime error: index out of range\n")
+    facts = run.read_json("run.json")
+    size = log.stat().st_size
+    facts["logs"]["files"]["n1/etcd.log"] = {"bytes": size, "kept": size}
+    run.write_json("run.json", facts)
+    verdict, _ = judge(run)
+    assert verdict.verdict.failed
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
+    assert dstest("recover", run.path)[0] == Exit.FAIL
+    assert dstest("report", run.path)[0] == Exit.FAIL
+
+
+def text(name: str, old: str, new: str) -> Change:
+    def change(run: Path) -> None:
+        path = run / name
+        found = path.read_text()
+        assert old in found, name
+        path.write_text(found.replace(old, new, 1))
+
+    return change
+
+
+def event(run: Path) -> None:
+    """Another answer in a segment, with a right checksum."""
+    path = run / "segments" / "worker-0.seg"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for i, line in enumerate(lines):
+        found = decode_line(line.rstrip(b"\n"))
+        if found is not None and found[0] == "o" and isinstance(found[3], int):
+            lines[i] = encode_line([*found[:3], found[3] + 1, *found[4:]])
+            break
+    path.write_bytes(b"".join(lines))
+
+
+def cut(name: str) -> Change:
+    def change(run: Path) -> None:
+        data = (run / name).read_bytes()
+        (run / name).write_bytes(data[: data.rindex(b"\n", 0, len(data) - 1) + 1])
+
+    return change
+
+
+def gone(name: str) -> Change:
+    return lambda run: (run / name).unlink()
+
+
+def a_third(run: Path) -> None:
+    shutil.copy(run / "segments" / "worker-0.seg", run / "segments" / "worker-2.seg")
+
+
+def better(run: Path) -> None:
+    """Every word of the verdict and its evidence, but not what they were made of."""
+    for name in ("verdict.json", "evidence.json"):
+        path = run / name
+        path.write_text(path.read_text().replace('"PASS-smoke"', '"PASS-hardening"'))
+    status = run / "status"
+    status.write_text("verdict: PASS-hardening\n")
+
+
+CHANGES: dict[str, Change] = {
+    "verdict.json": text("verdict.json", "PASS-smoke", "PASS-hardening"),
+    "verdict.json and status": better,
+    "reason in verdict.json": text("verdict.json", '"reason": "', '"reason": "Surely: '),
+    "evidence.json": text("evidence.json", '"status": "short"', '"status": "ok"'),
+    "heal in evidence.json": text("evidence.json", '"seeds": 1.0', '"seeds": 3.0'),
+    "canary.json": text("canary.json", '"killed":8', '"killed":9'),
+    "faults.jsonl": text("faults.jsonl", '"during":{"n2->n1":40', '"during":{"n2->n1":41'),
+    "history.jsonl": cut("history.jsonl"),
+    "a segment": event,
+    "a line of a segment": cut("segments/worker-1.seg"),
+    "run.json: plan": text("run.json", '"faults_planned": 1', '"faults_planned": 0'),
+    "run.json: seed": text("run.json", '"seed": 7', '"seed": 8'),
+    "run.json: health": text("run.json", '"n1": true', '"n1": false'),
+    "run.json cut off": cut("run.json"),
+    "junit.xml": text("junit.xml", "PASS-smoke", "PASS-hardening"),
+    "findings.md": text("findings.md", "PASS-smoke", "PASS-hardening"),
+    "a log": gone("nodes/n2/etcd.log"),
+    "no segment": gone("segments/worker-1.seg"),
+    "no faults.jsonl": gone("faults.jsonl"),
+    "no verdict.json": gone("verdict.json"),
+    "no junit.xml": gone("junit.xml"),
+    "a segment more": a_third,
+}
+UNSEEN = {
+    # The plan and the log are evidence; a status has no sum, so that nothing else may change.
+    "status": text("status", "PASS-smoke", "PASS-hardening"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_touched_file_is_named_and_refused(
+    name: str,
+    command: str,
+    passed: Path,
+    copy: Callable[[Path], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = copy(passed)
+    CHANGES[name](run)
+    touched = files(run)
+    code, said = asked(command, run, monkeypatch)
+    if command == "replay" and name == "no verdict.json":
+        assert code in (Exit.NOT_PROVEN, Exit.USAGE)
+    else:
+        assert code == Exit.NOT_PROVEN, said
+    assert any(str(Path(f).name) in said for f in set(touched) ^ set(files(passed))) or any(
+        Path(f).name in said for f in touched if touched[f] != files(passed).get(f)
+    ), said
+    assert files(run) == touched, "a refused run is left as it is"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", [*CHANGES, *UNSEEN])
+def test_with_sums_to_match_the_contradiction_is_found(
+    name: str,
+    command: str,
+    passed: Path,
+    copy: Callable[[Path], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = copy(passed)
+    {**CHANGES, **UNSEEN}[name](run)
+    RunDir(run).write_sums()
+    touched = files(run)
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.NOT_PROVEN, said
+    assert files(run) == touched
+
+
+def all_good(run: Path) -> None:
+    """A failure told as a pass in each file that says so, with sums to match."""
+    good = json.loads((run.parent.parent / "good" / "evidence.json").read_text())
+    verdict = json.loads((run.parent.parent / "good" / "verdict.json").read_text())
+    for name, value in (("evidence.json", good), ("verdict.json", verdict)):
+        (run / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    (run / "status").write_text(f"verdict: {verdict['verdict']}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_failure_does_not_become_a_pass(
+    command: str,
+    passed: Path,
+    failed: Path,
+    copy: Callable[[Path], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = copy(failed)
+    shutil.copytree(passed, run.parent.parent / "good")
+    all_good(run)
+    for name in ("junit.xml", "findings.md", "canary.json"):
+        shutil.copy(passed / name, run / name)
+    RunDir(run).write_sums()
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.NOT_PROVEN, said
+
+
+def test_without_sums_a_finished_run_is_refused(passed: Path, copy: Callable[[Path], Path]) -> None:
+    run = copy(passed)
+    (run / "sha256sums").unlink()
+    code, said = dstest("recover", run)
+    assert code == Exit.NOT_PROVEN
+    assert "sha256sums is missing" in said
+
+
+def test_recover_makes_nothing_better(failed: Path, copy: Callable[[Path], Path]) -> None:
+    """Without sums and status it is a run that died, and still no better than it was."""
+    run = copy(failed)
+    (run / "sha256sums").unlink()
+    (run / "status").write_text("running\n")
+    code, _ = dstest("recover", run)
+    assert code == Exit.FAIL
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"spec": 3}', "\x00" * 80])
+@pytest.mark.parametrize("status", ["running", "verdict: PASS-smoke"])
+def test_a_run_json_that_is_none(
+    content: str, status: str, passed: Path, copy: Callable[[Path], Path]
+) -> None:
+    run = copy(passed)
+    (run / "run.json").write_text(content)
+    (run / "status").write_text(status + "\n")
+    if status == "running":
+        (run / "sha256sums").unlink()
+    code, said = dstest("recover", run)
+    assert code == Exit.NOT_PROVEN, said
+    assert "bug of dstest" not in said
+    assert "run.json" in said or "cannot be judged" in said
+
+
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any, **how: Any) -> Any:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+
+
+def test_a_read_only_store_is_called_that(
+    passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(passed)
+    (run / "sha256sums").unlink()
+    (run / "status").write_text("running\n")
+    read_only(monkeypatch)
+    with pytest.raises(HarnessError) as caught:
+        session.recover(run)
+    assert "Read-only file system" in str(caught.value)
+    assert f"make {run} writable" in str(caught.value)
+
+
+def test_a_report_on_a_read_only_store_names_the_run(
+    passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dstest.report.model import load_report
+    from dstest.report.write import render
+
+    run = copy(passed)
+    shown = load_report(run)
+    (run / "plots" / "rate.svg").unlink()
+    read_only(monkeypatch)
+    with pytest.raises(HarnessError) as caught:
+        render(run, shown)
+    assert f"make {run} writable" in str(caught.value)
+    assert f"`dstest report {run}`" in str(caught.value)
+    assert "free space" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("original", "again", "expected"),
+    [
+        (0, [0, 0], 0), (0, [0, 3], 3), (0, [4], 4), (0, [3, 1], 1), (1, [0], 1), (3, [0], 3),
+        (0, [130], 130), (1, [130], 1), (0, [2], 2),
+    ],
+)  # fmt: skip
+def test_runs_that_prove_nothing_make_no_pass(
+    original: int, again: list[int], expected: int
+) -> None:
+    assert together(original, again) == expected
+
+
+def test_a_replay_of_a_pass_whose_re_run_is_inconclusive(
+    passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(passed)
+    monkeypatch.setattr(replay_module, "resolve", lambda *a, **k: None)
+    monkeypatch.setattr(
+        replay_module, "run_session", lambda *a, **k: Finished(path=run, exit_code=3)
+    )
+    before = files(run)
+    assert dstest("replay", run)[0] == Exit.NOT_PROVEN
+    assert files(run) == before, "nothing was to be reproduced"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("no ssh-keygen here")
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("ours", "theirs"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
+        subprocess.run(words, check=True)
+    kind, public, _ = (home / "ours.pub").read_text().split()
+    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
+    return home
+
+
+def test_a_signature_is_verified(keys: Path, passed: Path, copy: Callable[[Path], Path]) -> None:
+    run = copy(passed)
+    allowed = ("--verify-key", keys / "allowed")
+    code, said = dstest("report", run, *allowed)
+    assert code == Exit.NOT_PROVEN, "it is not signed"
+    RunDir(run).write_sums(keys / "ours")
+    code, said = dstest("report", run, *allowed)
+    assert code == Exit.PASS, said
+    assert "lab@example" in said
+    code, said = dstest("report", run, *allowed, "--sign-key", keys / "ours")
+    assert code == Exit.PASS, said
+    assert dstest("report", run, *allowed)[0] == Exit.PASS, "signed again as it was"
+
+
+def test_sums_that_were_written_anew_are_not_signed(
+    keys: Path, passed: Path, copy: Callable[[Path], Path]
+) -> None:
+    run = copy(passed)
+    RunDir(run).write_sums(keys / "ours")
+    signature = (run / "sha256sums.sig").read_bytes()
+    text("spec.toml", "etcd", "etcd2")(run)
+    RunDir(run).write_sums()
+    assert not (run / "sha256sums.sig").exists()
+    (run / "sha256sums.sig").write_bytes(signature)
+    code, said = dstest("report", run, "--verify-key", keys / "allowed")
+    assert code == Exit.NOT_PROVEN, said
+    RunDir(run).write_sums(keys / "theirs")
+    code, said = dstest("report", run, "--verify-key", keys / "allowed")
+    assert code == Exit.NOT_PROVEN, said
+
+
+def test_a_key_that_cannot_sign_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    code, said = dstest("run", "--sign-key", tmp_path / "nothing")
+    assert code == Exit.USAGE, said
+    assert "cannot sign" in said

@@ -1,0 +1,111 @@
+"""The judge's own canaries: noticed where the judge is whole, and RF2 short where one is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_runs import recorded, registers, transactions
+from test_audit import but, good
+
+from dstest.judge._audit_oracle import oracle
+from dstest.judge.canary_audit import row
+from dstest.judge.facts import Canary
+from dstest.runner import judgement
+from dstest.store.layout import RunDir
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Canary:
+    run = recorded(tmp_path_factory.mktemp("run") / "run", registers(count=700), "register")
+    return judgement.assess(run).canary
+
+
+def test_every_part_of_the_judge_is_tried(kept: Canary) -> None:
+    assert {r["checker"] for r in kept.judge} == {
+        "fold", "reconcile", "lints", "audit", "budget", "decide",
+    }  # fmt: skip
+    assert len(kept.judge) >= 25
+    assert [r for r in kept.judge if r["valid"] is not False] == []
+
+
+def test_a_row_says_what_caught_it(kept: Canary) -> None:
+    for r in [*kept.details, *kept.judge]:
+        assert {"checker", "model", "kind", "mutant", "valid", "caught", "sure"} <= r.keys()
+        assert r["caught"] or r["valid"] is not False, r
+
+
+@pytest.mark.parametrize("count", [8, 40])
+@pytest.mark.parametrize("kind", ["list-append", "rw-register"])
+def test_the_judge_is_whole_on_short_runs_too(kind: str, count: int, tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", transactions(kind, count=count), kind)
+    canary = judgement.assess(RunDir(run.path)).canary
+    assert [r for r in canary.judge if r["valid"] is not False] == []
+
+
+BLIND = row("lints", "x", "it is so", noticed=False)
+DETAILS = [{"checker": "linearizable", "kind": "stale-read", "valid": False, "sure": True}]
+
+
+@pytest.mark.parametrize(
+    ("canary", "said"),
+    [
+        (Canary(killed=1, total=1, details=DETAILS), None),
+        (
+            Canary(
+                killed=1, total=1, details=DETAILS, judge=[row("lints", "x", "it is so", False)]
+            ),
+            "the judge was tried on this run and missed: it is so",
+        ),
+        (
+            Canary(
+                killed=1,
+                total=1,
+                details=DETAILS,
+                untold=[
+                    {
+                        "checker": "linearizable",
+                        "model": "register",
+                        "weaker": "a judge without real time",
+                        "kinds": ["stale-read"],
+                    }
+                ],
+            ),
+            "cannot be told from a judge without real time",
+        ),
+        (
+            Canary(killed=1, total=2, details=[*DETAILS, {**DETAILS[0], "valid": "unknown"}]),
+            "left undecided",
+        ),
+        (
+            Canary(killed=1, total=2, details=[*DETAILS, {**DETAILS[0], "valid": True}]),
+            "accepted",
+        ),
+        (
+            Canary(
+                killed=1,
+                total=2,
+                details=[*DETAILS, {**DETAILS[0], "valid": True, "sure": False}],
+            ),
+            None,
+        ),
+        (
+            Canary(killed=1, total=1, details=[{**DETAILS[0], "checker": "another"}]),
+            "linearizable rejected no broken copy",
+        ),
+    ],
+)
+def test_what_rf2_asks_of_canaries(canary: Canary, said: str | None) -> None:
+    found = oracle(but(canary=canary))
+    assert oracle(good()).status == "ok"
+    assert found.status == ("ok" if said is None else "short"), found.evidence
+    assert said is None or said in found.evidence
+
+
+def test_old_rows_count_as_certain() -> None:
+    """Rows of canary.json without `sure` are of copies that were violations for certain."""
+    old = msgspec.convert(
+        {"killed": 1, "total": 2, "details": [{"checker": "x", "valid": True}]}, Canary
+    )
+    assert oracle(but(canary=old)).status == "short"
