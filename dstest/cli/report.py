@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.sessions import report_session
+
 __all__ = ["report"]
 
 
@@ -35,10 +37,14 @@ def report(
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
     from dstest.runner.integrity import finished, verified
+    from dstest.runner.session_file import is_session
     from dstest.store.layout import RunDir
     from dstest.store.signing import signer_of
     from dstest.store.sums import SIGNATURE
 
+    if is_session(run):
+        signer = None if verify_key is None else signer_of(run.resolve(), verify_key)
+        report_session(run, signer)
     opened = RunDir.open(run)
     if not finished(opened):
         raise ConfigError(f"{run} was not judged yet", remedy=f"`dstest recover {run}` judges it")

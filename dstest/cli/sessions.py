@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dstest.core.evidence import Tier
     from dstest.runner.arms import SessionFinished
 
-__all__ = ["no_single_run", "numbers", "resume", "show_session", "tier_of"]
+__all__ = ["no_single_run", "numbers", "report_session", "resume", "show_session", "tier_of"]
 
 
 def numbers(flag: str, text: str | None) -> list[int]:
@@ -70,6 +70,16 @@ def resume(
     from dstest.runner.arms import resume as resume_session
 
     show_session(resume_session(session, sign_key=sign_key), json_)
+
+
+def report_session(path: Path, signer: str | None) -> NoReturn:
+    """Check a session's files, judge it again, and show it."""
+    from dstest.runner.arms import reread
+
+    done = reread(path)
+    if signer is not None:
+        typer.echo(f"signed      by {signer}")
+    show_session(done, as_json=False)
 
 
 def show_session(done: SessionFinished, as_json: bool) -> NoReturn:

@@ -16,21 +16,28 @@ import msgspec
 
 from clusters.labs.packages import packages_of_all_systems
 from dstest.core import clock, registry
-from dstest.core.errors import ConfigError, DstestError, Exit, FaultRefused, LabError
+from dstest.core.errors import (
+    ConfigError,
+    DstestError,
+    EvidenceError,
+    Exit,
+    FaultRefused,
+    LabError,
+)
 from dstest.core.evidence import Evidence, Tier
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State, Verdict
 from dstest.judge.budgets import SHAPES
 from dstest.judge.decide import decide
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
-from dstest.runner.integrity import finished, intact
+from dstest.runner.integrity import finished, intact, verified
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
-__all__ = ["ArmsPlan", "SessionFinished", "begin", "plan_arms", "resume"]
+__all__ = ["ArmsPlan", "SessionFinished", "begin", "plan_arms", "reread", "resume"]
 
 _AGAIN: Final = frozenset({State.INCONCLUSIVE_FAULT, State.INCONCLUSIVE_ENV, State.NOT_RUN})
 """States in which the test has not taken place: such an arm is tried again."""
@@ -69,8 +76,10 @@ def plan_arms(
     seeds at its first size, and the first seed at each of its other sizes.
     """
     shape = SHAPES[tier or "smoke"]
-    wanted = list(seeds or [first_seed + i for i in range(count or shape.seeds)])
-    if seeds and count and len(wanted) != count:
+    wanted = list(seeds or [first_seed])
+    if len(wanted) == 1:
+        wanted = [wanted[0] + i for i in range(count or shape.seeds)]
+    elif count and len(wanted) != count:
         raise ConfigError(
             f"--seed names {len(wanted)} seeds, --seeds asks for {count}", remedy="give one of them"
         )
@@ -87,7 +96,7 @@ def plan_arms(
     return ArmsPlan(
         arms=arms,
         tier=tier or "smoke",
-        time_limit_s=time_limit_s or shape.time_limit_s,
+        time_limit_s=shape.time_limit_s if time_limit_s is None else time_limit_s,
         attempts_max=2 if len(arms) > 1 else 1,
     )
 
@@ -137,7 +146,40 @@ def resume(
     file = directory.read()
     if file.pid != os.getpid() and alive(msgspec.to_builtins(file)):
         raise ConfigError(f"{path} is still running (pid {file.pid})", remedy="wait for its end")
+    for arm in file.arms:
+        if arm.done:
+            _verify(directory, arm)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+
+
+def reread(path: Path) -> SessionFinished:
+    """A session that is over, judged again from what its runs recorded.
+
+    Raises EvidenceError where a file of it is not what the session left, or gives another verdict.
+    """
+    directory = SessionDir.open(path)
+    file = directory.read()
+    if file.verdict is None:
+        raise ConfigError(f"{path} is not over", remedy=f"`dstest resume {path}` goes on")
+    directory.intact()
+    for arm in file.arms:
+        _verify(directory, arm)
+    verdict = judge_session([arm_evidence(directory, arm) for arm in file.arms], file.tier)
+    if msgspec.to_builtins(verdict) != file.verdict:
+        raise EvidenceError(
+            f"{path}: session.json says {file.verdict.get('state')}, its arms give "
+            f"{verdict.state.value}",
+            remedy="do not believe this copy; take the session from where it was made",
+        )
+    return SessionFinished(path=directory.path, exit_code=verdict.exit_code, verdict=verdict)
+
+
+def _verify(directory: SessionDir, arm: ArmState) -> None:
+    """Raises EvidenceError where a judged run of the arm is not what it left."""
+    for attempt in arm.attempts:
+        run = RunDir.open(directory.path / attempt)
+        if finished(run):
+            verified(run)
 
 
 def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
@@ -183,6 +225,7 @@ class _Driver:
         file.verdict = msgspec.to_builtins(verdict)
         self._dir.write(file)
         self._report(verdict)
+        self._dir.write_sums(self._sign_key)
         self._dir.write_text("status", f"{verdict.outcome}: {verdict.state.value}\n")
         return SessionFinished(path=self._dir.path, exit_code=verdict.exit_code, verdict=verdict)
 

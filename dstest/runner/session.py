@@ -172,7 +172,8 @@ def run_session(
 ) -> Finished:
     """Run, judge, report. Raises ConfigError or LabError where a run could not even begin.
 
-    The run directory is `store/name/<utc>-<seed>`; `tier` is the budget that the user asked for.
+    The run directory is `store/name/<utc>-<seed>`, and `store/latest` without a name; `tier` is the
+    budget that the user asked for.
     """
     ui = ui or Progress()
     spec = plugins.spec
@@ -184,7 +185,7 @@ def run_session(
             remedy="; ".join(remedies),
         )
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
-    run = RunDir.create(store, name or usual, spec.seed)
+    run = RunDir.create(store, name or usual, spec.seed, latest=name is None)
     facts = {**_initial_facts(plugins), "tier_wanted": tier}
     run.write("spec.toml", _toml(facts["spec"]))
     run.write_json("run.json", facts)

@@ -16,11 +16,13 @@ from typing import Any, Literal
 import msgspec
 
 from dstest.core import clock
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Tier
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.store.layout import link_latest, write_file
+from dstest.store.signing import sign
+from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of
 
 __all__ = ["SESSION_SCHEMA", "ArmState", "SessionDir", "SessionFile", "is_session"]
 
@@ -115,6 +117,25 @@ class SessionDir:
         """Replace the session's file."""
         text = msgspec.json.format(msgspec.json.encode(file), indent=2)
         write_file(self.path, _FILE, text + b"\n")
+
+    def write_sums(self, sign_key: Path | None = None) -> None:
+        """`sha256sums` over all files of the session and its runs, signed if a key is given."""
+        (self.path / SIGNATURE).unlink(missing_ok=True)
+        write_file(self.path, SUMS, sums_of(self.path).encode())
+        if sign_key is not None:
+            sign(self.path, sign_key)
+
+    def intact(self) -> None:
+        """Raises EvidenceError where a file is not as it was summed up at the session's end."""
+        try:
+            found = compare_sums(self.path).said()
+        except OSError as error:
+            found = f"{SUMS} cannot be read: {error.strerror}"
+        if found:
+            raise EvidenceError(
+                f"{self.path}: files are not as {SUMS} has them: {found}",
+                remedy="do not believe this copy; take the session from where it was made",
+            )
 
     def write_text(self, name: str, text: str) -> None:
         write_file(self.path, name, text.encode())

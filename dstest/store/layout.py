@@ -78,8 +78,8 @@ class RunDir:
         self._ballast = path / ".ballast"
 
     @classmethod
-    def create(cls, store: Path, name: str, seed: int) -> RunDir:
-        """A new run directory with status `running` and `store/latest` pointing to it."""
+    def create(cls, store: Path, name: str, seed: int, *, latest: bool = True) -> RunDir:
+        """A new run directory with status `running`, and with `latest` `store/latest` to it."""
         stamp = clock.utc_stamp()
         try:
             for attempt in range(100):
@@ -96,7 +96,8 @@ class RunDir:
             run.segments.mkdir()
             run.write_status("running")
             run._reserve()
-            link_latest(store, run.path)
+            if latest:
+                link_latest(store, run.path)
         except OSError as error:
             raise HarnessError(
                 f"cannot make a run directory in {store}: {error.strerror}",
@@ -107,6 +108,8 @@ class RunDir:
     @classmethod
     def open(cls, path: Path) -> RunDir:
         """An existing run directory; ConfigError where `path` is none."""
+        if (path / "session.json").is_file():
+            raise ConfigError(f"{path} is a session", remedy="give one of its runs, below arms/")
         if not (path / "segments").is_dir():
             raise ConfigError(
                 f"{path} is not a run directory",

@@ -68,11 +68,11 @@ def start(log: Path, *args: str | Path) -> subprocess.Popen[bytes]:
 
 
 def dstest(
-    *args: str | Path, env: dict[str, str] | None = None
+    *args: str | Path, env: dict[str, str] | None = None, timeout_s: float = 120.0
 ) -> subprocess.CompletedProcess[str]:
     """`dstest ARGS` to its end."""
     return subprocess.run(
-        command(*args), capture_output=True, text=True, timeout=120.0, check=False, env=env
+        command(*args), capture_output=True, text=True, timeout=timeout_s, check=False, env=env
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from test_audit import but, good
 
-from dstest.core.errors import ConfigError, Exit, FaultRefused, Interrupted, LabError
+from dstest.core.errors import ConfigError, EvidenceError, Exit, FaultRefused, Interrupted, LabError
 from dstest.core.evidence import Evidence
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
@@ -52,7 +52,7 @@ class Runs:
         step = self.script.pop(0) if self.script else CLEAN
         if isinstance(step, Exception) and not isinstance(step, Interrupted):
             raise step
-        run = RunDir.create(store, name, plugins.spec.seed)
+        run = RunDir.create(store, name, plugins.spec.seed, latest=False)
         facts = {"spec": {"options": {}}, "host": HOST, "system_version": "3.4"}
         run.write_json("run.json", facts)
         run.give_up_ballast()
@@ -92,6 +92,8 @@ PLAN = ArmsPlan(
 def _no_real_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arms.registry, "load", lambda _group, _name: Lab())
     monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
+    # Run directories of these tests hold no more than their evidence.
+    monkeypatch.setattr(arms, "verified", lambda run: run)
 
 
 def start(
@@ -223,3 +225,25 @@ def test_a_broken_session_file(tmp_path: Path) -> None:
     (tmp_path / "session.json").write_text("{")
     with pytest.raises(ConfigError, match="cannot be read"):
         resume(tmp_path)
+
+
+def test_a_session_is_read_again_and_an_edited_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = start(tmp_path, Runs(), monkeypatch)
+    assert arms.reread(done.path).verdict == done.verdict
+    for name in ("session.json", "junit.xml", "arms/n5-s2/" + "*/evidence.json"):
+        (file,) = done.path.glob(name)
+        kept = file.read_bytes()
+        file.write_bytes(kept.replace(b"PASS", b"pass", 1).replace(b"true", b"false", 1) + b" ")
+        with pytest.raises(EvidenceError, match="changed"):
+            arms.reread(done.path)
+        file.write_bytes(kept)
+    # An arm left out, and every sum put right: the arms give another verdict.
+    directory = SessionDir.open(done.path)
+    file_ = directory.read()
+    del file_.arms[3]
+    directory.write(file_)
+    directory.write_sums()
+    with pytest.raises(EvidenceError, match="its arms give"):
+        arms.reread(done.path)

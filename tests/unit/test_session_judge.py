@@ -189,6 +189,8 @@ def plan(**changes: Any) -> list[tuple[int, int]]:
 def test_the_arms_of_flags_and_tiers() -> None:
     assert plan() == [(5, 7)]
     assert plan(count=3) == [(5, 7), (5, 8), (5, 9)]
+    assert plan(seeds=[4], count=3) == [(5, 4), (5, 5), (5, 6)]
+    assert plan(seeds=[4], tier="hardening") == [(5, 4), (5, 5), (5, 6), (3, 4)]
     assert plan(seeds=[1, 9]) == [(5, 1), (5, 9)]
     assert plan(sizes=[3, 5]) == [(3, 7), (5, 7)]
     assert plan(seeds=[1, 2], sizes=[3, 5]) == [(3, 1), (3, 2), (5, 1), (5, 2)]
