@@ -87,6 +87,7 @@ while IFS== read -r _ pid; do
 done
 """,
     remove=":",
+    janitor=False,
 )
 
 RESIDUES: Final = (STRAYS, MEMBER, FILES, REMOVED, PLACE)

@@ -123,6 +123,7 @@ class Leased:
 
     def __init__(self) -> None:
         self.away = False
+        self.cut: bool | None = None
         self.lost_leases: set[str] = set()
         self.held: dict[str, list[list[str]]] = {}
 
@@ -130,6 +131,9 @@ class Leased:
         return lease_id in self.held
 
     async def arm_lease(self, lease_id: str, heal: Any, *, ttl_s: float) -> None:
+        if self.cut is not None:
+            self.away = self.cut
+            raise LabError("connection lost")
         self.held[lease_id] = heal
 
     async def release_lease(self, lease_id: str) -> None:
@@ -167,6 +171,19 @@ def test_the_leases_of_a_run() -> None:
         assert guard.lost == {"n1"}
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("on_purpose", [True, False])
+def test_a_node_that_goes_down_while_it_is_tended(on_purpose: bool) -> None:
+    node = Leased()
+    guard = Guard({"n1": node}, [TABLE])
+    node.cut = on_purpose
+    if on_purpose:
+        asyncio.run(guard.check())
+        assert not node.held
+        return
+    with pytest.raises(LabError, match="connection lost"):
+        asyncio.run(guard.check())
 
 
 def test_a_lease_whose_connection_ends_runs_out_soon(tmp_path: Path) -> None:
