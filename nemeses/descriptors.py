@@ -43,13 +43,10 @@ LOWERED_MAX: Final = 64
 """Nobody else lets a process open so few files."""
 
 _EACH_LOWERED: Final = f"""\
-for path in /proc/[0-9]*; do
-    read -r soft hard <<END
-$(sed -n 's/^Max open files *//p' $path/limits 2>/dev/null)
-END
-    pid=${{path#/proc/}}
-    case $soft in [0-9]*) [ "$soft" -lt {LOWERED_MAX} ] || continue ;; *) continue ;; esac
-    hard=${{hard%% *}}
+grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ _ soft hard _; do
+    pid=${{pid#/proc/}} pid=${{pid%%/*}}
+    case $soft in *[!0-9]*) continue ;; esac
+    [ "$soft" -lt {LOWERED_MAX} ] || continue
 """
 
 LIMITS: Final = Residue(
