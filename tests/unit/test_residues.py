@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -41,15 +42,17 @@ class Planted:
         self.removed: list[str] = []
 
     async def run(self, argv: list[str], **_: Any) -> Completed:
-        verb, name = argv[2].split()
-        if verb == "remove":
+        if argv[2].startswith("remove"):
+            name = argv[2].split()[1]
             self.removed.append(name)
             if name not in self.stuck:
                 self.lie.pop(name, None)
             return Completed(status=0, stdout="", stderr="")
         if self.mute:
-            return Completed(status=1, stdout="", stderr="nft: not found")
-        return Completed(status=0, stdout="\n".join(self.lie.get(name, [])), stderr="")
+            return Completed(status=0, stdout="== status 1\n", stderr="nft: not found")
+        names = re.findall(r"look (\w+)", argv[2])
+        said = "".join("\n".join([*self.lie.get(n, []), "== status 0\n"]) for n in names)
+        return Completed(status=0, stdout=said, stderr="")
 
 
 def begin(node: Planted, *kinds: Residue) -> dict[str, list[str]]:
