@@ -47,11 +47,13 @@ grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ 
     pid=${{pid#/proc/}} pid=${{pid%%/*}}
     case $soft in *[!0-9]*) continue ;; esac
     [ "$soft" -lt {LOWERED_MAX} ] || continue
+    # What a process took from itself for good, as sshd does before a login, is not ours.
+    [ "$hard" = unlimited ] || [ "$soft" -lt "$hard" ] || continue
 """
 
 LIMITS: Final = Residue(
     name="open files",
-    mark=f"a process may open fewer than {LOWERED_MAX} files",
+    mark=f"a process may open fewer than {LOWERED_MAX} files, and could allow itself more",
     look=f'{_EACH_LOWERED}    echo "ours limit of $soft open files on process $pid"\ndone\n',
     remove=f'{_EACH_LOWERED}    prlimit --pid "$pid" --nofile="$hard:"\ndone\n:\n',
     rank=10,
