@@ -50,7 +50,7 @@ class Backup(MemberFault):
     name = "backup"
     doc = "puts an earlier copy of its data back under one member, or under all (which loses data)"
     faults: tuple[str, ...] = ("N22",)
-    explains: frozenset[str] = frozenset({"exit", "fatal", "panic", "corruption"})
+    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     residues: tuple[Residue, ...] = (STOPPED,)
     needs = ("back_up", "put_back", "put_back_command", "commits_at_start", "doom", "rejoin")
     _all: bool = False

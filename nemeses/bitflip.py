@@ -51,7 +51,7 @@ class BitFlip(MemberFault):
     name = "bit-flip"
     doc = "changes bytes of one member's own files, or cuts its log, and starts it on them"
     faults: tuple[str, ...] = ("N19",)
-    explains: frozenset[str] = frozenset({"exit", "fatal", "panic", "corruption"})
+    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     _put_back: dict[str, dict[str, Any]]
     needs = (
         "flip_in_log",

@@ -43,18 +43,17 @@ LOWERED_MAX: Final = 64
 """Nobody else lets a process open so few files."""
 
 _EACH_LOWERED: Final = f"""\
-for path in /proc/[0-9]*; do
-    read -r soft hard <<END
-$(sed -n 's/^Max open files *//p' $path/limits 2>/dev/null)
-END
-    pid=${{path#/proc/}}
-    case $soft in [0-9]*) [ "$soft" -lt {LOWERED_MAX} ] || continue ;; *) continue ;; esac
-    hard=${{hard%% *}}
+grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ _ soft hard _; do
+    pid=${{pid#/proc/}} pid=${{pid%%/*}}
+    case $soft in *[!0-9]*) continue ;; esac
+    [ "$soft" -lt {LOWERED_MAX} ] || continue
+    # What a process took from itself for good, as sshd does before a login, is not ours.
+    [ "$hard" = unlimited ] || [ "$soft" -lt "$hard" ] || continue
 """
 
 LIMITS: Final = Residue(
     name="open files",
-    mark=f"a process may open fewer than {LOWERED_MAX} files",
+    mark=f"a process may open fewer than {LOWERED_MAX} files, and could allow itself more",
     look=f'{_EACH_LOWERED}    echo "ours limit of $soft open files on process $pid"\ndone\n',
     remove=f'{_EACH_LOWERED}    prlimit --pid "$pid" --nofile="$hard:"\ndone\n:\n',
     rank=10,

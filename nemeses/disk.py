@@ -42,9 +42,8 @@ for pid in $(pgrep -x faultfs); do echo "ours process $pid (faultfs)"; done
 """,
     remove=f"""\
 users() {{
-    for path in /proc/[0-9]*; do
-        ls -l $path/fd $path/cwd 2>/dev/null | grep -q -F -e " -> $1/" && echo ${{path#/proc/}}
-    done
+    find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 -lname "$1*" 2>/dev/null |
+        cut -d / -f 3 | sort -u
 }}
 while read -r source mount _; do
     [ "$source" = faultfs ] || continue
@@ -57,9 +56,12 @@ while read -r source mount _; do
         sleep 0.1
     done
     umount "$mount" || umount -l "$mount"
-    # A look at the data should still be possible: it goes to where it seemed to be.
+    ! mountpoint -q "$mount" && [ -d {BACKING} ] || continue
+    # A look at the data should still be possible: it goes to where it seemed to be, in place of
+    # what an earlier run may have left below.
+    find "$mount" -mindepth 1 -delete
     rm -rf {BACKING}/.faultfs
-    [ ! -d {BACKING} ] || find {BACKING} -mindepth 1 -maxdepth 1 -exec mv -t "$mount" {{}} +
+    find {BACKING} -mindepth 1 -maxdepth 1 -exec mv -t "$mount" {{}} +
 done </proc/mounts
 pkill -9 -x faultfs
 rm -rf {BACKING} {SOCKET} {LOG}

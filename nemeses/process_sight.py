@@ -32,15 +32,13 @@ SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
 
 _EACH_STOPPED: Final = """\
-for path in /proc/[0-9]*; do
-    grep -qs '^State:.T' $path/status || continue
-    pid=${path#/proc/}
+grep -ls '^State:.T' /proc/[0-9]*/status | cut -d / -f 3 | while read -r pid; do
 """
 
 STOPPED: Final = Residue(
     name="stopped processes",
     mark="a process is in state T",
-    look=f'{_EACH_STOPPED}    echo "ours stopped process $pid ($(cat $path/comm))"\ndone\n',
+    look=f'{_EACH_STOPPED}    echo "ours stopped process $pid ($(cat /proc/$pid/comm))"\ndone\n',
     remove=f"{_EACH_STOPPED}    kill -CONT $pid\ndone\n:\n",
     rank=10,
 )

@@ -67,7 +67,7 @@ class OnDisk(Kill):
 
     residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
     # A server whose disk refuses ends by its own decision, with loud last words.
-    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
+    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
 
     counter: str
     """Which of its counters says that the fault was felt."""

@@ -30,6 +30,7 @@ HEAL_TIMEOUT_S = 10.0
 """For each heal command; the next one runs whatever became of it."""
 
 LOG_BYTES_MAX = 1 << 20
+WORDS_MAX = 120
 
 
 class Janitor:
@@ -65,7 +66,8 @@ class Janitor:
             return
         if not (folder / "ack").exists():
             write_atomic(folder / "ack", str(os.getpid()))
-            self.log(f"armed {folder.name} for {ttl_s:g} s: {lease['heal']}")
+            commands = [_short(argv) for argv in lease["heal"]]
+            self.log(f"armed {folder.name} for {ttl_s:g} s: {commands}")
         if time.monotonic_ns() - beat_ns > ttl_s * 1e9:
             moved = self.run / "firing" / folder.name
             folder.rename(moved)
@@ -89,10 +91,16 @@ class Janitor:
             except (TimedOut, OSError, ValueError) as error:
                 row = {"argv": argv, "status": None, "stderr": str(error)}
             rows.append(row)
-            self.log(f"lease {lease_id}: {row}")
+            self.log(f"lease {lease_id}: {_short(argv)}: {row['status']} {row['stderr']}")
         record = {"healed_ns": time.monotonic_ns(), "commands": rows}
         write_atomic(self.run / "healed" / f"{lease_id}.json", json.dumps(record))
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _short(argv: list[str]) -> str:
+    """A command as the log tells it; the lease's own file has all of it."""
+    text = " ".join(" ".join(argv).split())
+    return text if len(text) <= WORDS_MAX else f"{text[:WORDS_MAX]}..."
 
 
 def main(run: Path, version: str) -> int:

@@ -331,7 +331,7 @@ class Etcd:
     definite_errors = DEFINITE_ERRORS
     client_port = CLIENT_PORT
     residues = RESIDUES
-    log_alarms: tuple[str, ...] = ("panic:", '"level":"fatal"', '"level":"panic"', "data race")
+    log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
     log_harmless: tuple[str, ...] = (
         '"initial-corrupt-check"',
         '"corrupt-check-time-interval"',

@@ -47,7 +47,10 @@ MEMBER: Final = Residue(
     kept=True,
 )
 
-_FILES: Final = " ".join(p for p in etcd_node.STRAYS if p != etcd_node.REMOVED)
+_FILES: Final = " ".join(
+    # A file that was only half written has its later name in its own.
+    [*(p for p in etcd_node.STRAYS if p != etcd_node.REMOVED), f"{HOME}/*.dstest.*"]
+)
 
 FILES: Final = Residue(
     name="etcd's files",
@@ -84,6 +87,7 @@ while IFS== read -r _ pid; do
 done
 """,
     remove=":",
+    janitor=False,
 )
 
 RESIDUES: Final = (STRAYS, MEMBER, FILES, REMOVED, PLACE)

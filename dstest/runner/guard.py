@@ -60,7 +60,12 @@ class Guard:
                     self.lost.add(name)
                 elif not node.holds_lease(lease_id):
                     commands = heal.get(name) or heal[ALL]
-                    await node.arm_lease(lease_id, commands, ttl_s=limits.LEASE_TTL_S)
+                    try:
+                        await node.arm_lease(lease_id, commands, ttl_s=limits.LEASE_TTL_S)
+                    except LabError:
+                        # It goes down on purpose just now: its next life gets one.
+                        if not node.away:
+                            raise
 
         await asyncio.gather(*(one(name, node) for name, node in self._nodes.items()))
 

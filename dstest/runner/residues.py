@@ -7,6 +7,7 @@ run uses: the run that died may have used the others.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,9 +20,11 @@ from dstest.core.residue import GUARD_LEASES, Found, Residue, read_found
 
 __all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
 
-LOOK_TIMEOUT_S: Final = 15.0
+LOOK_TIMEOUT_S: Final = 30.0
 REMOVE_TIMEOUT_S: Final = 35.0
 """Leases that have run out may take so long to heal."""
+
+_MARK: Final = "== status "
 
 _GUARDS: Final = {f"lease {lease_id}" for lease_id in GUARD_LEASES}
 
@@ -38,21 +41,26 @@ def residues(*more: Any) -> list[Residue]:
 async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
     """What is found of these kinds, by node. Raises LabError where a node cannot tell."""
 
-    async def one(node: Node, kind: Residue) -> list[Found]:
-        done = await node.run(["sh", "-c", kind.look], timeout_s=LOOK_TIMEOUT_S, check=False)
-        if done.status != 0:
-            raise LabError(
-                f"{node.name}: nobody can tell what earlier runs have left there ({kind.name}): "
-                f"{done.stderr.strip()[-300:] or f'status {done.status}'}",
-                remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
-            )
-        return read_found(kind, done.stdout.splitlines())
+    script = "\n".join(f"sh -c {shlex.quote(kind.look)}; echo {_MARK}$?" for kind in kinds)
 
-    async def all_of(node: Node) -> list[Found]:
-        rows = await asyncio.gather(*(one(node, kind) for kind in kinds))
-        return [found for row in rows for found in row]
+    async def one(node: Node) -> list[Found]:
+        done = await node.run(["sh", "-c", script], timeout_s=LOOK_TIMEOUT_S, check=False)
+        parts = done.stdout.split(_MARK)
+        found: list[Found] = []
+        for index, kind in enumerate(kinds):
+            # A part begins with the status of the one before.
+            status = parts[index + 1].split()[0] if index + 1 < len(parts) else "none"
+            if status != "0":
+                raise LabError(
+                    f"{node.name}: nobody can tell what earlier runs have left there"
+                    f" ({kind.name}, status {status}): {done.stderr.strip()[-300:]}",
+                    remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
+                )
+            said = parts[index].splitlines()
+            found += read_found(kind, said[1:] if index else said)
+        return found
 
-    rows = await asyncio.gather(*map(all_of, nodes.values()))
+    rows = await asyncio.gather(*map(one, nodes.values()))
     return dict(zip(nodes, rows, strict=True))
 
 

@@ -49,7 +49,10 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await node.run(["tc", "-batch", "-"], stdin=cap_rules("eth0", lab, 5000))
     await MEMORY.make(node, "memory")
     await CPU.make(node, "slow-follower")
+    data = etcd_node.DATA
+    await node.run(["sh", "-c", f"mkdir -p {data}/member && echo old >{data}/member/of-before"])
     await disk.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
+    await node.run(["sh", "-c", f"mkdir {data}/member && echo new >{data}/member/of-the-run"])
     sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=etcd_node.DATA)
     await node.run(["prlimit", "--pid", str(sleeper["pid"]), "--nofile=3:"])
     frozen = await node.call("spawn", argv=["/bin/sleep", "60"])
@@ -81,6 +84,8 @@ def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
         cleaned = await residues.begin_clean(nodes, kinds)
         assert len(cleaned["n1"]) >= len(seen)
         assert not any((await residues.look(nodes, kinds)).values())
+        data = await nodes["n1"].run(["ls", f"{etcd_node.DATA}/member"])
+        assert data.stdout.split() == ["of-the-run"], "what the run wrote, and nothing older"
         assert (await nodes["n1"].call("stat", path="/tmp/kept-its-promise"))["exists"]
         assert not (await nodes["n1"].call("stat", path=HOME))["exists"]
         await nodes["n1"].run(

@@ -118,7 +118,7 @@ def one_round(lab: LabInfo, folder: Path, rng: random.Random, nemesis: str, othe
     residue = [f"{n}: {what}" for n, row in facts.get("residue", {}).items() for what in row]
     verdict = done.stdout.strip().splitlines()[:1]
     wrong = [
-        *([f"after {clean_s:.1f} s left: {found}"] if found else []),
+        *([f"after {clean_s:.1f} s left: {found}"] if found or clean_s > CLEAN_S else []),
         *([f"lab status: {shown}"] if shown else []),
         *([f"the next run removed: {cleaned}"] if cleaned else []),
         *([f"the next run's audit: {residue}"] if residue else []),

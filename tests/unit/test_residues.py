@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -41,15 +42,17 @@ class Planted:
         self.removed: list[str] = []
 
     async def run(self, argv: list[str], **_: Any) -> Completed:
-        verb, name = argv[2].split()
-        if verb == "remove":
+        if argv[2].startswith("remove"):
+            name = argv[2].split()[1]
             self.removed.append(name)
             if name not in self.stuck:
                 self.lie.pop(name, None)
             return Completed(status=0, stdout="", stderr="")
         if self.mute:
-            return Completed(status=1, stdout="", stderr="nft: not found")
-        return Completed(status=0, stdout="\n".join(self.lie.get(name, [])), stderr="")
+            return Completed(status=0, stdout="== status 1\n", stderr="nft: not found")
+        names = re.findall(r"look (\w+)", argv[2])
+        said = "".join("\n".join([*self.lie.get(n, []), "== status 0\n"]) for n in names)
+        return Completed(status=0, stdout=said, stderr="")
 
 
 def begin(node: Planted, *kinds: Residue) -> dict[str, list[str]]:
@@ -123,6 +126,7 @@ class Leased:
 
     def __init__(self) -> None:
         self.away = False
+        self.cut: bool | None = None
         self.lost_leases: set[str] = set()
         self.held: dict[str, list[list[str]]] = {}
 
@@ -130,6 +134,9 @@ class Leased:
         return lease_id in self.held
 
     async def arm_lease(self, lease_id: str, heal: Any, *, ttl_s: float) -> None:
+        if self.cut is not None:
+            self.away = self.cut
+            raise LabError("connection lost")
         self.held[lease_id] = heal
 
     async def release_lease(self, lease_id: str) -> None:
@@ -167,6 +174,19 @@ def test_the_leases_of_a_run() -> None:
         assert guard.lost == {"n1"}
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("on_purpose", [True, False])
+def test_a_node_that_goes_down_while_it_is_tended(on_purpose: bool) -> None:
+    node = Leased()
+    guard = Guard({"n1": node}, [TABLE])
+    node.cut = on_purpose
+    if on_purpose:
+        asyncio.run(guard.check())
+        assert not node.held
+        return
+    with pytest.raises(LabError, match="connection lost"):
+        asyncio.run(guard.check())
 
 
 def test_a_lease_whose_connection_ends_runs_out_soon(tmp_path: Path) -> None:
