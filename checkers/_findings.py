@@ -9,7 +9,7 @@ What happens to an operation before `decide` sees it (discipline 1.7):
     fail                  in `part.failed`, excluded as `fail`: it had no effect
     unknown observer      excluded as `unknown-read`: it told nobody anything
     unknown, otherwise    in `part.unknown`: it may have taken effect at any later time, or never
-    another op_type       excluded by name
+    another op_type       excluded by name; its key stays undecided, since nobody knows what it did
 
 The answer is `"unknown"` where a key could not be decided (time, memory, an operation that cannot
 be read) and where no observation was tested: a check with nothing to refute proves nothing.
@@ -227,8 +227,9 @@ class PerKey:
     """A checker that decides each key alone.
 
     `keyed` is whether operations of different keys have nothing to do with each other. `types` are
-    the operations it knows, `observers` those of them that change nothing, `vacuous`
-    says what a history must hold to be judged.
+    the operations it knows, `observers` those of them that change nothing, `passes` others that
+    change nothing either and are left to other checkers; `vacuous` says what a history must hold to
+    be judged. `op_types` are the operations by model, for those who ask before there is a history.
     """
 
     kind = "history"
@@ -242,6 +243,7 @@ class PerKey:
         types: frozenset[str],
         vacuous: str,
         observers: frozenset[str] = frozenset({"read"}),
+        passes: frozenset[str] = frozenset(),
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
     ) -> None:
@@ -251,17 +253,24 @@ class PerKey:
         self._decide = decide
         self._types = types
         self._observers = observers
+        self._passes = passes
+        self.op_types = {} if types is ANY_TYPE else dict.fromkeys(models, types | passes)
         self._vacuous = vacuous
         self._key_of = key_of
         self.keyed = key_of is _by_key
 
-    def _parts(self, history: History, excluded: Counter[str]) -> list[Part]:
+    def _parts(self, history: History, excluded: Counter[str], found: Findings) -> list[Part]:
         keys = Interner()
+        foreign: dict[int, tuple[Any, str]] = {}
         parts: dict[int, Part] = {}
         known, observers, key_of = self._types, self._observers, self._key_of
         for op in history.ops:
             if op.op_type not in known:
-                excluded[f"{op.op_type}: not an operation of {self.name}"] += 1
+                said = f"{op.op_type}: not an operation of {self.name}"
+                excluded[said] += 1
+                if op.op_type not in self._passes:
+                    number = keys.id_of(op.key) if self.keyed else -1
+                    foreign.setdefault(number, (op.key, said))
                 continue
             key = key_of(op)
             number = keys.id_of(key)
@@ -278,6 +287,12 @@ class PerKey:
                 excluded["unknown-read"] += 1
             else:
                 part.unknown.append(op)
+        for number, (key, said) in foreign.items():
+            if self.keyed or not parts:
+                parts.setdefault(number, Part(key))
+                found.undecide(key, said)
+            for part in () if self.keyed else parts.values():
+                found.undecide(part.key, said)
         return list(parts.values())
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
@@ -287,10 +302,12 @@ class PerKey:
         started = monotonic_ns()
         found = Findings(history, model, budget)
         excluded: Counter[str] = Counter()
-        parts = self._parts(history, excluded)
+        parts = self._parts(history, excluded, found)
         consumed = tested = 0
         for part in parts:
             found.keys.append(part.key)
+            if part.key in found.undecided:
+                continue
             try:
                 found.tick()
                 tested += self._decide(part, found)

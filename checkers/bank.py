@@ -131,7 +131,8 @@ def decide(part: Part, found: Findings) -> int:
 CHECKER: Final = PerKey(
     "bank",
     decide,
-    models=("snapshot-isolation", "serializable", "strict-serializable"),
+    models=("strict-serializable", "serializable", "snapshot-isolation"),
     types=frozenset({"transfer", "read"}),
+    passes=frozenset({"dump"}),
     vacuous="no transfer was acknowledged, or nobody read the accounts",
 )

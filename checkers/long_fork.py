@@ -104,7 +104,7 @@ _TYPES: Final = frozenset({"write", "read"})
 CHECKER: Final = PerKey(
     "long-fork",
     decide,
-    models=("snapshot-isolation", "strict-serializable"),
+    models=("strict-serializable", "snapshot-isolation"),
     types=_TYPES,
     vacuous="no group had two writes and two reads",
 )
