@@ -233,9 +233,14 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
     int is_ours = part->format == ING_OURS;
     out->n = is_ours ? part->event.n : ing_pair_events(&out->memory, part, pairs, &bad);
     int status = -1;
+    const char *flaw = "several operations of this process are open, and not one alone fits";
+    for (int64_t t = 0; t < out->n && !is_ours && bad < 0; t++) {
+        const char *found = ing_pair_flaw(part, pairs[t].invoke, pairs[t].complete);
+        flaw = found != NULL ? found : flaw;
+        bad = found == NULL ? -1 : pairs[t].complete >= 0 ? pairs[t].complete : pairs[t].invoke;
+    }
     if (bad >= 0) {
-        ing_locate(part, part->event.p[bad].offset,
-                   "several operations of this process are open, and not one alone fits", error);
+        ing_locate(part, part->event.p[bad].offset, flaw, error);
     } else if (out->n < 0 ||
                (is_ours ? ours(part, out, pairs) : jepsen(part, out, pairs)) != 0) {
         ing_locate(part, -1, ing_spent, error);

@@ -105,6 +105,7 @@ def _doubts(c: TxnColumns, asked: Sequence[str], analysis: _native.Analysis) -> 
         why.append(f"{_native.STATUS[analysis.status]}; not everything was looked at")
     if not reads_test(c):
         why.append(VACUOUS)
+    why += [f"{n} {what}" for what, n in c.weak.items()]
     return [*why, *_untested(asked)]
 
 

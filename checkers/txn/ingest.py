@@ -42,6 +42,10 @@ _CHUNK: Final = 1 << 20
 
 _CODES: Final = {"dstest": 0, "edn": 1, "json": 2}
 _SKIPS: Final = ("process-not-an-integer", "tagged")
+_WEAK: Final = (
+    "unfinished operations are not marked unknown",
+    "ok transactions that read tell no result",
+)
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
 _COLUMNS: Final = {
     "outcome": "u1",
@@ -166,9 +170,12 @@ def load(
         for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
     }
     names = parts[len(_COLUMNS) :]
+    counts = names[4:]
     return TxnColumns(
         **arrays,
         key_names=_names(names[0], names[1]),
         value_names=_names(names[2], names[3]),
-        skipped={why: n for why, n in zip(_SKIPS, names[4:], strict=True) if n},
+        skipped={why: n for why, n in zip(_SKIPS, counts, strict=False) if n},
+        weak={why: n for why, n in zip(_WEAK, counts[len(_SKIPS) :], strict=False) if n},
+        named=bool(counts[-1]),
     )
