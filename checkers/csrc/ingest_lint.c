@@ -1,6 +1,8 @@
 /* What contradicts itself: nothing that is concluded from it would count. */
 #include "ingest_part.h"
 
+#include <stdlib.h>
+
 /* Do two stretches of micro-operations ask for the same? Results of reads do not count. */
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n)
 {
@@ -72,4 +74,30 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
         part->skipped[ING_UNANSWERED] += ing_any_read(part, a, a + n);
     }
     return NULL;
+}
+
+int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw)
+{
+    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0, used = part->memory.used;
+    int64_t *last = NULL; /* by process: the operation before, plus 1 */
+    *bad = -1;
+    if (ing_grow(&part->memory, (void **)&last, &cap, processes + 1, sizeof *last) != 0) {
+        return -1;
+    }
+    for (int64_t i = 0; i < processes; i++) {
+        last[i] = 0;
+    }
+    for (int64_t i = 0; i < n && *bad < 0; i++) {
+        int64_t at = order[i], process = part->event.p[at].process, before = last[process] - 1;
+        last[process] = at + 1;
+        if (before >= 0 && part->times.p[before].end > part->times.p[at].begin) {
+            *flaw = part->times.p[before].end == INT64_MAX
+                        ? "its process went on after an operation of unknown outcome"
+                        : "its process had two operations at a time";
+            *bad = at;
+        }
+    }
+    free(last);
+    part->memory.used = used;
+    return 0;
 }

@@ -127,6 +127,9 @@ int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answere
 int ing_any_read(const struct ing_part *part, int64_t from, int64_t to);
 const char *ing_record_flaw(struct ing_part *part, const struct ing_record *record);
 const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete);
+/* Records in order of invocation: `bad` is the first that its process cannot have begun then, or
+ * -1. 0, or -1 where memory is out. */
+int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw);
 
 /* ingest_events.c */
 int ing_jepsen_event(struct ing_part *part);

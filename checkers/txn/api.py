@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, OK, TxnColumns
+from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.explain import anomalies_of
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
@@ -87,6 +87,14 @@ def _require(asked: Sequence[str], anomalies: Sequence[str]) -> None:
         raise ValueError(f"{said}: no history could fail; for example {models.STRONGEST}")
 
 
+def _require_kind(c: TxnColumns, workload: str) -> None:
+    """Raises ValueError for reads of the other kind of object: they would be taken for empty."""
+    if workload == "rw-register" and len(c.elem):
+        raise ValueError("reads return lists: this is no rw-register history, but list-append")
+    if workload == "list-append" and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
+        raise ValueError("reads return single values: this is no list-append history, but rw-register")
+
+
 def _untested(asked: Sequence[str]) -> list[str]:
     """Why a clean history does not show that it satisfies these models."""
     found = {m: models.UNTESTED.get(models.canonical(m)) for m in asked}
@@ -129,6 +137,7 @@ def _check(
     if workload not in WORKLOADS:
         raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
     _require(asked, opts.get("anomalies") or ())
+    _require_kind(c, workload)
     wanted = reportable(asked, opts.get("anomalies") or ())
     between = _between(wanted)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))

@@ -12,19 +12,25 @@ The history is Jepsen's op maps, or our records of twelve keys. `opts` may be le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from checkers.txn import api, ingest
 from checkers.txn.columns import TxnColumns
-from dstest.core.errors import DstestError
+from dstest.core.errors import DstestError, Exit
 from dstest.core.history import SCHEMA
 
 __all__ = ["Judge", "run_batch"]
 
 Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
 """Columns, workload, models, options -> what msgspec can encode."""
+
+
+Seen = Callable[[Exit], Any]
+
+_FAULTS: Final = (DstestError, ValueError, KeyError, TypeError, RecursionError)
+"""What a line can do to us; nothing of it concerns the lines after it."""
 
 
 class _Line(msgspec.Struct):
@@ -55,17 +61,27 @@ def _columns(history: msgspec.Raw) -> TxnColumns:
 
 
 def _failure(error: Exception) -> dict[str, str]:
-    return {"error": error.message if isinstance(error, DstestError) else str(error)}
+    said = error.message if isinstance(error, DstestError) else str(error)
+    return {"error": said or type(error).__name__}
 
 
-def _results(line: _Line, judge: Judge) -> dict[str, Any]:
+def _code(answer: Any) -> Exit:
+    codes = {True: Exit.PASS, False: Exit.FAIL}
+    return codes.get(getattr(answer, "valid", None), Exit.NOT_PROVEN)
+
+
+def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
+    if not line.models:
+        raise ValueError("no model is asked: leave models out, or name one")
     columns = _columns(line.history)
     results: dict[str, Any] = {}
     for model in line.models:
         try:
             results[model] = judge(columns, line.workload, [model], line.opts)
-        except (DstestError, ValueError, KeyError) as error:
+            seen(_code(results[model]))
+        except _FAULTS as error:
             results[model] = _failure(error)
+            seen(Exit.USAGE)
     return results
 
 
@@ -76,15 +92,21 @@ def _name_of(text: bytes) -> Any:
         return None
 
 
-def run_batch(lines: Iterable[bytes | str], judge: Judge = api.check) -> Iterator[bytes]:
-    """One line of JSON (without its newline) for each line that is not blank, in their order."""
+def run_batch(
+    lines: Iterable[bytes | str], judge: Judge = api.check, seen: Seen = lambda code: None
+) -> Iterator[bytes]:
+    """One line of JSON (without its newline) for each line that is not blank, in their order.
+
+    `seen` is given the exit code that each answer would have alone; an error is Exit.USAGE.
+    """
     for text in lines:
         raw = text.encode() if isinstance(text, str) else text
         if not raw.strip():
             continue
         try:
             line = msgspec.json.decode(raw, type=_Line)
-            answer = {"name": line.name, "results": _results(line, judge)}
-        except (DstestError, ValueError) as error:
+            answer = {"name": line.name, "results": _results(line, judge, seen)}
+        except _FAULTS as error:
+            seen(Exit.USAGE)
             answer = {"name": _name_of(raw), **_failure(error)}
         yield msgspec.json.encode(answer)

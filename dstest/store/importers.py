@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.history import History
+from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.store import jepsen
 from dstest.store.jepsen_shapes import as_ours
@@ -30,6 +30,8 @@ from dstest.store.jepsen_shapes import as_ours
 __all__ = ["FORMATS", "load_history"]
 
 FORMATS = ("auto", "dstest", "edn", "json", "log")
+
+_OURS_WITHOUT_SCHEMA = r'\{\s*"(op_id|process_id|run|workload|model|counters|nodes|seed|vantage)"'
 
 _REMEDY = (
     "give a history of ours (.jsonl), a Jepsen history (EDN or JSON) or a Jepsen log; "
@@ -82,7 +84,13 @@ def _guess(path: Path, text: str) -> str:
     head = text.lstrip()[:4096]
     first = head.split("\n", 1)[0]
     if first.startswith("{") and re.search(r'"schema"\s*:\s*"dstest\.', first):
-        return "dstest"
+        return "json" if re.search(r'"dstest"\s*:\s*\{', first) else "dstest"
+    if re.match(_OURS_WITHOUT_SCHEMA, first):
+        raise HistoryError(
+            f"{path} is a history of ours without its header, or the header names no schema",
+            line=1,
+            remedy=f'its first line needs "schema": "{SCHEMA}"',
+        )
     if re.match(r'\[?\s*\{\s*"|\[\s*\]\s*$', head):
         return "json"
     if re.search(r"jepsen\.util\s+(-|:?\w+\s+:(invoke|info)\b)", head):
@@ -121,5 +129,7 @@ def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = Fal
     if not events and text.strip() not in ("[]", "()"):
         raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
     history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
+    if jepsen.is_ours(events):
+        return history
     header = replace(history.header, source=f"{found}: {path.name}")
     return replace(history, header=header, ops=as_ours(history.ops))
