@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History, epochs_of
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import Option
 
 __all__ = [
     "ANOMALIES_MAX",
@@ -229,7 +231,8 @@ class PerKey:
     `keyed` is whether operations of different keys have nothing to do with each other. `types` are
     the operations it knows, `observers` those of them that change nothing, `passes` others that
     change nothing either and are left to other checkers; `vacuous` says what a history must hold to
-    be judged. `op_types` are the operations by model, for those who ask before there is a history.
+    be judged. `op_types` are the operations by model, for those who ask before there is a history;
+    `options` what `dstest check -o` may tell of a history that does not say it.
     """
 
     kind = "history"
@@ -246,10 +249,12 @@ class PerKey:
         passes: frozenset[str] = frozenset(),
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
+        options: Mapping[str, Option] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.models = models
         self.kind = kind
+        self.options = options
         self._decide = decide
         self._types = types
         self._observers = observers

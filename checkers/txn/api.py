@@ -92,7 +92,9 @@ def _require_kind(c: TxnColumns, workload: str) -> None:
     if workload == "rw-register" and len(c.elem):
         raise ValueError("reads return lists: this is no rw-register history, but list-append")
     if workload == "list-append" and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
-        raise ValueError("reads return single values: this is no list-append history, but rw-register")
+        raise ValueError(
+            "reads return single values: this is no list-append history, but rw-register"
+        )
 
 
 def _untested(asked: Sequence[str]) -> list[str]:

@@ -66,7 +66,7 @@ def _failure(error: Exception) -> dict[str, str]:
 
 
 def _code(answer: Any) -> Exit:
-    codes = {True: Exit.PASS, False: Exit.FAIL}
+    codes: dict[Any, Exit] = {True: Exit.PASS, False: Exit.FAIL}
     return codes.get(getattr(answer, "valid", None), Exit.NOT_PROVEN)
 
 

@@ -23,9 +23,7 @@ _FIRST_TXNS: Final = 4096
 
 def reads_test(c: TxnColumns) -> bool:
     """Could any read of a committed transaction have been refuted?"""
-    return _in_first(c, min(c.txns, _FIRST_TXNS)) or (
-        c.txns > _FIRST_TXNS and _in_first(c, c.txns)
-    )
+    return _in_first(c, min(c.txns, _FIRST_TXNS)) or (c.txns > _FIRST_TXNS and _in_first(c, c.txns))
 
 
 def _in_first(c: TxnColumns, txns: int) -> bool:

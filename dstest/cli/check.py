@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dstest.core import limits
 from dstest.cli.output import say
+from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def check(
     ] = "auto",
     independent: Annotated[
         bool | None,
-        typer.Option("--independent/--no-independent", help="Jepsen values are (key value) tuples."),
+        typer.Option(
+            "--independent/--no-independent", help="Jepsen values are (key value) tuples."
+        ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     budget_s: Annotated[

@@ -67,7 +67,10 @@ def judge_oracles(
     """One answer, within the budget; several checkers work at once, each in its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
     if len(able) == 1:
-        result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+        try:
+            result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+        except ValueError as error:
+            raise ConfigError(f"{able[0].name}: {error}", remedy="see -o of dstest check") from None
     else:
         options = loaded.header.options
         jobs = [

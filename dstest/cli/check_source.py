@@ -37,20 +37,20 @@ _CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
 _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (
         frozenset({"enqueue"}),
-        "--checker total-queue (nothing lost or doubled), --workload queue (first in, first out as "
-        "well) or --model fifo-queue (linearizable)",
+        "--checker total-queue (nothing lost or doubled), --workload queue (and in order) or "
+        + "--model fifo-queue (linearizable)",
     ),
     (frozenset({"dequeue"}), "--checker total-queue, --workload queue or --model fifo-queue"),
     (
         frozenset({"acquire"}),
         "--workload lock, --workload lease, --model mutex, --model reentrant-mutex, "
-        "--model fencing-lock or --model semaphore -o permits=N",
+        + "--model fencing-lock or --model semaphore -o permits=N",
     ),
     (frozenset({"release"}), "--workload lock, --workload lease or --model mutex"),
     (
         frozenset({"add"}),
         "--checker set (final reads), --checker set-full (every read, linearizable), "
-        "--workload counter or --model set",
+        + "--workload counter or --model set",
     ),
     (frozenset({"append"}), "--checker order --model prefix or --model log"),
     (frozenset({"push"}), "--model stack"),
@@ -110,7 +110,9 @@ def guess(history: History) -> Asked:
     types = {op.op_type for op in history.ops}
     if types == {"txn"}:
         mops = (mop for op in history.ops for mop in op.input or ())
-        return Asked("list-append" if any(m and m[0] == "append" for m in mops) else "rw-register", None)
+        return Asked(
+            "list-append" if any(m and m[0] == "append" for m in mops) else "rw-register", None
+        )
     for must, may, asked in _CERTAIN:
         if must <= types <= must | may:
             return asked

@@ -26,7 +26,17 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.history import History
 
-__all__ = ["Job", "Source", "budgeted", "main", "merged", "model_of", "run_jobs", "size_bytes", "unknown"]
+__all__ = [
+    "Job",
+    "Source",
+    "budgeted",
+    "main",
+    "merged",
+    "model_of",
+    "run_jobs",
+    "size_bytes",
+    "unknown",
+]
 
 GRACE_S: Final = 5.0
 """Beyond its time budget a checker may finish its sentence."""

@@ -23,7 +23,7 @@ from dstest.core.errors import HistoryError
 __all__ = ["Keyword", "Map", "Symbol", "Tagged", "plain", "read_all", "where"]
 
 DEPTH_MAX = 100
-"""Deeper nesting is no history; the bound keeps all that looks into values within Python's stack."""
+"""Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s,]+|;[^\n]*)

@@ -57,7 +57,9 @@ class Event:
     hints: Hints | None = None
 
 
-_OTHERS = frozenset({"account", "bucket", "db", "key", "keys", "object", "register", "table", "topic"})
+_OTHERS = frozenset(
+    {"account", "bucket", "db", "key", "keys", "object", "register", "table", "topic"}
+)
 """Fields by which others tell which object is meant."""
 
 
@@ -75,7 +77,7 @@ def _event(fields: dict[str, Any], line: int) -> Event:
     process = fields["process"]
     if isinstance(process, int) and (beside := [n for n in _OTHERS if fields.get(n) is not None]):
         raise HistoryError(
-            f"event has {' and '.join(sorted(beside))} beside its value, which dstest does not read",
+            f"event has {' and '.join(sorted(beside))} beside its value: dstest reads values alone",
             line=line,
             remedy="write values as [key value] tuples and judge them with --independent",
         )
@@ -181,7 +183,9 @@ def from_json(text: str) -> Iterator[Event]:
             raise HistoryError("nested too deeply", line=line) from None
         except _Twice as twice:
             raise HistoryError(
-                f"an object has the key {twice.args[0]!r} twice", line=line, remedy="record it again"
+                f"an object has the key {twice.args[0]!r} twice",
+                line=line,
+                remedy="record it again",
             ) from None
         if _is_deep(text[at:end]):
             raise HistoryError(f"nested deeper than {edn.DEPTH_MAX}", line=line)

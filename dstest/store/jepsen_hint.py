@@ -96,9 +96,7 @@ def restored(op: Op, hint: Any, line: int) -> Op:
             f"its {HINT} is none of ours: {error}", line=line, remedy="export the history again"
         ) from None
     process = op.process_id if told.process is None else told.process
-    op = replace(
-        op, op_id=told.id, process_id=process, node_seen=told.node, fault_epoch=told.epoch
-    )
+    op = replace(op, op_id=told.id, process_id=process, node_seen=told.node, fault_epoch=told.epoch)
     if told.output is msgspec.UNSET or op.complete_ts is None:
         return op
     return replace(op, output=told.output, error=None)

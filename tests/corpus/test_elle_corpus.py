@@ -4,7 +4,8 @@ Verdicts and boundaries must be Elle's. What may differ, and is counted: `garbag
 ours alone and stands where Elle throws or says nothing; the names of classes where what they
 rule out is the same, because Elle's search gives up a class after the first cycle that turns out to
 be of another; and histories in which no transaction read what another one wrote, which Elle calls
-valid and we unknown. Two boundaries differ because a garbage read that nobody asked for rules out more.
+valid and we unknown. Two boundaries differ because a garbage read that nobody asked for rules out
+more.
 """
 
 from __future__ import annotations

@@ -147,7 +147,11 @@ OTHER_KEY = b"""{:type :invoke, :process 0, :value [[:append 1 1] [:r 2 nil]]}
         (HEADER + record(output=[["r", 1, [5]], ["r", 1, [5]]]), 2, "other micro-operations"),
         (HEADER + record().replace(b'"error": null', b'"output": []'), 2, "stands twice"),
         (HEADER + record().replace(b"{", b'{"key": 1, "invoke_ts": 1, ', 1), 2, "stands twice"),
-        (HEADER + FIRST + record(op_id=2, invoke_ts=7, complete_ts=20), 3, "two operations at a time"),
+        (
+            HEADER + FIRST + record(op_id=2, invoke_ts=7, complete_ts=20),
+            3,
+            "two operations at a time",
+        ),
         (
             HEADER + OPEN + record(op_id=2, invoke_ts=7, complete_ts=20),
             3,
@@ -174,7 +178,11 @@ def test_ids_that_repeat_are_refused() -> None:
         with pytest.raises(HistoryError, match=f"op_id {op_id} stands twice"):
             load(HEADER + text)
     with pytest.raises(HistoryError, match="index 4 stands twice"):
-        load(b"".join(b"{:type :ok, :process %d, :index 4, :value [[:r 1 [1]]]}\n" % p for p in (1, 2)))
+        load(
+            b"".join(
+                b"{:type :ok, :process %d, :index 4, :value [[:r 1 [1]]]}\n" % p for p in (1, 2)
+            )
+        )
 
 
 def test_memory_is_bounded_with_what_is_unpacked() -> None:
