@@ -34,24 +34,23 @@ _CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
     (frozenset({"transfer"}), frozenset({"read"}), Asked("bank", "snapshot-isolation")),
 )
 
+_QUEUE: Final = (
+    "--checker total-queue (nothing lost or doubled), --workload queue (and in order) or "
+    "--model fifo-queue (linearizable)"
+)
+_LOCK: Final = (
+    "--workload lock, --workload lease, --model mutex, --model reentrant-mutex, "
+    "--model fencing-lock or --model semaphore -o permits=N"
+)
+_SET: Final = (
+    "--checker set (final reads), --checker set-full (every read, linearizable), "
+    "--workload counter or --model set"
+)
+
 _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
-    (
-        frozenset({"enqueue"}),
-        "--checker total-queue (nothing lost or doubled), --workload queue (and in order) or "
-        + "--model fifo-queue (linearizable)",
-    ),
-    (frozenset({"dequeue"}), "--checker total-queue, --workload queue or --model fifo-queue"),
-    (
-        frozenset({"acquire"}),
-        "--workload lock, --workload lease, --model mutex, --model reentrant-mutex, "
-        + "--model fencing-lock or --model semaphore -o permits=N",
-    ),
-    (frozenset({"release"}), "--workload lock, --workload lease or --model mutex"),
-    (
-        frozenset({"add"}),
-        "--checker set (final reads), --checker set-full (every read, linearizable), "
-        + "--workload counter or --model set",
-    ),
+    (frozenset({"enqueue", "dequeue"}), _QUEUE),
+    (frozenset({"acquire", "release"}), _LOCK),
+    (frozenset({"add"}), _SET),
     (frozenset({"append"}), "--checker order --model prefix or --model log"),
     (frozenset({"push"}), "--model stack"),
     (frozenset({"put", "get"}), "--model kv-map"),
