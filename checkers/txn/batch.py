@@ -88,7 +88,7 @@ def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
 def _name_of(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text, type=_Named).name
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

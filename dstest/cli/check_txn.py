@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -48,7 +49,7 @@ def transactions_in(path: Path) -> str | None:
     try:
         with _opened(path) as file:
             head = file.read(_HEAD_BYTES)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None  # the reader says what is wrong with it
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):

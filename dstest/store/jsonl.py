@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, Op
 from dstest.store.edn import DEPTH_MAX
 
-__all__ = ["read_history", "read_raw", "write_history"]
+__all__ = ["read_history", "read_raw", "read_stream", "write_history"]
 
 
 def write_history(path: Path, history: History) -> None:
@@ -44,6 +44,8 @@ def _bad(line: bytes, number: int, error: Exception) -> HistoryError:
         return HistoryError(f"not JSON: {syntax.msg}", line=number, column=syntax.colno)
     except UnicodeDecodeError as code:
         return HistoryError("not UTF-8", line=number, column=code.start + 1)
+    except (RecursionError, ValueError) as limit:
+        return HistoryError(f"not a value that can be read: {limit}", line=number)
     return HistoryError(f"not an operation record: {error}", line=number, column=1)
 
 
@@ -51,21 +53,26 @@ def read_history(path: Path) -> History:
     """Read a sealed history. Raises HistoryError with line and column."""
     try:
         with path.open("rb") as file:
-            head = file.readline().removeprefix(codecs.BOM_UTF8)
-            try:
-                header = msgspec.json.decode(head, type=Header)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise _bad(head, 1, error) from None
-            if header.schema != SCHEMA:
-                raise HistoryError(f"unknown schema {header.schema!r}", line=1, column=1)
-            if b'"schema"' not in head:
-                raise HistoryError(
-                    "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
-                )
-            _require_plain(head, 1)
-            return History(header=header, ops=_ops(file))
+            return read_stream(file)
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror}", remedy="check the path") from None
+
+
+def read_stream(file: IO[bytes]) -> History:
+    """Read a sealed history from its beginning. Raises HistoryError with line and column."""
+    head = file.readline().removeprefix(codecs.BOM_UTF8)
+    try:
+        header = msgspec.json.decode(head, type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad(head, 1, error) from None
+    if header.schema != SCHEMA:
+        raise HistoryError(f"unknown schema {header.schema!r}", line=1, column=1)
+    if b'"schema"' not in head:
+        raise HistoryError(
+            "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
+        )
+    _require_plain(head, 1)
+    return History(header=header, ops=_ops(file))
 
 
 def _keys_of(value: Any) -> int:
@@ -102,6 +109,8 @@ def _require_plain(line: bytes, number: int) -> None:
         raise HistoryError(
             f"an object has the key {twice.args[0]!r} twice", line=number, remedy="record it again"
         ) from None
+    except ValueError as error:
+        raise _bad(line, number, error) from None
 
 
 def _depth(line: bytes) -> int:
