@@ -102,16 +102,22 @@ def _models(model: str | None) -> list[str]:
     return asked
 
 
+def _own(first: bytes) -> Header | None:
+    """The header that a first line of ours is; None where it is something else."""
+    try:
+        header = msgspec.json.decode(first.removeprefix(b"\xef\xbb\xbf"), type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    ours = header.schema == SCHEMA and b'"schema"' in first and b'"process"' not in first
+    return header if ours else None
+
+
 def _header(path: Path) -> Header | None:
     """The header of a history of ours, or of an export of ours; None where the file has none."""
     with _opened(path) as file:
         first = file.readline().removeprefix(b"\xef\xbb\xbf")
-    try:
-        header = msgspec.json.decode(first, type=Header)
-        if header.schema == SCHEMA and b'"schema"' in first and b'"process"' not in first:
-            return header
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
+    if (header := _own(first)) is not None:
+        return header
     try:
         event = next(iter((from_json if b'"type"' in first else from_edn)(first.decode())))
     except (HistoryError, StopIteration, UnicodeDecodeError, RecursionError):
@@ -129,11 +135,8 @@ def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], l
     """The wanted operations by id, the fault windows and the end of the run; nothing where the
     history is not ours."""
     with _opened(path) as file:
-        try:
-            header = msgspec.json.decode(file.readline(), type=Header)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return {}, [], 0
-        if header.schema != SCHEMA:
+        header = _own(file.readline())
+        if header is None:
             return {}, [], 0
         found: dict[int | str, Op] = {}
         end_ns = 0

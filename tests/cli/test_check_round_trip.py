@@ -48,11 +48,19 @@ NOTATIONS = ("edn", "json", "dstest")
 def registers() -> list[Op]:
     """A compare-and-set register with outcomes of every kind, two keys, and instants that touch."""
     rows: list[tuple[str, str, Any, Any, str | None]] = [
-        ("write", "a", 1, None, None), ("read", "a", None, 1, None), ("cas", "a", [1, 2], True, None),
-        ("cas", "a", [7, 8], False, None), ("write", "b", 5, None, None), ("read", "b", None, 5, None),
-        ("write", "a", 9, None, "refused"), ("read", "a", None, 2, None), ("cas", "b", [5, 6], None, None),
-        ("read", "b", None, 6, None), ("write", "b", 7, None, "timeout"), ("read", "b", None, 7, None),
-    ]  # fmt: skip
+        ("write", "a", 1, None, None),
+        ("read", "a", None, 1, None),
+        ("cas", "a", [1, 2], True, None),
+        ("cas", "a", [7, 8], False, None),
+        ("write", "b", 5, None, None),
+        ("read", "b", None, 5, None),
+        ("write", "a", 9, None, "refused"),
+        ("read", "a", None, 2, None),
+        ("cas", "b", [5, 6], None, None),
+        ("read", "b", None, 6, None),
+        ("write", "b", 7, None, "timeout"),
+        ("read", "b", None, 7, None),
+    ]
     ops = []
     for i, (op_type, key, asked, output, error) in enumerate(rows):
         gone = error == "timeout"
@@ -70,7 +78,7 @@ def registers() -> list[Op]:
                 timeout_marker=gone,
                 node_seen=f"n{i % 3}",
                 fault_epoch="f1" if i > 4 else None,
-            )  # fmt: skip
+            )
         )
     return ops
 
@@ -204,6 +212,9 @@ TUPLES = """\
 """
 
 
+ID = "{:process 0 :type :invoke :f :generate}\n{:process 0 :type :ok :f :generate :value 1}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "options", "code", "said"),
     [
@@ -220,9 +231,7 @@ TUPLES = """\
          [], 2, "asked for"),
         (TUPLES.replace(":ok :f :read :value [1 5]", ":ok :f :read :value [2 5]"),
          ["--independent"], 2, "answered for key"),
-        ("{:process 0 :type :invoke :f :generate}\n{:process 0 :type :ok :f :generate :value 1}\n"
-         "{:process 0 :type :invoke :f :generate}\n{:process 0 :type :ok :f :generate :value 1}\n",
-         [], 1, "unique"),
+        (ID + ID, [], 1, "unique"),
     ],
 )  # fmt: skip
 def test_a_foreign_file_is_not_judged_by_a_guess(
