@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +43,8 @@ OPTIONS: Final = ("anomalies", *_native.SOURCES)
 EMPTY: Final = "empty-transaction-graph"
 
 
-def reportable(asked: Sequence[str], anomalies: Sequence[str]) -> frozenset[str]:
+@cache
+def reportable(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> frozenset[str]:
     """The anomalies that count when these models are asked."""
     wanted = set(anomalies).union(*(models.proscribed(m) for m in asked))
     return frozenset(a for a in models.ANOMALIES if models.anomalies_implied(a) & wanted)
@@ -75,7 +76,8 @@ def _given_order(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
     return np.array([by_name.get(int(i), -1) for i in c.op_index], np.int64)
 
 
-def _require(asked: Sequence[str], anomalies: Sequence[str]) -> None:
+@cache
+def _require(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> None:
     """Raises ValueError for a question that no history could fail."""
     for model in asked:
         models.require_judged(model, _native.DETECTABLE)
@@ -138,9 +140,10 @@ def _check(
     started = monotonic_ns()
     if workload not in WORKLOADS:
         raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
-    _require(asked, opts.get("anomalies") or ())
+    question = tuple(asked), tuple(opts.get("anomalies") or ())
+    _require(*question)
     _require_kind(c, workload)
-    wanted = reportable(asked, opts.get("anomalies") or ())
+    wanted = reportable(*question)
     between = _between(wanted)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     order = _given_order(c, opts.get("transaction-order"))

@@ -19,6 +19,7 @@ Elle's choice, so that verdicts can be compared.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -252,7 +253,9 @@ def canonical(model: str) -> str:
     """The one name that we use for `model`. Raises ValueError for a model that nobody knows."""
     name = ALIASES.get(model, model)
     if name not in MODELS:
-        raise ValueError(f"unknown consistency model {model!r}; `dstest models` lists them")
+        near = difflib.get_close_matches(model, known_models(), n=2)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise ValueError(f"unknown consistency model {model!r}; {hint}`dstest models` lists them")
     return name
 
 

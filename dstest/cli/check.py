@@ -39,7 +39,7 @@ def check(
     independent: Annotated[
         bool | None,
         typer.Option(
-            "--independent/--no-independent", help="Jepsen values are (key value) tuples."
+            "--independent/--no-independent", help="Jepsen values are [key value] tuples."
         ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

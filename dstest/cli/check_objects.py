@@ -51,7 +51,7 @@ def _loaded(path: Path, format_: str, independent: bool | None, budget: Budget) 
     foreign = history.header.source is not None and history.header.workload is None
     if independent is None and foreign and looks_independent(history):
         raise ConfigError(
-            "the values may be (key value) tuples of independent objects, or pairs",
+            "the values may be [key value] tuples of independent objects, or pairs",
             remedy="say which: --independent or --no-independent",
         )
     return history

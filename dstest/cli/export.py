@@ -15,7 +15,7 @@ def export(
     fmt: Annotated[str, typer.Option("--format", help="edn or json: Jepsen op maps.")] = "edn",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
     keyed: Annotated[
-        bool, typer.Option(help="Values as (key value) tuples, as Jepsen's independent workloads.")
+        bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,
 ) -> None:
     """Write a history as Jepsen op maps, one event per line."""

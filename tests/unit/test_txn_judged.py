@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from checkers.txn import _native, models
@@ -16,8 +17,11 @@ from checkers.txn.batch import run_batch
 from checkers.txn.opmaps import from_op_maps
 from checkers.txn.plugin import LIST_APPEND, RW_REGISTER
 from dstest.core.check import Budget, CheckResult
+from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
 
 Event = dict[str, Any]
 CLEAN = [[["append", "x", 1]], [["r", "x", [1]], ["append", "x", 2]], [["r", "x", [1, 2]]]]
@@ -178,3 +182,22 @@ def test_our_records_are_not_judged_with_other_operations_among_them() -> None:
     assert "truncate" in (result.reason or "")
     result = LIST_APPEND.check(History(header=Header(), ops=ops[:2]), "serializable", Budget())
     assert result.valid is True
+
+
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+@pytest.mark.parametrize(
+    "model", ["linearizable", "sequential", "causal", "1SR", "monotonic-reads"]
+)
+def test_a_run_is_not_planned_for_it(workload: str, model: str) -> None:
+    spec = RunSpec(
+        system="etcd", workload=workload, nemesis="none", nodes=3, concurrency=6, rate=None,
+        time_limit_s=10.0, seed=1, lab="lxc", model=model, options={},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=model):
+        resolve(spec, [])
+    assert resolve(msgspec.structs.replace(spec, model=None), []).model == "strict-serializable"
+
+
+def test_a_misspelt_model_is_guessed() -> None:
+    with pytest.raises(ValueError, match="did you mean serializable"):
+        judged(serial(*CLEAN), "serialisable")
