@@ -322,6 +322,10 @@ class PerKey:
                 found.undecide(part.key, found.over_memory())
             except Unreadable as error:
                 found.undecide(part.key, str(error))
+            except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+                # What a server answers may have any shape; it must not end the judgement.
+                said = f"an operation cannot be read: {type(error).__name__}: {error}"
+                found.undecide(part.key, said)
             if part.key not in found.undecided:
                 consumed += len(part.ok) + len(part.unknown)
         valid, reason = found.verdict(tested, self._vacuous)

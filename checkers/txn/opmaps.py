@@ -217,7 +217,8 @@ def _asked(mops: Any) -> list[Any]:
 
 def contradiction(asked: Any, answered: Any) -> str | None:
     """Why this cannot be the answer to what was asked; None where it can."""
-    if _asked(asked) == _asked(answered):
+    lists = isinstance(asked, list | tuple) and isinstance(answered, list | tuple)
+    if lists and _asked(asked) == _asked(answered):
         return None
     return f"the answer is to other micro-ops than were asked for: {asked!r}, {answered!r}"
 
