@@ -11,6 +11,8 @@ The history is Jepsen's op maps, or our records of twelve keys. `opts` may be le
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -28,6 +30,26 @@ Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
 
 
 Seen = Callable[[Exit], Any]
+
+_FIELD: Final = re.compile(rb'"(?:name|workload|models|opts|history)"\s*:')
+
+
+def _require_once(raw: bytes) -> None:
+    """Raises ValueError where the line names a field twice: nobody knows which one is meant."""
+    found = [name.rstrip(b": \t") for name in _FIELD.findall(raw)]
+    if len(set(found)) == len(found) and b"\\" not in raw:
+        return
+    pairs: list[list[tuple[str, Any]]] = []
+
+    def keep(inner: list[tuple[str, Any]]) -> dict[str, Any]:
+        pairs.append(inner)
+        return dict(inner)
+
+    json.loads(raw, object_pairs_hook=keep)
+    names = [name for name, _ in pairs[-1]] if pairs else []
+    if twice := [name for name in _Line.__struct_fields__ if names.count(name) > 1]:
+        raise ValueError(f"the line has {twice[0]!r} twice")
+
 
 _FAULTS: Final = (DstestError, ValueError, KeyError, TypeError, RecursionError)
 """What a line can do to us; nothing of it concerns the lines after it."""
@@ -105,6 +127,7 @@ def run_batch(
             continue
         try:
             line = msgspec.json.decode(raw, type=_Line)
+            _require_once(raw)
             answer = {"name": line.name, "results": _results(line, judge, seen)}
         except _FAULTS as error:
             seen(Exit.USAGE)

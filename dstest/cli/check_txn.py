@@ -25,6 +25,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import SCHEMA, Header, Window, epochs_of
 from dstest.core.op import Op
 from dstest.store.jepsen import from_edn, from_json
+from dstest.store.jsonl import require_plain
 
 __all__ = ["judge_transactions", "transactions_in"]
 
@@ -117,6 +118,7 @@ def _header(path: Path) -> Header | None:
     with _opened(path) as file:
         first = file.readline().removeprefix(b"\xef\xbb\xbf")
     if (header := _own(first)) is not None:
+        require_plain(first, 1)
         return header
     try:
         event = next(iter((from_json if b'"type"' in first else from_edn)(first.decode())))

@@ -18,7 +18,7 @@ from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, Op
 from dstest.store.edn import DEPTH_MAX
 
-__all__ = ["read_history", "read_raw", "read_stream", "write_history"]
+__all__ = ["read_history", "read_raw", "read_stream", "require_plain", "write_history"]
 
 
 def write_history(path: Path, history: History) -> None:
@@ -71,7 +71,7 @@ def read_stream(file: IO[bytes]) -> History:
         raise HistoryError(
             "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
         )
-    _require_plain(head, 1)
+    require_plain(head, 1)
     return History(header=header, ops=_ops(file))
 
 
@@ -96,7 +96,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _require_plain(line: bytes, number: int) -> None:
+def require_plain(line: bytes, number: int) -> None:
     """Raises HistoryError for nesting that is too deep, and where an object has a key twice: nobody
     knows which one is meant."""
     if line.count(b"[") + line.count(b"{") > DEPTH_MAX and _depth(line) > DEPTH_MAX:
@@ -129,7 +129,7 @@ def _ops(file: Any) -> list[Op]:
         if line == b"\n":
             continue
         try:
-            _require_plain(line, number)
+            require_plain(line, number)
             ops.append(decoder.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(line, number, error) from None
