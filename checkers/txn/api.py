@@ -142,7 +142,6 @@ def _check(
         raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
     question = tuple(asked), tuple(opts.get("anomalies") or ())
     _require(*question)
-    _require_kind(c, workload)
     wanted = reportable(*question)
     between = _between(wanted)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
@@ -156,7 +155,8 @@ def _check(
         order=order,
         budget=budget,
     )
-    analysis = analyse()
+    analysis = analyse()  # it also validates the columns
+    _require_kind(c, workload)
     if analysis.counts["incompatible-order"] and analysis.status == 0:
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
