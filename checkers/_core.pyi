@@ -107,5 +107,5 @@ def check_transactions(
     /,
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
 def read_history(
-    text: bytes | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
+    text: bytes | bytearray | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
 ) -> tuple[bytes | int, ...]: ...

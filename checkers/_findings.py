@@ -9,7 +9,7 @@ What happens to an operation before `decide` sees it (discipline 1.7):
     fail                  in `part.failed`, excluded as `fail`: it had no effect
     unknown observer      excluded as `unknown-read`: it told nobody anything
     unknown, otherwise    in `part.unknown`: it may have taken effect at any later time, or never
-    another op_type       excluded by name
+    another op_type       excluded by name; its key stays undecided, since nobody knows what it did
 
 The answer is `"unknown"` where a key could not be decided (time, memory, an operation that cannot
 be read) and where no observation was tested: a check with nothing to refute proves nothing.
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History, epochs_of
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import Option
 
 __all__ = [
     "ANOMALIES_MAX",
@@ -228,8 +230,10 @@ class PerKey:
 
     `mutants` names the broken copies of a history that it must reject (dstest.judge.canary_family).
     `keyed` is whether operations of different keys have nothing to do with each other. `types` are
-    the operations it knows, `observers` those of them that change nothing, `vacuous`
-    says what a history must hold to be judged.
+    the operations it knows, `observers` those of them that change nothing, `passes` others that
+    change nothing either and are left to other checkers; `vacuous` says what a history must hold to
+    be judged. `op_types` are the operations by model, for those who ask before there is a history;
+    `options` what `dstest check -o` may tell of a history that does not say it.
     """
 
     kind = "history"
@@ -243,26 +247,36 @@ class PerKey:
         types: frozenset[str],
         vacuous: str,
         observers: frozenset[str] = frozenset({"read"}),
+        passes: frozenset[str] = frozenset(),
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
+        options: Mapping[str, Option] = MappingProxyType({}),
     ) -> None:
         self.name = self.mutants = name
         self.models = models
         self.kind = kind
+        self.options = options
         self._decide = decide
         self._types = types
         self._observers = observers
+        self._passes = passes
+        self.op_types = {} if types is ANY_TYPE else dict.fromkeys(models, types | passes)
         self._vacuous = vacuous
         self._key_of = key_of
         self.keyed = key_of is _by_key
 
-    def _parts(self, history: History, excluded: Counter[str]) -> list[Part]:
+    def _parts(self, history: History, excluded: Counter[str], found: Findings) -> list[Part]:
         keys = Interner()
+        foreign: dict[int, tuple[Any, str]] = {}
         parts: dict[int, Part] = {}
         known, observers, key_of = self._types, self._observers, self._key_of
         for op in history.ops:
             if op.op_type not in known:
-                excluded[f"{op.op_type}: not an operation of {self.name}"] += 1
+                said = f"{op.op_type}: not an operation of {self.name}"
+                excluded[said] += 1
+                if op.op_type not in self._passes:
+                    number = keys.id_of(op.key) if self.keyed else -1
+                    foreign.setdefault(number, (op.key, said))
                 continue
             key = key_of(op)
             number = keys.id_of(key)
@@ -279,6 +293,12 @@ class PerKey:
                 excluded["unknown-read"] += 1
             else:
                 part.unknown.append(op)
+        for number, (key, said) in foreign.items():
+            if self.keyed or not parts:
+                parts.setdefault(number, Part(key))
+                found.undecide(key, said)
+            for part in () if self.keyed else parts.values():
+                found.undecide(part.key, said)
         return list(parts.values())
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
@@ -288,10 +308,12 @@ class PerKey:
         started = monotonic_ns()
         found = Findings(history, model, budget)
         excluded: Counter[str] = Counter()
-        parts = self._parts(history, excluded)
+        parts = self._parts(history, excluded, found)
         consumed = tested = 0
         for part in parts:
             found.keys.append(part.key)
+            if part.key in found.undecided:
+                continue
             try:
                 found.tick()
                 tested += self._decide(part, found)
@@ -301,6 +323,10 @@ class PerKey:
                 found.undecide(part.key, found.over_memory())
             except Unreadable as error:
                 found.undecide(part.key, str(error))
+            except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+                # What a server answers may have any shape; it must not end the judgement.
+                said = f"an operation cannot be read: {type(error).__name__}: {error}"
+                found.undecide(part.key, said)
             if part.key not in found.undecided:
                 consumed += len(part.ok) + len(part.unknown)
         valid, reason = found.verdict(tested, self._vacuous)

@@ -4,8 +4,10 @@
     {"op_type": "read", "output": {"0": 7, "1": 13}}
 
 A transfer that is ok with output `false` found too little money and changed nothing. The options
-of the run give `bank_accounts`, `bank_balance` (of each account at the start) and, where allowed,
-`bank_negative`; without them the first read's total is what the others are held to.
+of the run give `bank_accounts`, `bank_balance` (of each account at the start) or `bank_total`, and,
+where allowed, `bank_negative`. Where nobody told the total, the first read's is what the others are
+held to: that can show a violation, but a bank whose reads all agree stays unknown, since its first
+read may already have missed money.
 
 | anomaly | meaning |
 |---|---|
@@ -29,6 +31,7 @@ import numpy as np
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from checkers.counter_bounds import Bounds, near
 from dstest.core.op import Op
+from dstest.core.protocols import Option
 
 __all__ = ["CHECKER"]
 
@@ -115,23 +118,34 @@ def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas:
 def decide(part: Part, found: Findings) -> int:
     """Anomalies of all reads; the number of reads tested."""
     options = found.options
-    known = "bank_accounts" in options and "bank_balance" in options
-    names = {str(i) for i in range(int(options["bank_accounts"]))} if known else set()
+    accounts = options.get("bank_accounts")
+    known = accounts is not None and options.get("bank_balance") is not None
+    names = {str(i) for i in range(int(accounts))} if accounts is not None else set()
     deltas = _deltas(part)
     reads = _plain_reads(part, names, found)
-    total = int(options["bank_balance"]) * len(names) if known else None
+    total = int(options["bank_balance"]) * len(names) if known else options.get("bank_total")
     _totals(part, reads, total, bool(options.get("bank_negative", False)), found)
     if known and found.model == "strict-serializable":
         _bounds(part, reads, int(options["bank_balance"]), found, deltas)
     moved = sum(1 for op in part.of("transfer") if op.output is not False)
     found.count(transfers=moved, reads=len(reads))
+    if total is None and reads and not found.counts:
+        said = "all reads agree on a total, but nobody told which it is; -o bank_total=N tells"
+        found.undecide(part.key, said)
     return len(reads) if moved else 0
 
 
 CHECKER: Final = PerKey(
     "bank",
     decide,
-    models=("snapshot-isolation", "serializable", "strict-serializable"),
+    models=("strict-serializable", "serializable", "snapshot-isolation"),
     types=frozenset({"transfer", "read"}),
+    passes=frozenset({"dump"}),
     vacuous="no transfer was acknowledged, or nobody read the accounts",
+    options={
+        "bank_accounts": Option(type=int, default=None, help="bank: how many, called 0, 1, .."),
+        "bank_balance": Option(type=int, default=None, help="bank: of each account at the start"),
+        "bank_total": Option(type=int, default=None, help="bank: of all accounts together"),
+        "bank_negative": Option(type=bool, default=None, help="bank: may accounts be overdrawn?"),
+    },
 )

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import Option
 
 __all__ = ["CHECKER", "Bounds"]
 
@@ -140,4 +141,5 @@ CHECKER: Final = PerKey(
     models=("counter",),
     types=frozenset({"inc", "read"}),
     vacuous="no counter had both an increment and a value that was seen",
+    options={"counter_start": Option(type=int, default=None, help="counter: its first value")},
 )

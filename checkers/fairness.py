@@ -25,6 +25,7 @@ import numpy as np
 
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end_of, in_one
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import Option
 
 __all__ = ["CHECKER", "THRESHOLDS"]
 
@@ -115,5 +116,17 @@ CHECKER: Final = PerKey(
     types=ANY_TYPE,
     vacuous="there are fewer than two groups",
     observers=frozenset(),
+    options={
+        "fairness_by": Option(
+            type=str,
+            default=None,
+            help="fairness: what makes a group",
+            choices=("node", "process", "key", "op_type", "group"),
+        ),
+        **{
+            name: Option(type=float, default=None, help="fairness: a threshold, see the checker")
+            for name in THRESHOLDS
+        },
+    },
     key_of=in_one,
 )

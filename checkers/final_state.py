@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end_of, in_one
 from dstest.core.op import Op
+from dstest.core.protocols import Option
 
 __all__ = ["CHECKER"]
 
@@ -99,6 +100,11 @@ CHECKER: Final = PerKey(
     types=ANY_TYPE,
     vacuous="no invariant was declared, or nothing was dumped at rest",
     observers=frozenset({"dump", "read"}),
+    options={
+        "invariants": Option(
+            type=str, default=None, help="final-state: what holds at rest, as in sum=100,min=0"
+        ),
+    },
     key_of=in_one,
     kind="final-state",
 )

@@ -20,6 +20,7 @@ the budget or holds an operation that is not the model's, and when nothing could
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from checkers.lin import catalogue, objects, reduction, registers
@@ -28,6 +29,7 @@ from checkers.lin.model import Model
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
+from dstest.core.protocols import Option
 
 __all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
 
@@ -51,6 +53,9 @@ class Linearizable:
     keyed = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
+    options: Mapping[str, Option] = {
+        "permits": Option(type=int, default=None, help="semaphore: how many permits there are"),
+    }
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
         """The verdict, with one minimal witness per illegal key. Raises ValueError for a model

@@ -31,13 +31,14 @@ __all__ = ["CHECKER", "REVERSE"]
 
 
 def _pair(op: Op, value: Any) -> str:
-    if not isinstance(value, list | tuple) or len(value) != 2:
+    if not isinstance(value, list | tuple) or len(value) != 2 or isinstance(value[0], list | dict):
         raise Unreadable(op, f"{value!r} is not a [member, value] pair")
     return f"{value[0]}={value[1]}"
 
 
 def _seen(op: Op) -> list[str]:
-    return [_pair(op, p) for p in listed(op) if not (isinstance(p, list | tuple) and p[1] is None)]
+    pairs = [(_pair(op, p), p[1]) for p in listed(op)]
+    return [pair for pair, value in pairs if value is not None]
 
 
 def _visibility(part: Part, found: Findings) -> Visibility:
@@ -104,7 +105,7 @@ _TYPES: Final = frozenset({"write", "read"})
 CHECKER: Final = PerKey(
     "long-fork",
     decide,
-    models=("snapshot-isolation", "strict-serializable"),
+    models=("strict-serializable", "snapshot-isolation"),
     types=_TYPES,
     vacuous="no group had two writes and two reads",
 )

@@ -186,11 +186,13 @@ static int size_up(struct ing_part *part, const struct ing_pair *pairs, struct i
     return reserve(out);
 }
 
-static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair *pairs)
+static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair *pairs,
+                int64_t *bad, const char **flaw)
 {
     int64_t n = out->n, *scratch = array(&out->memory, 3 * n, sizeof *scratch);
     if (scratch == NULL ||
-        ing_order(&out->memory, part->times.p, n, scratch, scratch + n, scratch + 2 * n) != 0) {
+        ing_order(&out->memory, part->times.p, n, scratch, scratch + n, scratch + 2 * n) != 0 ||
+        ing_one_at_a_time(part, scratch, bad, flaw) != 0 || *bad >= 0) {
         free(scratch);
         return -1;
     }
@@ -233,16 +235,22 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
     int is_ours = part->format == ING_OURS;
     out->n = is_ours ? part->event.n : ing_pair_events(&out->memory, part, pairs, &bad);
     int status = -1;
+    const char *flaw = "several operations of this process are open, and not one alone fits";
+    for (int64_t t = 0; t < out->n && !is_ours && bad < 0; t++) {
+        const char *found = ing_pair_flaw(part, pairs[t].invoke, pairs[t].complete);
+        flaw = found != NULL ? found : flaw;
+        bad = found == NULL ? -1 : pairs[t].complete >= 0 ? pairs[t].complete : pairs[t].invoke;
+    }
+    if (bad < 0 && out->n >= 0) {
+        status = is_ours ? ours(part, out, pairs, &bad, &flaw) : jepsen(part, out, pairs);
+    }
     if (bad >= 0) {
-        ing_locate(part, part->event.p[bad].offset,
-                   "several operations of this process are open, and not one alone fits", error);
-    } else if (out->n < 0 ||
-               (is_ours ? ours(part, out, pairs) : jepsen(part, out, pairs)) != 0) {
+        ing_locate(part, part->event.p[bad].offset, flaw, error);
+    } else if (status != 0) {
         ing_locate(part, -1, ing_spent, error);
     } else {
         out->mop_start[out->n] = out->m;
         out->elem_start[out->m] = out->e;
-        status = 0;
     }
     free(pairs);
     return status;

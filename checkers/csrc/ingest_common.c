@@ -10,6 +10,7 @@ int ing_known_integers(struct ing_part *part, uint8_t close, int first)
 {
     const uint8_t *end = part->end;
     const int32_t *small = part->values.small;
+    int64_t n_small = part->values.n_small;
     while (small != NULL) {
         const uint8_t *p = part->p;
         if (!first && p < end && *p == ',') {
@@ -26,7 +27,7 @@ int ing_known_integers(struct ing_part *part, uint8_t close, int first)
             value = value * 10 + (uint32_t)(*p++ - '0');
         }
         if (p == digits || p == end || (*p != ',' && *p != close && *p != ' ') ||
-            (*digits == '0' && p - digits > 1) || value >= ING_SMALL || small[value] == 0 ||
+            (*digits == '0' && p - digits > 1) || value >= n_small || small[value] == 0 ||
             ing_room(&part->memory, part->elem, 1) != 0) {
             break;
         }
@@ -47,7 +48,7 @@ static int32_t known_id(const struct ing_names *names, const uint8_t **at, const
         value = value * 10 + (uint32_t)(*p++ - '0');
     }
     if (p == digits || p == end || *p != after || (*digits == '0' && p - digits > 1) ||
-        value >= ING_SMALL || names->small == NULL) {
+        value >= names->n_small) {
         return -1;
     }
     *at = p + 1;

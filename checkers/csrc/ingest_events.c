@@ -1,194 +1,9 @@
-/* Micro-operations, and the event maps of Jepsen. */
+/* The event maps of Jepsen. */
 #include "ingest_part.h"
 
 #include <string.h>
 
-static int id_of(struct ing_part *part, struct ing_names *names, const struct ing_scalar *scalar,
-                 const uint8_t *at, int32_t *id)
-{
-    *id = ing_id(&part->memory, names, scalar);
-    if (*id >= ING_NIL) {
-        return 0;
-    }
-    part->p = at;
-    return ing_refuse(part, *id == -3 ? "text that is not UTF-8" : ing_spent);
-}
-
-/* The elements of a list, its opening bracket already consumed. */
-int ing_elements(struct ing_part *part, uint8_t close)
-{
-    struct ing_scalar scalar;
-    int more, first = 1;
-    int32_t id;
-    while ((first = ing_known_integers(part, close, first)),
-           (more = ing_more(part, close, first)) == 1) {
-        const uint8_t *at = part->p;
-        first = 0;
-        if (ing_scalar(part, &scalar) != 0) {
-            return -1;
-        }
-        if (scalar.tag == ING_NULL_SCALAR) {
-            part->p = at;
-            return ing_refuse(part, "an element of a list is null");
-        }
-        if (id_of(part, &part->values, &scalar, at, &id) != 0) {
-            return -1;
-        }
-        if (ing_room(&part->memory, part->elem, 1) != 0) {
-            return ing_refuse(part, ing_spent);
-        }
-        part->elem.p[part->elem.n++] = id;
-    }
-    return more;
-}
-
-/* `r`, `w` or `append`, as keyword or string. */
-static int function(struct ing_part *part, struct ing_mop *mop)
-{
-    struct ing_scalar f;
-    const uint8_t *at = part->p;
-    if (ing_scalar(part, &f) != 0) {
-        return -1;
-    }
-    if (f.tag == ING_STRING || f.tag == ING_KEYWORD) {
-        int64_t colon = f.tag == ING_STRING && f.size > 1 && f.text[0] == ':';
-        const char *name = f.text + colon;
-        int64_t size = f.size - colon;
-        if (size == 1 && *name == 'r') {
-            mop->kind = ING_READ;
-            return 0;
-        }
-        if ((size == 1 && *name == 'w') || (size == 6 && memcmp(name, "append", 6) == 0)) {
-            mop->kind = ING_WRITE;
-            return 0;
-        }
-    }
-    part->p = at;
-    return ing_refuse(part, "a micro-operation is r, w or append");
-}
-
-/* What a micro-operation wrote or read, up to its end. */
-static int result(struct ing_part *part, struct ing_mop *mop, uint8_t close, int known)
-{
-    struct ing_scalar scalar;
-    const uint8_t *at = part->p;
-    int more = ing_more(part, close, 0);
-    if (more < 0) {
-        return -1;
-    }
-    mop->value = ING_NIL;
-    mop->known = mop->kind == ING_WRITE ? ING_KNOWN : known ? ING_NULL : ING_UNKNOWN;
-    if (more == 1) {
-        at = part->p;
-        uint8_t list = (uint8_t)ing_open(part);
-        if (list != 0) {
-            if (mop->kind == ING_WRITE) {
-                part->p = at;
-                return ing_refuse(part, "a list cannot be written");
-            }
-            int64_t before = part->elem.n;
-            if (ing_elements(part, list) != 0) {
-                return -1;
-            }
-            mop->known = known ? ING_KNOWN : ING_UNKNOWN;
-            part->elem.n = known ? part->elem.n : before;
-        } else {
-            if (ing_scalar(part, &scalar) != 0) {
-                return -1;
-            }
-            if (scalar.tag != ING_NULL_SCALAR && (known || mop->kind == ING_WRITE)) {
-                mop->known = ING_KNOWN;
-                if (id_of(part, &part->values, &scalar, at, &mop->value) != 0) {
-                    return -1;
-                }
-            }
-        }
-        const uint8_t *end = part->p;
-        more = ing_more(part, close, 0);
-        if (more != 0) {
-            part->p = more < 0 ? part->p : end;
-            return more < 0 ? -1 : ing_refuse(part, "a micro-operation has at most three parts");
-        }
-    }
-    if (mop->kind == ING_WRITE && mop->value == ING_NIL) {
-        part->p = at;
-        return ing_refuse(part, "a write needs a value");
-    }
-    mop->elem_end = part->elem.n;
-    return 0;
-}
-
-static int micro_op(struct ing_part *part, int known)
-{
-    struct ing_mop mop;
-    struct ing_scalar key;
-    if (ing_common_mop(part, known)) {
-        return 0;
-    }
-    uint8_t close = (uint8_t)ing_open(part);
-    if (close == 0) {
-        return ing_refuse(part, "a micro-operation is a list: [f, key, value]");
-    }
-    int more = ing_more(part, close, 1);
-    if (more == 0) {
-        part->p--;
-        return ing_refuse(part, "an empty micro-operation");
-    }
-    if (more < 0 || function(part, &mop) != 0) {
-        return -1;
-    }
-    const uint8_t *end = part->p;
-    more = ing_more(part, close, 0);
-    if (more < 0) {
-        return -1;
-    }
-    const uint8_t *at = part->p;
-    if (more == 1 && ing_scalar(part, &key) != 0) {
-        return -1;
-    }
-    if (more == 0 || key.tag == ING_NULL_SCALAR) {
-        part->p = end;
-        return ing_refuse(part, "a micro-operation needs a key");
-    }
-    if (id_of(part, &part->keys, &key, at, &mop.key) != 0 ||
-        result(part, &mop, close, known) != 0) {
-        return -1;
-    }
-    if (ing_room(&part->memory, part->mop, 1) != 0) {
-        return ing_refuse(part, ing_spent);
-    }
-    part->mop.p[part->mop.n++] = mop;
-    return 0;
-}
-
-/* A list of micro-operations, or null. 1 where there was a list. `known`: reads tell a result. */
-int ing_micro_ops(struct ing_part *part, int known)
-{
-    uint8_t close = (uint8_t)ing_open(part);
-    if (close == 0) {
-        const uint8_t *at = part->p;
-        struct ing_scalar scalar;
-        if (ing_scalar(part, &scalar) != 0) {
-            part->p = at;
-            return ing_refuse(part, "a transaction is a list of micro-operations");
-        }
-        if (scalar.tag != ING_NULL_SCALAR) {
-            part->p = at;
-            return ing_refuse(part, "a transaction is a list of micro-operations");
-        }
-        return 0;
-    }
-    int more, first = 1;
-    while ((more = ing_more(part, close, first)) == 1) {
-        first = 0;
-        if (micro_op(part, known) != 0) {
-            return -1;
-        }
-    }
-    return more < 0 ? -1 : 1;
-}
-
-enum field { TYPE = 1, PROCESS = 2, VALUE = 4, INDEX = 8 };
+enum field { TYPE = 1, PROCESS = 2, VALUE = 4, INDEX = 8, FUNCTION = 16, KEY = 32 };
 
 static enum field field_of(const struct ing_scalar *key)
 {
@@ -202,6 +17,10 @@ static enum field field_of(const struct ing_scalar *key)
         size--;
     }
     switch (size) {
+    case 1:
+        return *name == 'f' ? FUNCTION : 0;
+    case 3:
+        return memcmp(name, "key", 3) == 0 ? KEY : 0;
     case 4:
         return memcmp(name, "type", 4) == 0 ? TYPE : 0;
     case 5:
@@ -256,7 +75,7 @@ static int process_of(struct ing_part *part, struct ing_event *event)
         event->process = ING_SKIPPED_PROCESS;
         return 0;
     }
-    if (id_of(part, &part->processes, &scalar, at, &id) != 0) {
+    if (ing_known_id(part, &part->processes, &scalar, at, &id) != 0) {
         return -1;
     }
     event->process = id;
@@ -268,6 +87,7 @@ struct draft {
     struct ing_event event;
     const uint8_t *value;
     int64_t mops, elems; /* how many there were before it */
+    int seen, keyed;
 };
 
 static void forget(struct ing_part *part, struct draft *draft)
@@ -301,6 +121,27 @@ static int value_of(struct ing_part *part, struct draft *draft)
     return ing_skip_value(part, 1);
 }
 
+/* Does this name say that micro-operations are all there is to it? */
+static int function_of(struct ing_part *part, struct ing_event *event)
+{
+    static const char *const names[] = {"txn", "read", "write", "r", "w", "append"};
+    struct ing_scalar f;
+    if (ing_scalar(part, &f) != 0) {
+        return -1;
+    }
+    event->foreign = f.tag != ING_NULL_SCALAR;
+    if (f.tag == ING_STRING || f.tag == ING_KEYWORD) {
+        int64_t colon = f.tag == ING_STRING && f.size > 1 && f.text[0] == ':';
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (f.size - colon == (int64_t)strlen(names[i]) &&
+                memcmp(f.text + colon, names[i], strlen(names[i])) == 0) {
+                event->foreign = 0;
+            }
+        }
+    }
+    return 0;
+}
+
 static int field_value(struct ing_part *part, enum field field, struct draft *draft)
 {
     struct ing_scalar scalar;
@@ -312,6 +153,11 @@ static int field_value(struct ing_part *part, enum field field, struct draft *dr
         return process_of(part, &draft->event);
     case VALUE:
         return value_of(part, draft);
+    case FUNCTION:
+        return function_of(part, &draft->event);
+    case KEY:
+        draft->keyed = !(part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0);
+        return ing_skip_value(part, 1);
     case INDEX:
         if (ing_scalar(part, &scalar) != 0) {
             return -1;
@@ -349,7 +195,13 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
         event->has_value = (uint8_t)has;
         part->p = end;
     }
+    if (event->process != ING_SKIPPED_PROCESS && draft->keyed) {
+        part->p = open;
+        return ing_refuse(part, "an event with a key beside its value: a transaction names the keys "
+                                "of its micro-operations");
+    }
     event->mop_end = part->mop.n;
+    event->foreign = event->foreign && part->mop.n == draft->mops;
     if (ing_room(&part->memory, part->event, 1) != 0) {
         return ing_refuse(part, ing_spent);
     }
@@ -384,6 +236,11 @@ int ing_jepsen_event(struct ing_part *part)
             return ing_refuse(part, "need a string as key");
         }
         enum field field = field_of(&key);
+        if (draft.seen & field) {
+            part->p = at;
+            return ing_refuse(part, "a key that stands twice in one map");
+        }
+        draft.seen |= field;
         if (ing_colon(part) != 0 || field_value(part, field, &draft) != 0) {
             return -1;
         }

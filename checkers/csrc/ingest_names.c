@@ -55,9 +55,34 @@ static int same(const struct ing_names *names, int32_t id, const struct ing_scal
            (s->size == 0 || memcmp(names->text.p + name->bits, s->text, (size_t)s->size) == 0);
 }
 
-static int is_small(const struct ing_scalar *s)
+static int is_small(const struct ing_names *names, const struct ing_scalar *s)
 {
-    return s->tag == ING_INT && s->bits >= 0 && s->bits < ING_SMALL;
+    return s->tag == ING_INT && s->bits >= 0 && s->bits < names->n_small;
+}
+
+/* Makes the table reach `value`, unless most of it would stay empty. 0, or -1 where memory is out. */
+static int reach(struct ing_memory *memory, struct ing_names *names, int64_t value)
+{
+    if (value < names->n_small || value >= ING_SMALL ||
+        value >= ING_SPARSE * (names->name.n + ING_SMALL_MIN)) {
+        return 0;
+    }
+    int64_t before = names->n_small, n = before == 0 ? ING_SMALL_MIN : before * 2, cap = before;
+    while (n <= value) {
+        n *= 2;
+    }
+    if (ing_grow(memory, (void **)&names->small, &cap, n, sizeof *names->small) != 0) {
+        return -1;
+    }
+    memset(names->small + before, 0, (size_t)(cap - before) * sizeof *names->small);
+    names->n_small = cap;
+    for (int64_t id = 0; id < names->name.n; id++) {
+        const struct ing_name *name = &names->name.p[id];
+        if (name->tag == ING_INT && name->bits >= before && name->bits < cap) {
+            names->small[name->bits] = (int32_t)id + 1;
+        }
+    }
+    return 0;
 }
 
 static int rehash(struct ing_memory *memory, struct ing_names *names)
@@ -71,7 +96,7 @@ static int rehash(struct ing_memory *memory, struct ing_names *names)
     for (int64_t id = 0; id < names->name.n; id++) {
         struct ing_scalar s;
         ing_scalar_of(names, id, &s);
-        if (is_small(&s)) {
+        if (is_small(names, &s)) {
             continue;
         }
         uint64_t at = hash_of(&s) & (uint64_t)(n_slots - 1);
@@ -114,13 +139,10 @@ int32_t ing_id(struct ing_memory *memory, struct ing_names *names, const struct 
     if (s->tag == ING_NULL_SCALAR) {
         return ING_NIL;
     }
-    if (is_small(s)) {
-        if (names->small == NULL) {
-            names->small = calloc((size_t)ING_SMALL, sizeof *names->small);
-            if (names->small == NULL) {
-                return -2;
-            }
-        }
+    if (s->tag == ING_INT && s->bits >= 0 && reach(memory, names, s->bits) != 0) {
+        return -2;
+    }
+    if (is_small(names, s)) {
         int32_t *at = &names->small[s->bits];
         if (*at == 0) {
             int32_t id = add(memory, names, s);

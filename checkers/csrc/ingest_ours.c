@@ -5,7 +5,9 @@
 
 #define SCHEMA "dstest.history/1"
 
-enum field { OP_ID, PROCESS, INVOKE, COMPLETE, OP_TYPE, INPUT, OUTPUT, ERROR, TIMEOUT, OTHER };
+enum field {
+    OP_ID, PROCESS, INVOKE, COMPLETE, OP_TYPE, INPUT, OUTPUT, ERROR, TIMEOUT, KEY, NODE, EPOCH, OTHER
+};
 
 /* What must be there for a record to be judged. */
 #define NEEDED (1 << OP_ID | 1 << PROCESS | 1 << INVOKE | 1 << OP_TYPE)
@@ -18,6 +20,8 @@ static int is(const struct ing_scalar *s, const char *word, int64_t size)
 static enum field field_of(const struct ing_scalar *key)
 {
     switch (key->size) {
+    case 3:
+        return is(key, "key", 3) ? KEY : OTHER;
     case 5:
         return is(key, "op_id", 5) ? OP_ID
                : is(key, "input", 5) ? INPUT
@@ -28,11 +32,13 @@ static enum field field_of(const struct ing_scalar *key)
     case 7:
         return is(key, "op_type", 7) ? OP_TYPE : OTHER;
     case 9:
-        return is(key, "invoke_ts", 9) ? INVOKE : OTHER;
+        return is(key, "invoke_ts", 9) ? INVOKE : is(key, "node_seen", 9) ? NODE : OTHER;
     case 10:
         return is(key, "process_id", 10) ? PROCESS : OTHER;
     case 11:
-        return is(key, "complete_ts", 11) ? COMPLETE : OTHER;
+        return is(key, "complete_ts", 11)   ? COMPLETE
+               : is(key, "fault_epoch", 11) ? EPOCH
+                                            : OTHER;
     case 14:
         return is(key, "timeout_marker", 14) ? TIMEOUT : OTHER;
     default:
@@ -181,7 +187,7 @@ static int op_type(struct ing_part *part)
 
 static int micro_ops(struct ing_part *part, struct draft *d, enum field field)
 {
-    if (d->seen >> field & 1 || (field == INPUT && d->seen >> OUTPUT & 1)) {
+    if (field == INPUT && d->seen >> OUTPUT & 1) {
         return ing_refuse(part, "need the input once, before the output");
     }
     int has = ing_micro_ops(part, field == OUTPUT);
@@ -213,6 +219,7 @@ static int field_value(struct ing_part *part, enum field field, struct draft *d)
             part->p = at;
             return ing_refuse(part, "an op_id is an integer or a string");
         }
+        part->skipped[ING_NAMED] += scalar.tag == ING_STRING;
         return 0;
     case PROCESS:
         return process_of(part, &d->event);
@@ -266,6 +273,16 @@ static int finish(struct ing_part *part, struct draft *d, const uint8_t *open)
     }
     if (!(d->seen >> INPUT & 1)) {
         d->input = d->first;
+    }
+    struct ing_record record = {
+        .first = d->first, .input = d->input, .end = part->mop.n, .timed_out = d->timed_out,
+        .ended = d->times.end != INT64_MAX, .failed = d->failed, .has_input = d->has_input,
+        .has_output = d->has_output,
+    };
+    const char *flaw = ing_record_flaw(part, &record);
+    if (flaw != NULL) {
+        part->p = open;
+        return ing_refuse(part, flaw);
     }
     choose(part, d);
     d->times.end = unknown ? INT64_MAX : d->times.end;
@@ -349,6 +366,9 @@ int ing_our_record(struct ing_part *part)
             }
         }
         first = 0;
+        if (field != OTHER && d.seen >> field & 1) {
+            return ing_refuse(part, "a key that stands twice in one record");
+        }
         if (field_value(part, field, &d) != 0) {
             return -1;
         }

@@ -16,14 +16,7 @@ static int fits(const struct ing_part *part, int64_t invoke, int64_t complete)
     if (!part->event.p[complete].has_value || part->event.p[complete].mop_end - b != n) {
         return 0;
     }
-    for (int64_t i = 0; i < n; i++) {
-        const struct ing_mop *x = &part->mop.p[a + i], *y = &part->mop.p[b + i];
-        if (x->kind != y->kind || x->key != y->key ||
-            (x->kind == ING_WRITE && x->value != y->value)) {
-            return 0;
-        }
-    }
-    return 1;
+    return ing_same_request(part, a, b, n);
 }
 
 /* Open transactions of a process form a list through `next`, the latest first. */

@@ -11,10 +11,13 @@ enum { ING_UNKNOWN = 0, ING_KNOWN = 1, ING_NULL = 2 };
 
 #define ING_NIL (-1)
 
-/* Integers below it have a direct table: 4 bytes each, of which only touched pages exist. */
+/* Integers below it may have a direct table of 4 bytes each. It grows with them, from so many, and
+ * as long as there are not more than so many times as few names. */
 #ifndef ING_SMALL
 #define ING_SMALL (1 << 22)
 #endif
+#define ING_SMALL_MIN 64
+#define ING_SPARSE 8
 #define ING_DEPTH_MAX 500
 #define ING_SKIPPED_PROCESS INT64_MIN
 
@@ -34,6 +37,14 @@ struct ing_event {
     uint8_t type;
     uint8_t has_value;
     uint8_t no_index; /* it tells none: its position stands in */
+    uint8_t foreign;  /* neither a transaction by name nor by what it holds */
+};
+
+/* What a record of ours says of itself. Micro-operations of its input lie in [first, input), those
+ * of its output in [input, end). */
+struct ing_record {
+    int64_t first, input, end;
+    int timed_out, ended, failed, has_input, has_output;
 };
 
 struct ing_times {
@@ -105,9 +116,22 @@ int ing_utf8(const char *text, int64_t size);
 int ing_known_integers(struct ing_part *part, uint8_t close, int first);
 int ing_common_mop(struct ing_part *part, int known);
 
-/* ingest_events.c */
+/* ingest_mops.c */
 int ing_elements(struct ing_part *part, uint8_t close);
 int ing_micro_ops(struct ing_part *part, int known);
+int ing_known_id(struct ing_part *part, struct ing_names *names, const struct ing_scalar *scalar,
+                 const uint8_t *at, int32_t *id);
+
+/* ingest_lint.c: what contradicts itself, as a message, or NULL. */
+int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n);
+int ing_any_read(const struct ing_part *part, int64_t from, int64_t to);
+const char *ing_record_flaw(struct ing_part *part, const struct ing_record *record);
+const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete);
+/* Records in order of invocation: `bad` is the first that its process cannot have begun then, or
+ * -1. 0, or -1 where memory is out. */
+int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw);
+
+/* ingest_events.c */
 int ing_jepsen_event(struct ing_part *part);
 
 /* ingest_ours.c */

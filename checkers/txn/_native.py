@@ -16,6 +16,7 @@ from dstest.core.check import Budget
 
 __all__ = [
     "BETWEEN",
+    "DETECTABLE",
     "FINDINGS",
     "LABELS",
     "SOURCES",
@@ -42,6 +43,9 @@ FINDINGS: Final = (
     "cyclic-versions",
 )
 CYCLES: Final = ("G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item")
+DETECTABLE: Final = frozenset({*FINDINGS, *(c + b for c in CYCLES for b in BETWEEN)})
+"""Every anomaly that the core can report."""
+
 SOURCES: Final = {
     "wfr-keys?": 1,
     "sequential-keys?": 2,

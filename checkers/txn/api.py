@@ -5,7 +5,8 @@
 Which anomalies count depends on the models asked: only those that a model proscribes are reported
 and make the answer false. Once anything is reported, `not` and `also_not` say what all anomalies
 that were found rule out, reported or not. The answer is `"unknown"` where there was nothing to
-judge (no transaction depends on another) or where the budget ran out before anything was found.
+judge (no transaction read what another one wrote), where the budget ran out before anything was
+found, and under a model whose characteristic anomalies nobody looks for yet (`models.UNTESTED`).
 
 Options, spelled as in Elle:
 
@@ -20,14 +21,15 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, OK, TxnColumns
+from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.explain import anomalies_of
+from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
@@ -35,13 +37,14 @@ from dstest.core.clock import monotonic_ns
 __all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
 
 WORKLOADS: Final = ("list-append", "rw-register")
-DEFAULT_MODELS: Final = ("strict-serializable",)
+DEFAULT_MODELS: Final = (models.STRONGEST,)
 OPTIONS: Final = ("anomalies", *_native.SOURCES)
 
 EMPTY: Final = "empty-transaction-graph"
 
 
-def reportable(asked: Sequence[str], anomalies: Sequence[str]) -> frozenset[str]:
+@cache
+def reportable(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> frozenset[str]:
     """The anomalies that count when these models are asked."""
     wanted = set(anomalies).union(*(models.proscribed(m) for m in asked))
     return frozenset(a for a in models.ANOMALIES if models.anomalies_implied(a) & wanted)
@@ -73,13 +76,49 @@ def _given_order(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
     return np.array([by_name.get(int(i), -1) for i in c.op_index], np.int64)
 
 
-def _reason(analysis: _native.Analysis, empty: bool, found: bool) -> str | None:
+@cache
+def _require(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> None:
+    """Raises ValueError for a question that no history could fail."""
+    for model in asked:
+        models.require_judged(model, _native.DETECTABLE)
+    for name in anomalies:
+        if name not in models.ANOMALIES:
+            raise ValueError(f"unknown anomaly {name!r}; `dstest models` names them")
+    if not reportable(asked, anomalies) & _native.DETECTABLE:
+        said = f"none of {', '.join(anomalies)} can be found" if anomalies else "no model is asked"
+        raise ValueError(f"{said}: no history could fail; for example {models.STRONGEST}")
+
+
+def _require_kind(c: TxnColumns, workload: str) -> None:
+    """Raises ValueError for reads of the other kind of object: they would be taken for empty."""
+    if workload == "rw-register" and len(c.elem):
+        raise ValueError("reads return lists: this is no rw-register history, but list-append")
+    if workload == "list-append" and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
+        raise ValueError(
+            "reads return single values: this is no list-append history, but rw-register"
+        )
+
+
+def _untested(asked: Sequence[str]) -> list[str]:
+    """Why a clean history does not show that it satisfies these models."""
+    found = {m: models.UNTESTED.get(models.canonical(m)) for m in asked}
+    return [
+        f"{model} is not decided yet: {missing} are not looked for; a stronger model is, for "
+        "example snapshot-isolation or serializable"
+        for model, missing in found.items()
+        if missing
+    ]
+
+
+def _doubts(c: TxnColumns, asked: Sequence[str], analysis: _native.Analysis) -> list[str]:
+    """Why a history in which nothing was found is not valid for that."""
     why = []
     if analysis.status:
         why.append(f"{_native.STATUS[analysis.status]}; not everything was looked at")
-    if empty and not found:
-        why.append("nothing was tested: no transaction depends on another")
-    return "; ".join(why) or None
+    if not reads_test(c):
+        why.append(VACUOUS)
+    why += [f"{n} {what}" for what, n in c.weak.items()]
+    return [*why, *_untested(asked)]
 
 
 def check(
@@ -89,8 +128,9 @@ def check(
     opts: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
 ) -> CheckResult:
-    """Judges a history. Raises ValueError for unknown names, and for columns that break the rules
-    of `TxnColumns` or write one value twice to a key."""
+    """Judges a history. Raises ValueError for unknown names, for models that rule out nothing that
+    can be detected, and for columns that break the rules of `TxnColumns` or write one value twice
+    to a key."""
     return _check(columns, workload, models, dict(opts or {}), budget or Budget())
 
 
@@ -100,7 +140,9 @@ def _check(
     started = monotonic_ns()
     if workload not in WORKLOADS:
         raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
-    wanted = reportable(asked, opts.get("anomalies") or ())
+    question = tuple(asked), tuple(opts.get("anomalies") or ())
+    _require(*question)
+    wanted = reportable(*question)
     between = _between(wanted)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     order = _given_order(c, opts.get("transaction-order"))
@@ -113,7 +155,8 @@ def _check(
         order=order,
         budget=budget,
     )
-    analysis = analyse()
+    analysis = analyse()  # it also validates the columns
+    _require_kind(c, workload)
     if analysis.counts["incompatible-order"] and analysis.status == 0:
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
@@ -121,7 +164,10 @@ def _check(
     all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
     types = sorted(all_types & wanted)
     boundary = models.boundary(all_types if types or empty else ())
-    valid: Valid = False if types else "unknown" if empty or analysis.status else True
+    doubts = [] if types else _doubts(c, asked, analysis)
+    if types and analysis.status:
+        doubts = [f"{_native.STATUS[analysis.status]}; not everything was looked at"]
+    valid: Valid = False if types else "unknown" if empty or doubts else True
     return CheckResult(
         checker=workload,
         valid=valid,
@@ -135,5 +181,5 @@ def _check(
         keys=KeyCount(total=len(c.key_names), decided=len(c.key_names)),
         seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        reason=_reason(analysis, empty, bool(types)),
+        reason="; ".join(doubts) or None,
     )

@@ -11,20 +11,48 @@ The history is Jepsen's op maps, or our records of twelve keys. `opts` may be le
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from checkers.txn import api, ingest
 from checkers.txn.columns import TxnColumns
-from dstest.core.errors import DstestError
+from dstest.core.errors import DstestError, Exit
 from dstest.core.history import SCHEMA
 
 __all__ = ["Judge", "run_batch"]
 
 Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
 """Columns, workload, models, options -> what msgspec can encode."""
+
+
+Seen = Callable[[Exit], Any]
+
+_FIELD: Final = re.compile(rb'"(?:name|workload|models|opts|history)"\s*:')
+
+
+def _require_once(raw: bytes) -> None:
+    """Raises ValueError where the line names a field twice: nobody knows which one is meant."""
+    found = [name.rstrip(b": \t") for name in _FIELD.findall(raw)]
+    if len(set(found)) == len(found) and b"\\" not in raw:
+        return
+    pairs: list[list[tuple[str, Any]]] = []
+
+    def keep(inner: list[tuple[str, Any]]) -> dict[str, Any]:
+        pairs.append(inner)
+        return dict(inner)
+
+    json.loads(raw, object_pairs_hook=keep)
+    names = [name for name, _ in pairs[-1]] if pairs else []
+    if twice := [name for name in _Line.__struct_fields__ if names.count(name) > 1]:
+        raise ValueError(f"the line has {twice[0]!r} twice")
+
+
+_FAULTS: Final = (DstestError, ValueError, KeyError, TypeError, RecursionError)
+"""What a line can do to us; nothing of it concerns the lines after it."""
 
 
 class _Line(msgspec.Struct):
@@ -55,36 +83,53 @@ def _columns(history: msgspec.Raw) -> TxnColumns:
 
 
 def _failure(error: Exception) -> dict[str, str]:
-    return {"error": error.message if isinstance(error, DstestError) else str(error)}
+    said = error.message if isinstance(error, DstestError) else str(error)
+    return {"error": said or type(error).__name__}
 
 
-def _results(line: _Line, judge: Judge) -> dict[str, Any]:
+def _code(answer: Any) -> Exit:
+    codes: dict[Any, Exit] = {True: Exit.PASS, False: Exit.FAIL}
+    return codes.get(getattr(answer, "valid", None), Exit.NOT_PROVEN)
+
+
+def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
+    if not line.models:
+        raise ValueError("no model is asked: leave models out, or name one")
     columns = _columns(line.history)
     results: dict[str, Any] = {}
     for model in line.models:
         try:
             results[model] = judge(columns, line.workload, [model], line.opts)
-        except (DstestError, ValueError, KeyError) as error:
+            seen(_code(results[model]))
+        except _FAULTS as error:
             results[model] = _failure(error)
+            seen(Exit.USAGE)
     return results
 
 
 def _name_of(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text, type=_Named).name
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def run_batch(lines: Iterable[bytes | str], judge: Judge = api.check) -> Iterator[bytes]:
-    """One line of JSON (without its newline) for each line that is not blank, in their order."""
+def run_batch(
+    lines: Iterable[bytes | str], judge: Judge = api.check, seen: Seen = lambda code: None
+) -> Iterator[bytes]:
+    """One line of JSON (without its newline) for each line that is not blank, in their order.
+
+    `seen` is given the exit code that each answer would have alone; an error is Exit.USAGE.
+    """
     for text in lines:
         raw = text.encode() if isinstance(text, str) else text
         if not raw.strip():
             continue
         try:
             line = msgspec.json.decode(raw, type=_Line)
-            answer = {"name": line.name, "results": _results(line, judge)}
-        except (DstestError, ValueError) as error:
+            _require_once(raw)
+            answer = {"name": line.name, "results": _results(line, judge, seen)}
+        except _FAULTS as error:
+            seen(Exit.USAGE)
             answer = {"name": _name_of(raw), **_failure(error)}
         yield msgspec.json.encode(answer)

@@ -58,6 +58,9 @@ class TxnColumns:
                             from an empty list for `internal` and `lost-update`. WRITE: not 0
     elem_start     i64[m+1] elements of list read i are elem_start[i] .. elem_start[i+1]
     elem           i32[e]   value ids
+
+    `skipped` counts events that are no part of the history, `weak` what keeps a clean history from
+    being valid. `named` is set where ids are strings, for which positions stand in `op_index`.
     """
 
     outcome: U8
@@ -75,6 +78,8 @@ class TxnColumns:
     key_names: list[Any] = field(default_factory=list)
     value_names: list[Any] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    weak: dict[str, int] = field(default_factory=dict)
+    named: bool = False
 
     @property
     def txns(self) -> int:

@@ -25,24 +25,32 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from checkers import _core
 from checkers.txn.columns import TxnColumns
-from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 
 __all__ = ["FORMATS", "MEMORY_MB", "load"]
 
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
 MEMORY_MB: Final = 8192
-"""What reading may take beyond the text itself; a gzipped text must unpack to no more than that."""
+"""What reading may take beyond a text that lies in a file; an unpacked text counts."""
 
 _CHUNK: Final = 1 << 20
 
 _CODES: Final = {"dstest": 0, "edn": 1, "json": 2}
 _SKIPS: Final = ("process-not-an-integer", "tagged")
+_WEAK: Final = (
+    "unfinished operations are not marked unknown",
+    "ok transactions that read tell no result",
+)
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
+_MORE: Final = "a larger --budget-mb, or a part of the history"
+_SPENT: Final = "memory budget spent"
 _COLUMNS: Final = {
     "outcome": "u1",
     "process": "i8",
@@ -75,31 +83,27 @@ def _bytes_of(source: Path) -> bytes | mmap:
         ) from None
 
 
-def _unpacked(raw: bytes | mmap, limit: int) -> bytes | mmap:
+def _unpacked(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
     if raw[:2] != b"\x1f\x8b":
         return raw
-    parts: list[bytes] = []
-    size = 0
+    text = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw[:])) as file:
             while part := file.read(_CHUNK):
-                size += len(part)
-                if size > limit:
-                    raise HistoryError(
-                        "memory budget spent on unpacking", remedy="give a history that was cut"
-                    )
-                parts.append(part)
+                if len(text) + len(part) > limit:
+                    raise MemorySpent("memory budget spent on unpacking", remedy=_MORE)
+                text += part
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
-    return b"".join(parts)
+    return text
 
 
-def _guess(raw: bytes | mmap) -> str:
+def _guess(raw: bytes | bytearray | mmap) -> str:
     """The notation of a text, from its first bytes."""
-    head = raw[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = bytes(raw[:4096]).removeprefix(b"\xef\xbb\xbf").lstrip()
     first = head.split(b"\n", 1)[0]
     if first.startswith(b"{") and re.search(rb'"schema"\s*:\s*"dstest\.', first):
-        return "dstest"
+        return "json" if re.search(rb'"dstest"\s*:\s*\{', first) else "dstest"
     if re.match(rb'\[?\s*\{\s*"|\[\s*\]\s*$', head):
         return "json"
     if re.match(rb"[\[{(;#,]", head):
@@ -131,6 +135,33 @@ def _names(table: bytes, text: bytes) -> list[Any]:
     return names
 
 
+class _Id(msgspec.Struct):
+    op_id: int | str
+
+
+def _twice(text: bytes | bytearray | mmap) -> int | str | None:
+    """An op_id that two records of ours share."""
+    seen: set[int | str] = set()
+    lines = iter(io.BytesIO(text[:]).readline, b"")
+    next(lines, None)
+    for line in lines:
+        if line.strip():
+            op_id = msgspec.json.decode(line, type=_Id).op_id
+            if op_id in seen:
+                return op_id
+            seen.add(op_id)
+    return None
+
+
+def _repeated(index: NDArray[np.int64]) -> int | None:
+    """A number that two transactions share."""
+    if len(index) < 2 or bool((index[1:] > index[:-1]).all()):
+        return None
+    ordered = np.sort(index)
+    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    return int(ordered[same[0]]) if len(same) else None
+
+
 _SHARED_BYTES_MIN: Final = 1 << 20
 
 
@@ -144,7 +175,8 @@ def load(
     """Columns of the history in a file, or in the bytes themselves.
 
     Without `threads` one reads it, or two from a mebibyte on.
-    Raises HistoryError with line and column (in bytes, from 1) for what is no such history.
+    Raises HistoryError with line and column (in bytes, from 1) for what is no such history or
+    contradicts itself, MemorySpent where `memory_mb` is not enough.
     """
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
@@ -155,9 +187,12 @@ def load(
         # Threads that wait for one another cost a short text more than they save.
         usual = 2 if len(text) >= _SHARED_BYTES_MIN else 1
         some = usual if threads is None else threads
-        parts: Any = _core.read_history(text, code, some, memory_mb << 20)
+        room = (memory_mb << 20) - (0 if text is raw else len(text))
+        parts: Any = _core.read_history(text, code, some, max(0, room))
     except ValueError as error:
         message, line, column = error.args
+        if message == _SPENT:
+            raise MemorySpent("memory budget spent on reading", remedy=_MORE) from None
         raise HistoryError(
             message, line=line or None, column=column if line else None, remedy=_REMEDY
         ) from None
@@ -166,9 +201,16 @@ def load(
         for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
     }
     names = parts[len(_COLUMNS) :]
+    counts = names[4:]
+    twice = _twice(text) if counts[-1] else _repeated(arrays["op_index"])
+    if twice is not None:
+        what = "op_id" if code == _CODES["dstest"] else "index"
+        raise HistoryError(f"{what} {twice} stands twice", remedy="record the history again")
     return TxnColumns(
         **arrays,
         key_names=_names(names[0], names[1]),
         value_names=_names(names[2], names[3]),
-        skipped={why: n for why, n in zip(_SKIPS, names[4:], strict=True) if n},
+        skipped={why: n for why, n in zip(_SKIPS, counts, strict=False) if n},
+        weak={why: n for why, n in zip(_WEAK, counts[len(_SKIPS) :], strict=False) if n},
+        named=bool(counts[-1]),
     )

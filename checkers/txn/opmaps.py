@@ -22,7 +22,7 @@ import numpy as np
 
 from checkers.txn.columns import FAIL, INFO, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["Builder", "Names", "from_op_maps"]
+__all__ = ["Builder", "Names", "contradiction", "from_op_maps"]
 
 _OUTCOMES: Final = {"ok": OK, "fail": FAIL, "info": INFO}
 _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
@@ -62,6 +62,8 @@ class _Txn:
     complete_pos: int = -1
     op_index: int = 0
     mops: list[Any] = field(default_factory=list)
+    told: bool = True
+    """Do the micro-ops come from the answer? An ok transaction without one tells no results."""
 
 
 class Builder:
@@ -140,7 +142,7 @@ class Builder:
         value = mop[2] if len(mop) == 3 else None
         if kind == WRITE:
             return kind, key, self._values.id(value), []
-        if txn.outcome != OK:
+        if txn.outcome != OK or not txn.told:
             return kind, key, NIL, []
         if isinstance(value, list | tuple):
             if None in value:
@@ -186,7 +188,10 @@ def from_op_maps(events: Iterable[Mapping[str, Any]]) -> TxnColumns:
             process=build.process(process)
         )
         txn.outcome, txn.complete_pos, txn.op_index = _OUTCOMES[kind], position, index
+        txn.told = value is not None
         if value is not None:
+            if txn.mops and (why := contradiction(txn.mops, value)):
+                raise ValueError(f"event {position}: {why}")
             txn.mops = list(value)
     return build.columns()
 
@@ -195,7 +200,7 @@ def _known(kind: int, txn: _Txn, mop: Any) -> int:
     """As `mop_known`: 2 for a read that returned null."""
     if kind == WRITE:
         return 1
-    if txn.outcome != OK:
+    if txn.outcome != OK or not txn.told:
         return 0
     return 2 if len(mop) < 3 or mop[2] is None else 1
 
@@ -203,9 +208,19 @@ def _known(kind: int, txn: _Txn, mop: Any) -> int:
 def _asked(mops: Any) -> list[Any]:
     """What an invocation and its completion have in common: all but the results of reads."""
     return [
-        [_bare(m[0]), m[1], None if _bare(m[0]) == "r" else m[2:]] if isinstance(m, list) else m
+        [_bare(m[0]), m[1], None if _bare(m[0]) == "r" else list(m[2:])]
+        if isinstance(m, list | tuple) and len(m) > 1
+        else m
         for m in mops
     ]
+
+
+def contradiction(asked: Any, answered: Any) -> str | None:
+    """Why this cannot be the answer to what was asked; None where it can."""
+    lists = isinstance(asked, list | tuple) and isinstance(answered, list | tuple)
+    if lists and _asked(asked) == _asked(answered):
+        return None
+    return f"the answer is to other micro-ops than were asked for: {asked!r}, {answered!r}"
 
 
 def _opened(open_: list[_Txn], value: Any, position: int) -> _Txn | None:

@@ -7,7 +7,7 @@ An operation of type `txn` holds micro-ops: `input` as they were asked, `output`
 
 Its time stamps give the order of events. Where an invocation and a completion carry the same time
 stamp, the invocation counts as the earlier one: that relates fewer transactions, so no anomaly is
-made up. Other operations are left out and counted.
+made up. With other operations among them the answer is unknown: nobody knows what those did.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from checkers.txn import models
+from checkers.txn._native import DETECTABLE
 from checkers.txn.api import check
 from checkers.txn.columns import FAIL, INFO, OK, TxnColumns
-from checkers.txn.opmaps import Builder
-from dstest.core.check import Anomaly, Budget, CheckResult, OpCount
+from checkers.txn.models import judged_models, proscribed, require_judged
+from checkers.txn.models import weaker as weaker_models
+from checkers.txn.opmaps import Builder, contradiction
+from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
 
@@ -32,7 +34,8 @@ _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: INFO}
 
 def from_history(history: History) -> TxnColumns:
     """Columns of a run's transactions; `op_index` is the position in `history.ops`. Raises
-    ValueError for a transaction that holds something else than micro-ops."""
+    ValueError for a transaction that holds something else than micro-ops, or an answer to others
+    than were asked for."""
     events: list[tuple[int, int, int]] = []
     for at, op in enumerate(history.ops):
         events.append((op.invoke_ts, 0, at))
@@ -47,7 +50,10 @@ def from_history(history: History) -> TxnColumns:
         if op.op_type != "txn":
             build.skip(f"{op.op_type}: not a transaction")
             continue
-        mops = op.output if op.outcome is Outcome.OK and op.output is not None else op.input
+        told = op.outcome is Outcome.OK and op.output is not None
+        mops = op.output if told else op.input
+        if told and op.input is not None and (why := contradiction(op.input, op.output)):
+            raise ValueError(f"operation {op.op_id}: {why}")
         if not isinstance(mops, list | tuple):
             raise ValueError(f"operation {op.op_id}: not a list of micro-ops: {mops!r}")
         build.add(
@@ -57,6 +63,7 @@ def from_history(history: History) -> TxnColumns:
             complete_pos=completed.get(at, -1),
             op_index=at,
             mops=list(mops),
+            told=told,
         )
     return build.columns()
 
@@ -88,26 +95,46 @@ class TxnChecker:
 
     kind = "history"
     mutants = "transactions"
-    models: tuple[str, ...] = models.known_models()
+    models: tuple[str, ...] = judged_models(DETECTABLE)
+    op_types = dict.fromkeys(models, frozenset({"txn"}))
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def forbids(self, model: str) -> frozenset[str]:
         """The anomalies that a history under `model` must not hold."""
-        return models.proscribed(model)
+        return proscribed(model)
 
     def weaker(self, model: str) -> tuple[str, ...]:
         """The models next below `model` that forbid less."""
-        return models.weaker(model)
+        return weaker_models(model)
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
-        """The verdict, with a witness per anomaly. Raises ValueError for an unknown model."""
-        columns = from_history(history)
-        result = check(columns, self.name, [model], None, budget)
+        """The verdict, with a witness per anomaly; unknown for what cannot be read. Raises
+        ValueError for a model that is not one of `models`."""
+        require_judged(model, DETECTABLE)
+        try:
+            columns = from_history(history)
+            result = check(columns, self.name, [model], None, budget)
+        except ValueError as error:
+            return CheckResult(
+                checker=self.name,
+                valid="unknown",
+                workload=history.header.workload or self.name,
+                model=model,
+                ops=OpCount(total=len(history.ops)),
+                keys=KeyCount(total=1, decided=0, undecided=["*"]),
+                reason=str(error),
+            )
         end_ns = max((max(o.invoke_ts, o.complete_ts or 0) for o in history.ops), default=0)
         excluded = dict(columns.skipped)
         total = columns.txns + sum(excluded.values())
+        if excluded:
+            # Nobody knows what they did to the keys: neither answer can stand.
+            said = "; ".join(f"{n} {why}" for why, n in sorted(excluded.items()))
+            result = replace(
+                result, valid="unknown", reason="; ".join(filter(None, (said, result.reason)))
+            )
         return replace(
             result,
             workload=history.header.workload or self.name,

@@ -29,6 +29,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    # Help texts are plain: "[key value]" is no markup of Rich's.
+    rich_markup_mode="markdown",
 )
 app.command("run")(run)
 app.command("resume")(resume)
@@ -66,6 +68,13 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("dstest: interrupted", err=True)
         sys.exit(int(Exit.INTERRUPTED))
+    except SystemExit as end:
+        if end.code == int(Exit.INTERRUPTED):
+            typer.echo("dstest: interrupted", err=True)
+        raise
+    except (MemoryError, RecursionError) as error:
+        typer.echo(f"dstest: {type(error).__name__}: the input is too large to be judged", err=True)
+        sys.exit(int(Exit.NOT_PROVEN))
     except Exception:
         # Exit 1 means that a violation was found; a bug of ours must not look like one.
         traceback.print_exc()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from dstest.cli.output import say
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
@@ -36,8 +37,11 @@ def check(
         str, typer.Option("--format", help="auto, dstest, edn, json or log.")
     ] = "auto",
     independent: Annotated[
-        bool, typer.Option("--independent", help="Jepsen values are [key value] tuples.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--independent/--no-independent", help="Jepsen values are [key value] tuples."
+        ),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     budget_s: Annotated[
         float, typer.Option("--budget-s", help="Seconds until the answer is unknown.")
@@ -58,10 +62,12 @@ def check(
         typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
     ] = None,
 ) -> None:
-    """Judge a history: ours, Jepsen EDN, Jepsen JSON or a Jepsen log.
+    """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON or a Jepsen log.
 
-    Exit codes: 0 valid, 1 violation, 2 unreadable or wrong usage, 3 unknown.
+    Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
+    that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
     """
+    from dstest.cli.check_source import history_file
     from dstest.core.check import Budget
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
@@ -70,16 +76,22 @@ def check(
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     budget = Budget(time_s=budget_s, memory_mb=budget_mb)
     if batch is not None:
-        _batch(batch, budget)
-        return
+        raise typer.Exit(int(_batch(batch, budget)))
     assert history is not None
-    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
-    text = _text(history.name, result)
+    path = history_file(history)
+    result = _answer(path, workload, model, checker, format_, independent, option or [], budget)
+    text = _text(history.name or str(history), result)
     if report is not None:
         _write(report, result, text)
-    typer.echo(_json(result).decode() if json_ else text)
-    codes = {True: Exit.PASS, False: Exit.FAIL, "unknown": Exit.NOT_PROVEN}
-    raise typer.Exit(int(codes[result.valid]))
+    say(_json(result).decode() if json_ else text)
+    raise typer.Exit(int(_CODES[result.valid]))
+
+
+_CODES: Final[dict[Any, Exit]] = {
+    True: Exit.PASS,
+    False: Exit.FAIL,
+    "unknown": Exit.NOT_PROVEN,
+}
 
 
 def _answer(
@@ -88,52 +100,49 @@ def _answer(
     model: str | None,
     checker: str | None,
     format_: str,
-    independent: bool,
+    independent: bool | None,
     option: list[str],
     budget: Budget,
 ) -> CheckResult:
-    """The file's history, judged by what its workload asks for."""
-    from msgspec.structs import replace
-
+    """The file's history, judged by what its workload asks for; unknown where memory is out."""
     from checkers.txn.api import WORKLOADS
-    from dstest.cli.check_models import judge_objects, with_options
+    from dstest.cli.check_objects import judge_file
     from dstest.cli.check_options import transaction_options
-    from dstest.cli.check_oracles import Source, judge_oracles
     from dstest.cli.check_txn import judge_transactions, transactions_in
-    from dstest.core.clock import monotonic_ns
-    from dstest.store.importers import load_history
+    from dstest.core.errors import MemorySpent
+    from dstest.judge.budgeted import unknown
 
-    if checker is None:
-        workload = workload or transactions_in(path)
-    if checker is None and workload in WORKLOADS:
-        options = transaction_options(option)
-        return judge_transactions(path, format_, workload, model, budget, options)
-    started = monotonic_ns()
-    loaded = with_options(load_history(path, format_, independent=independent), option)
-    load_s = (monotonic_ns() - started) / 1e9
-    plain = workload is None and checker is None
-    result = judge_objects(loaded, model, budget) if plain else None
-    if result is None:
-        source = Source(path=str(path), format=format_, independent=independent)
-        result = judge_oracles(loaded, source, workload, model, checker, budget)
-    return replace(result, seconds=replace(result.seconds, load=load_s))
+    named = checker if checker in WORKLOADS else workload
+    if checker is None and named is None:
+        named = transactions_in(path)
+    try:
+        if named in WORKLOADS and checker in (None, named):
+            options = transaction_options(option)
+            return judge_transactions(path, format_, named, model, budget, options)
+        return judge_file(path, workload, model, checker, format_, independent, option, budget)
+    except MemorySpent as spent:
+        return unknown(checker or named or "check", model or "any model", spent.message)
 
 
-def _batch(path: Path, budget: Budget) -> None:
-    """One JSON object per line for each line of the file; the budget is each answer's."""
+def _batch(path: Path, budget: Budget) -> Exit:
+    """One JSON object per line for each line of the file; the budget is each answer's. The exit
+    code of the worst."""
     from functools import partial
 
     from checkers.txn.api import check as judge
     from checkers.txn.batch import run_batch
 
+    worst: set[Exit] = set()
     try:
         with path.open("rb") as lines:
-            for answer in run_batch(lines, partial(judge, budget=budget)):
-                typer.echo(answer.decode())
+            for answer in run_batch(lines, partial(judge, budget=budget), seen=worst.add):
+                say(answer.decode())
     except OSError as error:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
         ) from None
+    order = (Exit.FAIL, Exit.NOT_PROVEN, Exit.USAGE, Exit.PASS)
+    return next((code for code in order if code in worst), Exit.USAGE)
 
 
 def _json(result: CheckResult) -> bytes:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Option
 from dstest.core.registry import parse_options
 
 if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import History
+    from dstest.core.protocols import Option
 
 __all__ = ["judge_objects", "with_options"]
 
-MODEL_OPTIONS: Final = {
-    "permits": Option(type=int, default=0, help="semaphore: how many permits there are"),
-}
+
+def _declared() -> dict[str, Option]:
+    """What checkers may be told of a history."""
+    found: dict[str, Option] = {}
+    for name in registry.names("checkers"):
+        found |= getattr(registry.load("checkers", name), "options", {})
+    return found
 
 
 def with_options(history: History, pairs: list[str]) -> History:
@@ -24,9 +29,10 @@ def with_options(history: History, pairs: list[str]) -> History:
     one."""
     from msgspec.structs import replace
 
-    given = {k: v for k, v in parse_options(pairs, MODEL_OPTIONS).items() if v}
-    if not given:
+    if not pairs:
         return history
+    typed = parse_options(pairs, _declared(), of="checking operations")
+    given = {k: v for k, v in typed.items() if v is not None}
     header = replace(history.header, options={**history.header.options, **given})
     return replace(history, header=header)
 

@@ -39,7 +39,7 @@ TRANSACTION_OPTIONS: Final = {
 def _ranks(path: str) -> dict[str, int]:
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, int])
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"-o transaction-order={path}: {error}",
             remedy='give a JSON file of one object, {"7": 0, "3": 1}',
@@ -52,12 +52,12 @@ def transaction_options(pairs: list[str]) -> dict[str, Any]:
     Raises ConfigError for what is unknown or unreadable.
     """
     plain = [pair.replace("?=", "=", 1) for pair in pairs]
-    given = parse_options(plain, TRANSACTION_OPTIONS)
+    given = parse_options(plain, TRANSACTION_OPTIONS, of="checking transactions")
     options: dict[str, Any] = {
         f"{name}?": True for name in given if name.endswith("-keys") and given[name]
     }
     if given["transaction-order"]:
         options["transaction-order"] = _ranks(given["transaction-order"])
     if given["anomalies"]:
-        options["anomalies"] = given["anomalies"].split(",")
+        options["anomalies"] = [name.strip() for name in given["anomalies"].split(",")]
     return options

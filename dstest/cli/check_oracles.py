@@ -6,20 +6,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dstest.cli.check_source import guess
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
-from dstest.core.history import Header, History
+from dstest.core.history import History
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 
 __all__ = ["Source", "judge_oracles"]
 
 
+def _default(chosen: Any, history: History) -> str:
+    """The model of a checker that nobody named one for: the strongest that knows all operations."""
+    if history.header.model in chosen.models:
+        return str(history.header.model)
+    types = {op.op_type for op in history.ops}
+    known = getattr(chosen, "op_types", {})
+    fit = (m for m in chosen.models if types <= known.get(m, types))
+    return str(next(fit, chosen.models[0]))
+
+
 def _checkers(
-    header: Header, workload: str | None, model: str | None, checker: str | None
+    history: History, workload: str | None, model: str | None, checker: str | None
 ) -> tuple[list[Any], str, str | None]:
     """Checkers, the model they are asked for, and the workload's name."""
     from dstest.core import registry
 
+    header = history.header
     if checker is not None:
         chosen = registry.load("checkers", checker)
         if model is not None and model not in chosen.models:
@@ -27,10 +39,13 @@ def _checkers(
                 f"checker {checker} does not know the model {model!r}",
                 remedy=f"--model {' or '.join(chosen.models)}",
             )
-        return [chosen], model or header.model or chosen.models[0], workload or header.workload
-    name = workload or header.workload or "cas-register"
+        return [chosen], model or _default(chosen, history), workload or header.workload
+    usual = header.model if workload in (None, header.workload) else None
+    name = workload or header.workload
+    if name is None:
+        name, usual = guess(history)
     plugin = registry.load("workloads", name)
-    asked = model or (header.model if workload in (None, header.workload) else None) or plugin.model
+    asked = model or usual or plugin.model
     found = [registry.load("checkers", c) for c in plugin.checkers]
     if not any(asked in c.models for c in found):
         known = sorted({m for c in found for m in c.models})
@@ -50,9 +65,12 @@ def judge_oracles(
     budget: Budget,
 ) -> CheckResult:
     """One answer, within the budget; several checkers work at once, each in its own process."""
-    able, asked, name = _checkers(loaded.header, workload, model, checker)
+    able, asked, name = _checkers(loaded, workload, model, checker)
     if len(able) == 1:
-        result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+        try:
+            result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+        except ValueError as error:
+            raise ConfigError(f"{able[0].name}: {error}", remedy="see -o of dstest check") from None
     else:
         options = loaded.header.options
         jobs = [

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import api, ingest, models
+from checkers.txn._native import DETECTABLE
+from dstest.cli.check_lints import require_counts
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import SCHEMA, Header, Window, epochs_of
 from dstest.core.op import Op
+from dstest.store.jepsen import from_edn, from_json
+from dstest.store.jsonl import require_plain
 
 __all__ = ["judge_transactions", "transactions_in"]
+
+_REMEDY: Final = (
+    "each value may be written to a key only once; --workload list-append or rw-register says which"
+)
 
 _HEAD_BYTES: Final = 4096
 """Of a file, to see what it is."""
@@ -40,9 +50,10 @@ def transactions_in(path: Path) -> str | None:
     try:
         with _opened(path) as file:
             head = file.read(_HEAD_BYTES)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None  # the reader says what is wrong with it
-    if named := re.match(rb'\{[^\n]*"workload":"([^"]*)"', head):
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):
         name = named[1].decode(errors="replace")
         return name if name in api.WORKLOADS else None
     if re.search(rb"\[\s*[:\"]append\b", head):
@@ -60,25 +71,60 @@ def judge_transactions(
 ) -> CheckResult:
     """The answer of a transaction checker, with our own records where the file holds them.
 
-    Raises ConfigError for an unknown model and HistoryError for a file that cannot be judged.
+    Raises ConfigError for a model that cannot be judged, HistoryError for a file that cannot be,
+    MemorySpent where reading it takes more than the budget.
     """
-    asked = (model or "strict-serializable").split(",")
-    try:
-        for name in asked:
-            models.canonical(name)
-    except ValueError as error:
-        raise ConfigError(str(error), remedy="choose another --model") from None
+    asked = _models(model)
     started = monotonic_ns()
-    columns = ingest.load(path, format_)
+    columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
+    header = _header(path)
+    if header is not None:
+        outcomes = np.bincount(columns.outcome, minlength=3).tolist()
+        require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)))
+        if model is None and header.model in models.judged_models(DETECTABLE):
+            asked = [str(header.model)]
     load_s = (monotonic_ns() - started) / 1e9
     try:
         result = api.check(columns, workload, asked, options, budget)
     except ValueError as error:
-        raise HistoryError(
-            f"{path}: {error}", remedy="each value may be written to a key only once"
-        ) from None
+        raise HistoryError(f"{path}: {error}", remedy=_REMEDY) from None
     anomalies = _with_records(path, result.anomalies)
     return replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+
+
+def _models(model: str | None) -> list[str]:
+    """The models that are asked for. Raises ConfigError for one that cannot be judged."""
+    asked = [name.strip() for name in (model or models.STRONGEST).split(",")]
+    try:
+        for name in asked:
+            models.require_judged(name, DETECTABLE)
+    except ValueError as error:
+        raise ConfigError(str(error), remedy="choose another --model") from None
+    return asked
+
+
+def _own(first: bytes) -> Header | None:
+    """The header that a first line of ours is; None where it is something else."""
+    try:
+        header = msgspec.json.decode(first.removeprefix(b"\xef\xbb\xbf"), type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    ours = header.schema == SCHEMA and b'"schema"' in first and b'"process"' not in first
+    return header if ours else None
+
+
+def _header(path: Path) -> Header | None:
+    """The header of a history of ours, or of an export of ours; None where the file has none."""
+    with _opened(path) as file:
+        first = file.readline().removeprefix(b"\xef\xbb\xbf")
+    if (header := _own(first)) is not None:
+        require_plain(first, 1)
+        return header
+    try:
+        event = next(iter((from_json if b'"type"' in first else from_edn)(first.decode())))
+    except (HistoryError, StopIteration, UnicodeDecodeError, RecursionError):
+        return None
+    return event.hints.header if event.hints is not None else None
 
 
 class _Times(msgspec.Struct):
@@ -91,11 +137,8 @@ def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], l
     """The wanted operations by id, the fault windows and the end of the run; nothing where the
     history is not ours."""
     with _opened(path) as file:
-        try:
-            header = msgspec.json.decode(file.readline(), type=Header)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return {}, [], 0
-        if header.schema != SCHEMA:
+        header = _own(file.readline())
+        if header is None:
             return {}, [], 0
         found: dict[int | str, Op] = {}
         end_ns = 0

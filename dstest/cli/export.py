@@ -15,30 +15,44 @@ def export(
     fmt: Annotated[str, typer.Option("--format", help="edn or json: Jepsen op maps.")] = "edn",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
     keyed: Annotated[
-        bool, typer.Option(help="Values as [key value], as Jepsen's independent workloads.")
+        bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,
 ) -> None:
     """Write a history as Jepsen op maps, one event per line."""
-    import contextlib
     import sys
+    from contextlib import nullcontext
 
-    from dstest.core.errors import ConfigError, HarnessError
+    from dstest.cli.check_lints import require_sound
+    from dstest.cli.check_source import history_file
+    from dstest.cli.output import pipe
+    from dstest.core.errors import ConfigError, HarnessError, HistoryError
     from dstest.runner.integrity import finished, verified
     from dstest.store.export import export_lines
     from dstest.store.jsonl import read_history
     from dstest.store.layout import RunDir
 
     if fmt not in ("edn", "json"):
-        raise ConfigError(f"--format {fmt}: edn or json")
+        raise ConfigError(f"--format {fmt}: edn or json", remedy="--format edn or --format json")
     if run.is_dir():
         opened = RunDir.open(run)
         if finished(opened):
             verified(opened)
-    history = read_history(run / "history.jsonl" if run.is_dir() else run)
+    history = read_history(history_file(run))
+    if weak := require_sound(history):
+        raise HistoryError(
+            f"what op maps cannot tell would be lost: {'; '.join(weak)}",
+            remedy="judge the history as it is, with dstest check",
+        )
+    lines = export_lines(history, fmt, keyed=keyed)
     try:
-        with contextlib.ExitStack() as stack:
-            out = stack.enter_context(output.open("w")) if output else sys.stdout
-            for line in export_lines(history, fmt, keyed=keyed):
-                out.write(line + "\n")
+        with (
+            pipe(),
+            nullcontext(sys.stdout)
+            if output is None
+            else output.open("w", encoding="utf-8") as out,
+        ):
+            out.writelines(line + "\n" for line in lines)
     except OSError as error:
-        raise HarnessError(f"cannot write the export: {error.strerror}") from None
+        raise HarnessError(
+            f"cannot write the export: {error.strerror}", remedy="choose another -o"
+        ) from None

@@ -31,6 +31,7 @@ def generate(
     """Write a history of a simulated store at a known isolation level."""
     import sys
 
+    from dstest.cli.output import pipe
     from dstest.core.errors import ConfigError
     from dstest.generator.gadgets import gadget, parse_injections
     from dstest.generator.histories import Spec, events
@@ -54,9 +55,10 @@ def generate(
         gadget(workload, name)
     try:
         if output is None:
-            sys.stdout.buffer.write(head)
-            sys.stdout.buffer.writelines(written)
-            sys.stdout.buffer.flush()
+            with pipe():
+                sys.stdout.buffer.write(head)
+                sys.stdout.buffer.writelines(written)
+                sys.stdout.buffer.flush()
         else:
             with output.open("wb") as file:
                 file.write(head)

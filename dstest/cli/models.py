@@ -21,7 +21,8 @@ def models(
     """List the consistency models, what each implies and which anomalies it rules out."""
     import json
 
-    from checkers.txn.models import lattice
+    from checkers.txn.models import UNTESTED, lattice
+    from checkers.txn.plugin import LIST_APPEND
 
     graph = lattice()
     if svg is not None:
@@ -39,6 +40,8 @@ def models(
                 "implies": sorted(graph.successors(model)),
                 "aliases": facts["aliases"],
                 "proscribes": facts["proscribes"],
+                "judged": model in LIST_APPEND.models,
+                "untested": UNTESTED.get(model),
             }
             for model, facts in graph.nodes(data=True)
         }
@@ -51,3 +54,7 @@ def models(
             typer.echo(f"  implies     {', '.join(below)}")
         if facts["proscribes"]:
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
+        if model not in LIST_APPEND.models:
+            typer.echo("  not judged of transactions: asking for it is refused")
+        elif model in UNTESTED:
+            typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")

@@ -3,6 +3,7 @@
     DstestError
      +- ConfigError      wrong flag, unknown plug-in, impossible combination       exit 2
      +- HistoryError     malformed or unreadable history, with line and column     exit 2
+     |   +- MemorySpent        reading it would take more than the memory budget   exit 3
      +- LabError         nodes could not be made, reached or healed                exit 4
      |   +- RemoteError        a command on a node failed
      |   +- RemoteTimeout      a call to a node missed its deadline
@@ -30,6 +31,7 @@ __all__ = [
     "HistoryError",
     "Interrupted",
     "LabError",
+    "MemorySpent",
     "NotALabNode",
     "RemoteError",
     "RemoteLost",
@@ -89,6 +91,12 @@ class HistoryError(DstestError):
         super().__init__(f"{where}: {message}" if where else message, remedy=remedy)
         self.line = line
         self.column = column
+
+
+class MemorySpent(HistoryError):
+    """A history is too large for the memory budget: nothing is known about it."""
+
+    exit_code = Exit.NOT_PROVEN
 
 
 class LabError(DstestError):

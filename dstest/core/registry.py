@@ -96,10 +96,15 @@ def _range(option: Option) -> str:
     )
 
 
-def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str, Any]:
+def parse_options(
+    pairs: list[str],
+    declared: Mapping[str, Option],
+    of: str = "this system, workload and nemesis",
+) -> dict[str, Any]:
     """Typed values of all declared options, `pairs` (`key=value`) overriding the defaults.
 
-    Plug-ins that mean different things by one key declare it apart, as `OWNER.key`.
+    `of` is whose options they are, for the message about one that is not. Plug-ins that mean
+    different things by one key declare it apart, as `OWNER.key`.
     """
     values = {key: option.default for key, option in declared.items()}
     for pair in pairs:
@@ -120,7 +125,7 @@ def parse_options(pairs: list[str], declared: Mapping[str, Option]) -> dict[str,
             near = difflib.get_close_matches(key, declared, n=1)
             known = ", ".join(sorted(declared)) or "none"
             raise ConfigError(
-                f"-o {key}: no such option for this system, workload and nemesis",
+                f"-o {key}: no such option for {of}",
                 remedy=(f"did you mean {near[0]}? " if near else "") + f"known: {known}",
             )
         values[key] = _typed(key, text, declared[key])

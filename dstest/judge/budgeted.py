@@ -26,7 +26,17 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.history import History
 
-__all__ = ["Job", "Source", "budgeted", "main", "merged", "model_of", "run_jobs"]
+__all__ = [
+    "Job",
+    "Source",
+    "budgeted",
+    "main",
+    "merged",
+    "model_of",
+    "run_jobs",
+    "size_bytes",
+    "unknown",
+]
 
 GRACE_S: Final = 5.0
 """Beyond its time budget a checker may finish its sentence."""
@@ -74,7 +84,8 @@ def unknown(checker: str, model: str, reason: str, total: int = 0) -> CheckResul
     )
 
 
-def _size_bytes() -> int:
+def size_bytes() -> int:
+    """The address space that this process has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -89,7 +100,7 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
     before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGALRM, ring)
     timer = signal.setitimer(signal.ITIMER_REAL, budget.time_s + GRACE_S)
-    wanted = _size_bytes() + budget.memory_mb * 2**20
+    wanted = size_bytes() + budget.memory_mb * 2**20
     hard = before[1]
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
@@ -100,6 +111,14 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
         return unknown(checker.name, model, said, len(history.ops))
     except MemoryError:
         said = f"memory budget of {budget.memory_mb} MB used up"
+        return unknown(checker.name, model, said, len(history.ops))
+    except RecursionError:
+        said = "an operation's value is nested too deeply"
+        return unknown(checker.name, model, said, len(history.ops))
+    except RuntimeError as error:
+        if "thread" not in str(error):
+            raise
+        said = f"memory budget of {budget.memory_mb} MB used up: {error}"
         return unknown(checker.name, model, said, len(history.ops))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

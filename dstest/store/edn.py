@@ -22,8 +22,8 @@ from dstest.core.errors import HistoryError
 
 __all__ = ["Keyword", "Map", "Symbol", "Tagged", "plain", "read_all", "where"]
 
-DEPTH_MAX = 500
-"""Deeper nesting is no history; the bound keeps `plain` within Python's stack."""
+DEPTH_MAX = 100
+"""Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s,]+|;[^\n]*)
@@ -239,7 +239,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if isinstance(value, dict):
-        return {_name(k): plain(v) for k, v in value.items()}
+        made = {_name(k): plain(v) for k, v in value.items()}
+        if len(made) < len(value):
+            raise HistoryError(
+                f"a map has two keys that are one here: {', '.join(map(repr, value))[:80]}",
+                remedy="write the keys of a map as one kind of scalar",
+            )
+        return made
     return value
 
 

@@ -15,21 +15,23 @@ from __future__ import annotations
 import gzip
 import io
 import re
-import tempfile
 import zlib
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.history import History
+from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.store import jepsen
 from dstest.store.jepsen_shapes import as_ours
+from dstest.store.jsonl import read_stream
 
 __all__ = ["FORMATS", "load_history"]
 
 FORMATS = ("auto", "dstest", "edn", "json", "log")
+
+_OURS_WITHOUT_SCHEMA = r'\{\s*"(op_id|process_id|run|workload|model|counters|nodes|seed|vantage)"'
 
 _REMEDY = (
     "give a history of ours (.jsonl), a Jepsen history (EDN or JSON) or a Jepsen log; "
@@ -37,7 +39,12 @@ _REMEDY = (
 )
 
 
-def _bytes_of(path: Path) -> bytes:
+_CHUNK_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 16
+"""Of a file, to see what it is."""
+
+
+def _bytes_of(path: Path) -> bytes | bytearray:
     try:
         raw = path.read_bytes()
     except IsADirectoryError:
@@ -51,20 +58,23 @@ def _bytes_of(path: Path) -> bytes:
     if raw[:2] == b"\x1f\x8b":
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
-                raw = packed.read(UNPACKED_BYTES_MAX + 1)
+                text = bytearray()
+                while len(text) <= UNPACKED_BYTES_MAX and (part := packed.read(_CHUNK_BYTES)):
+                    text += part
         except (OSError, EOFError, zlib.error) as error:
             raise HistoryError(
                 f"{path} is not whole: {error}", remedy="copy the file again"
             ) from None
-        if len(raw) > UNPACKED_BYTES_MAX:
+        if len(text) > UNPACKED_BYTES_MAX:
             raise HistoryError(
                 f"{path} unpacks to more than {UNPACKED_BYTES_MAX >> 20} MiB",
                 remedy="unpack it, and judge it in parts",
             )
+        return text
     return raw
 
 
-def _text_of(path: Path, raw: bytes) -> str:
+def _text_of(path: Path, raw: bytes | bytearray) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,8 +83,6 @@ def _text_of(path: Path, raw: bytes) -> str:
         ) from None
     if "\0" in text:
         raise HistoryError(f"{path} is binary", remedy=_REMEDY)
-    if not text.strip():
-        raise HistoryError(f"{path} is empty", remedy=_REMEDY)
     return text
 
 
@@ -82,7 +90,13 @@ def _guess(path: Path, text: str) -> str:
     head = text.lstrip()[:4096]
     first = head.split("\n", 1)[0]
     if first.startswith("{") and re.search(r'"schema"\s*:\s*"dstest\.', first):
-        return "dstest"
+        return "json" if re.search(r'"dstest"\s*:\s*\{', first) else "dstest"
+    if re.match(_OURS_WITHOUT_SCHEMA, first):
+        raise HistoryError(
+            f"{path} is a history of ours without its header, or the header names no schema",
+            line=1,
+            remedy=f'its first line needs "schema": "{SCHEMA}"',
+        )
     if re.match(r'\[?\s*\{\s*"|\[\s*\]\s*$', head):
         return "json"
     if re.search(r"jepsen\.util\s+(-|:?\w+\s+:(invoke|info)\b)", head):
@@ -90,17 +104,6 @@ def _guess(path: Path, text: str) -> str:
     if re.match(r"[\[{(;#]", head):
         return "edn"
     raise HistoryError(f"{path} is not a history: it starts with {first[:40]!r}", remedy=_REMEDY)
-
-
-def _ours(path: Path, raw: bytes) -> History:
-    from dstest.store.jsonl import read_history
-
-    if path.read_bytes()[:2] != b"\x1f\x8b":
-        return read_history(path)
-    with tempfile.TemporaryDirectory() as folder:
-        unpacked = Path(folder) / "history.jsonl"
-        unpacked.write_bytes(raw)
-        return read_history(unpacked)
 
 
 def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = False) -> History:
@@ -112,14 +115,22 @@ def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = Fal
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
     raw = _bytes_of(path)
-    text = _text_of(path, raw)
-    found = _guess(path, text) if fmt == "auto" else fmt
+    if not raw.strip():
+        raise HistoryError(f"{path} is empty", remedy=_REMEDY)
+    head = bytes(raw[:_HEAD_BYTES]).decode("utf-8-sig", "replace")
+    if "\0" in head:
+        raise HistoryError(f"{path} is binary", remedy=_REMEDY)
+    found = _guess(path, head) if fmt == "auto" else fmt
     if found == "dstest":
-        return _ours(path, raw)
+        return read_stream(io.BytesIO(raw))
+    text = _text_of(path, raw)
+    del raw
     reader = {"edn": jepsen.from_edn, "json": jepsen.from_json, "log": jepsen.from_log}[found]
     events = list(reader(text))
     if not events and text.strip() not in ("[]", "()"):
         raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
     history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
+    if jepsen.is_ours(events):
+        return history
     header = replace(history.header, source=f"{found}: {path.name}")
     return replace(history, header=header, ops=as_ours(history.ops))

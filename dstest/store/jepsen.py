@@ -31,8 +31,9 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.op import Op
 from dstest.store import edn
+from dstest.store.jepsen_hint import HINT, Hints, header_in, restored
 
-__all__ = ["Event", "from_edn", "from_json", "from_log", "pair"]
+__all__ = ["Event", "from_edn", "from_json", "from_log", "is_ours", "pair"]
 
 _LOG_LINE = re.compile(
     r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)"
@@ -52,6 +53,14 @@ class Event:
     time_ns: int | None
     error: str | None
     line: int
+    hint: Any = None
+    hints: Hints | None = None
+
+
+_OTHERS = frozenset(
+    {"account", "bucket", "db", "key", "keys", "object", "register", "table", "topic"}
+)
+"""Fields by which others tell which object is meant."""
 
 
 def _event(fields: dict[str, Any], line: int) -> Event:
@@ -66,6 +75,12 @@ def _event(fields: dict[str, Any], line: int) -> Event:
             f"type {kind!r} is not a Jepsen event type", line=line, remedy=", ".join(_TYPES)
         )
     process = fields["process"]
+    if isinstance(process, int) and (beside := [n for n in _OTHERS if fields.get(n) is not None]):
+        raise HistoryError(
+            f"event has {' and '.join(sorted(beside))} beside its value: dstest reads values alone",
+            line=line,
+            remedy="write values as [key value] tuples and judge them with --independent",
+        )
     if isinstance(process, bool) or not isinstance(process, int | str):
         raise HistoryError(
             f"process {process!r} is not an integer or a name",
@@ -81,6 +96,8 @@ def _event(fields: dict[str, Any], line: int) -> Event:
         time_ns=time_ns if type(time_ns) is int and 0 <= time_ns < 2**62 else None,
         error=error if isinstance(error, str) or error is None else json.dumps(error, default=str),
         line=line,
+        hint=fields.get(HINT),
+        hints=header_in(fields, line),
     )
 
 
@@ -117,9 +134,34 @@ def from_edn(text: str) -> Iterator[Event]:
         yield _event(edn.plain(found), lines.of(found.offset))
 
 
+class _Twice(ValueError):
+    """An object has a key twice; the argument is the key."""
+
+
+def _is_deep(text: str) -> bool:
+    """Is this JSON nested deeper than the notations allow?"""
+    if text.count("[") + text.count("{") <= edn.DEPTH_MAX:
+        return False
+    depth = 0
+    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket, 0)
+        if depth > edn.DEPTH_MAX:
+            return True
+    return False
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a key that stands twice nobody knows which one is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+    return found
+
+
 def from_json(text: str) -> Iterator[Event]:
     """Events of a JSON history: objects one after another, or in one array."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
     lines = _Lines(text)
     gap = re.compile(r"[\s,]*")
     start = len(text) - len(text.lstrip())
@@ -139,6 +181,14 @@ def from_json(text: str) -> Iterator[Event]:
             ) from None
         except RecursionError:
             raise HistoryError("nested too deeply", line=line) from None
+        except _Twice as twice:
+            raise HistoryError(
+                f"an object has the key {twice.args[0]!r} twice",
+                line=line,
+                remedy="record it again",
+            ) from None
+        if _is_deep(text[at:end]):
+            raise HistoryError(f"nested deeper than {edn.DEPTH_MAX}", line=line)
         if not isinstance(fields, dict):
             raise HistoryError(
                 f"expected an operation object and found {text[at : at + 40]!r}",
@@ -218,9 +268,27 @@ def _split(event: Event, independent: bool) -> tuple[Any, Any]:
     return event.value[0], event.value[1]
 
 
+_ECHOED = frozenset({"add", "cas", "enqueue", "write"})
+"""Types of operation whose ok completion repeats what was asked for."""
+
+
 def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) -> Op:
     """The operation with its outcome, by the rules of this module."""
-    value = _split(event, independent)[1]
+    key, value = _split(event, independent)
+    if event.value is not None and key != op.key:
+        raise HistoryError(
+            f"process {event.process} was answered for key {key!r}, but asked for {op.key!r}",
+            line=event.line,
+            remedy="the history is mixed up; record it again",
+        )
+    echoed = event.type == "ok" and op.op_type in _ECHOED and event.value is not None
+    if echoed and value is not None and value != op.input:
+        raise HistoryError(
+            f"process {event.process} was answered for {op.op_type} {value!r}, but asked for "
+            f"{op.input!r}",
+            line=event.line,
+            remedy="the history is mixed up; record it again",
+        )
     if event.type == "info":
         return with_(op, error=event.error)
     done = with_(op, complete_ts=event.time_ns, error=None, timeout_marker=False)
@@ -248,7 +316,35 @@ def pair(
             clients.append(event)
         else:
             skipped += 1
+    hints = clients[0].hints if clients else None
+    if hints is not None:
+        return _read_back(clients, hints)
     timed, clock = _timed(clients)
+    ops = _paired(timed, independent, fail_cas_is_differ)
+    counters = {"skipped-other-processes": skipped} if skipped else {}
+    return History(header=Header(clock=ClockSource(name=clock), counters=counters), ops=ops)
+
+
+def _first(events: Iterable[Event]) -> Event | None:
+    return next((e for e in events if isinstance(e.process, int)), None)
+
+
+def is_ours(events: Iterable[Event]) -> bool:
+    """Had this history been exported by us?"""
+    first = _first(events)
+    return first is not None and first.hints is not None
+
+
+def _read_back(clients: list[Event], hints: Hints) -> History:
+    """A history of ours that had been exported, as it was."""
+    ops = _paired(clients, hints.keyed, False, exact=True)
+    return History(header=hints.header, ops=ops)
+
+
+def _paired(
+    timed: list[Event], independent: bool, fail_cas_is_differ: bool, *, exact: bool = False
+) -> list[Op]:
+    """Operations of events with a time each. `exact`: what a read asked for is kept."""
     ops: list[Op] = []
     open_: dict[int | str, tuple[int, int]] = {}
     gone: dict[int | str, int] = {}
@@ -265,7 +361,7 @@ def pair(
                     remedy="a process has one operation at a time and ends with an unknown one",
                 )
             open_[process] = (len(ops), event.line)
-            ops.append(_invoked(event, len(ops), independent))
+            ops.append(_invoked(event, len(ops), independent, exact))
             continue
         if process not in open_:
             raise HistoryError(
@@ -284,12 +380,12 @@ def pair(
         if event.type == "info":
             gone[process] = event.line
         ops[index] = _completed(ops[index], event, independent, fail_cas_is_differ)
-    counters = {"skipped-other-processes": skipped} if skipped else {}
-    header = Header(clock=ClockSource(name=clock), counters=counters)
-    return History(header=header, ops=ops)
+        if event.hint is not None:
+            ops[index] = restored(ops[index], event.hint, event.line)
+    return ops
 
 
-def _invoked(event: Event, op_id: int, independent: bool) -> Op:
+def _invoked(event: Event, op_id: int, independent: bool, exact: bool) -> Op:
     """An operation that nobody has completed yet."""
     key, value = _split(event, independent)
     return Op(
@@ -298,7 +394,7 @@ def _invoked(event: Event, op_id: int, independent: bool) -> Op:
         invoke_ts=event.time_ns or 0,
         op_type=event.f,
         key=key,
-        input=None if event.f == "read" else value,
+        input=None if event.f == "read" and not exact else value,
         error="unfinished",
         timeout_marker=True,
     )

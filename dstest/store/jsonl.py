@@ -5,17 +5,20 @@ The one canonical form of a sealed history, readable by anyone and by any tool.
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, Op
+from dstest.store.edn import DEPTH_MAX
 
-__all__ = ["read_history", "read_raw", "write_history"]
+__all__ = ["read_history", "read_raw", "read_stream", "require_plain", "write_history"]
 
 
 def write_history(path: Path, history: History) -> None:
@@ -41,6 +44,8 @@ def _bad(line: bytes, number: int, error: Exception) -> HistoryError:
         return HistoryError(f"not JSON: {syntax.msg}", line=number, column=syntax.colno)
     except UnicodeDecodeError as code:
         return HistoryError("not UTF-8", line=number, column=code.start + 1)
+    except (RecursionError, ValueError) as limit:
+        return HistoryError(f"not a value that can be read: {limit}", line=number)
     return HistoryError(f"not an operation record: {error}", line=number, column=1)
 
 
@@ -48,16 +53,73 @@ def read_history(path: Path) -> History:
     """Read a sealed history. Raises HistoryError with line and column."""
     try:
         with path.open("rb") as file:
-            head = file.readline()
-            try:
-                header = msgspec.json.decode(head, type=Header)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise _bad(head, 1, error) from None
-            if header.schema != SCHEMA:
-                raise HistoryError(f"unknown schema {header.schema!r}", line=1, column=1)
-            return History(header=header, ops=_ops(file))
+            return read_stream(file)
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror}", remedy="check the path") from None
+
+
+def read_stream(file: IO[bytes]) -> History:
+    """Read a sealed history from its beginning. Raises HistoryError with line and column."""
+    head = file.readline().removeprefix(codecs.BOM_UTF8)
+    try:
+        header = msgspec.json.decode(head, type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad(head, 1, error) from None
+    if header.schema != SCHEMA:
+        raise HistoryError(f"unknown schema {header.schema!r}", line=1, column=1)
+    if b'"schema"' not in head:
+        raise HistoryError(
+            "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
+        )
+    require_plain(head, 1)
+    return History(header=header, ops=_ops(file))
+
+
+def _keys_of(value: Any) -> int:
+    """How many keys the objects within have."""
+    if isinstance(value, dict):
+        return len(value) + sum(_keys_of(v) for v in value.values())
+    if isinstance(value, list):
+        return sum(_keys_of(v) for v in value if isinstance(v, dict | list))
+    return 0
+
+
+class _Twice(ValueError):
+    """An object has a key twice; the argument is the key."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+    return found
+
+
+def require_plain(line: bytes, number: int) -> None:
+    """Raises HistoryError for nesting that is too deep, and where an object has a key twice: nobody
+    knows which one is meant."""
+    if line.count(b"[") + line.count(b"{") > DEPTH_MAX and _depth(line) > DEPTH_MAX:
+        raise HistoryError(f"nested deeper than {DEPTH_MAX}", line=number)
+    if line.count(b":") == _keys_of(msgspec.json.decode(line)):
+        return
+    try:
+        json.loads(line, object_pairs_hook=_once)
+    except _Twice as twice:
+        raise HistoryError(
+            f"an object has the key {twice.args[0]!r} twice", line=number, remedy="record it again"
+        ) from None
+    except ValueError as error:
+        raise _bad(line, number, error) from None
+
+
+def _depth(line: bytes) -> int:
+    """The deepest nesting outside strings."""
+    depth = deepest = 0
+    for bracket in re.findall(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', line):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket, 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _ops(file: Any) -> list[Op]:
@@ -67,8 +129,9 @@ def _ops(file: Any) -> list[Op]:
         if line == b"\n":
             continue
         try:
+            require_plain(line, number)
             ops.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(line, number, error) from None
         if not line.endswith(b"\n"):
             raise HistoryError(

@@ -12,7 +12,7 @@ import pytest
 
 from checkers.txn.columns import FAIL, INFO, NULL_READ, OK, TxnColumns
 from checkers.txn.ingest import load
-from dstest.core.errors import HistoryError
+from dstest.core.errors import HistoryError, MemorySpent
 from dstest.core.history import Header
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -116,7 +116,8 @@ def test_records_have_their_outcomes_and_positions() -> None:
             record(op_id=11, process_id=1, invoke_ts=9, complete_ts=None, output=None),
             record(op_id=12, process_id=2, invoke_ts=3, error="conflict", output=None,
                    complete_ts=4),
-            record(op_id=13, process_id=3, invoke_ts=9, timeout_marker=True, complete_ts=20),
+            record(op_id=13, process_id=3, invoke_ts=9, timeout_marker=True, complete_ts=None,
+                   output=None),
         ]
     )  # fmt: skip
     columns = load(text)
@@ -125,6 +126,84 @@ def test_records_have_their_outcomes_and_positions() -> None:
     assert columns.invoke_pos.tolist() == [0, 2, 3, 4]
     assert columns.complete_pos.tolist() == [1, 5, -1, -1]
     assert columns.mop_known.tolist() == [0, 1, 0, 0]
+
+
+FIRST = record(op_id=1, invoke_ts=5, complete_ts=9)
+OPEN = record(op_id=1, invoke_ts=5, complete_ts=None, output=None)
+TWICE = b'{"type":"ok","value":[["r",1,null]],"value":[["r",1,[1]]]}'
+OTHER_KEY = b"""{:type :invoke, :process 0, :value [[:append 1 1] [:r 2 nil]]}
+{:type :ok, :process 0, :value [[:append 3 1] [:r 2 []]]}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        (HEADER + record(timeout_marker=True, complete_ts=20), 2, "marked unknown, yet"),
+        (HEADER + record(timeout_marker=True, complete_ts=None), 2, "marked unknown, yet"),
+        (HEADER + record(complete_ts=None), 2, "never completed, yet"),
+        (HEADER + record(error="conflict"), 2, "an output and an error"),
+        (HEADER + record(output=[["r", 2, [5]]]), 2, "other micro-operations"),
+        (HEADER + record(output=[]), 2, "other micro-operations"),
+        (HEADER + record(output=[["r", 1, [5]], ["r", 1, [5]]]), 2, "other micro-operations"),
+        (HEADER + record().replace(b'"error": null', b'"output": []'), 2, "stands twice"),
+        (HEADER + record().replace(b"{", b'{"key": 1, "invoke_ts": 1, ', 1), 2, "stands twice"),
+        (
+            HEADER + FIRST + record(op_id=2, invoke_ts=7, complete_ts=20),
+            3,
+            "two operations at a time",
+        ),
+        (
+            HEADER + OPEN + record(op_id=2, invoke_ts=7, complete_ts=20),
+            3,
+            "after an operation of unknown outcome",
+        ),
+        (TWICE, 1, "stands twice"),
+        (OTHER_KEY, 2, "other micro-operations"),
+        (OTHER_KEY.replace(b"[:append 3 1]", b""), 2, "other micro-operations"),
+        (b"{:type :ok, :process 0, :f :delete, :value nil}", 1, "not a transaction"),
+        (b"{:type :invoke, :process 0, :f :delete}", 1, "not a transaction"),
+        (b"{:type :ok, :process 0, :f :txn, :key 1, :value [[:r 1 [1]]]}", 1, "key beside"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(text: bytes, line: int, why: str) -> None:
+    for threads in (1, 2):
+        with pytest.raises(HistoryError, match=why) as caught:
+            load(text, threads=threads)
+        assert caught.value.line == line
+
+
+def test_ids_that_repeat_are_refused() -> None:
+    for op_id in (7, "seven"):
+        text = record(op_id=op_id) + record(op_id=op_id, process_id=8, invoke_ts=20, complete_ts=21)
+        with pytest.raises(HistoryError, match=f"op_id {op_id} stands twice"):
+            load(HEADER + text)
+    with pytest.raises(HistoryError, match="index 4 stands twice"):
+        load(
+            b"".join(
+                b"{:type :ok, :process %d, :index 4, :value [[:r 1 [1]]]}\n" % p for p in (1, 2)
+            )
+        )
+
+
+def test_memory_is_bounded_with_what_is_unpacked() -> None:
+    packed = gzip.compress(HEADER + record() + b"\n" * (64 << 20))
+    with pytest.raises(MemorySpent):
+        load(packed, memory_mb=8)
+    assert load(packed, memory_mb=80).txns == 1
+
+
+def test_what_is_missing_is_counted() -> None:
+    open_ = record(op_id=2, process_id=1, complete_ts=None, output=None)
+    silent = record(op_id=3, process_id=2, output=None)
+    columns = load(HEADER + record(op_id=1) + open_ + silent)
+    assert columns.weak == {
+        "unfinished operations are not marked unknown": 1,
+        "ok transactions that read tell no result": 1,
+    }
+    assert not columns.named
+    assert load(HEADER + record(op_id="a")).named
+    told = b"{:type :invoke, :process 0, :f :txn, :value [[:r 1 nil]]}\n{:type :ok, :process 0}"
+    assert load(told).weak == {"ok transactions that read tell no result": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""`dstest check` before any checker: does the history contradict itself?
+
+The lints are those of a run (dstest/judge/lints.py), as far as a file alone can be held to them. A
+*corrupt* history is refused as unreadable ones are (HistoryError, exit 2): neither answer about it
+would count. A *weak* one can still show a violation, but is never valid.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from dstest.core.errors import HistoryError
+from dstest.core.op import Outcome
+from dstest.judge.lints import LintContext, lint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dstest.core.check import CheckResult
+    from dstest.core.history import Header, History
+
+__all__ = ["require_counts", "require_sound", "weakened"]
+
+_CORRUPT: Final = frozenset({"H02", "H04", "H05", "H06", "H07", "H09"})
+"""What contradicts itself in any history; a foreign one does not name its clock (H03)."""
+
+_WEAK: Final = frozenset({"H04"})
+"""What leaves open whether an operation had an end; other weak lints tell a reader of a run
+something that no checker asks for."""
+
+_REMEDY: Final = "no verdict about it would count; record it again, or judge the file as it was"
+
+
+def require_counts(header: Header, counted: Mapping[str, int]) -> None:
+    """Raises HistoryError where the recorder counted other operations than are in the file.
+
+    `counted` are ok, fail and unknown.
+    """
+    found = {**counted, "issued": sum(counted.values())}
+    found["invokes"] = found["issued"]
+    for name, n in found.items():
+        told = header.counters.get(name)
+        if told is not None and told != n:
+            raise HistoryError(
+                f"the history is corrupt: the recorder counted {told:,} {name}, the file holds "
+                f"{n:,} (H14)",
+                remedy=_REMEDY,
+            )
+
+
+def require_sound(history: History) -> list[str]:
+    """What is weak about a history. Raises HistoryError where it contradicts itself."""
+    found = lint(history, None, LintContext(needs_node_seen=False))
+    ours = history.header.source is None
+    corrupt = [f"{said} ({name})" for name, said in found.corrupt.items() if name in _CORRUPT]
+    if ours and history.header.clock is not None and "H03" in found.corrupt:
+        corrupt.append(f"{found.corrupt['H03']} (H03)")
+    if corrupt:
+        raise HistoryError(f"the history is corrupt: {'; '.join(corrupt)}", remedy=_REMEDY)
+    outcomes = Counter(op.outcome for op in history.ops)
+    require_counts(history.header, {o.value: outcomes[o] for o in Outcome})
+    return [f"{said} ({name})" for name, said in found.weak.items() if name in _WEAK]
+
+
+def weakened(result: CheckResult, weak: list[str]) -> CheckResult:
+    """The answer about a weak history: a violation stands, nothing else does."""
+    if not weak or result.valid is False:
+        return result
+    said = "; ".join([*weak, *filter(None, [result.reason])])
+    return replace(result, valid="unknown", reason=f"the history is weak: {said}")

@@ -1,0 +1,81 @@
+"""`dstest check` of everything that is read as operations: load, lint, then judge."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from dstest.cli.check_lints import require_sound, weakened
+from dstest.cli.check_models import judge_objects, with_options
+from dstest.cli.check_oracles import Source, judge_oracles
+from dstest.cli.check_source import looks_independent
+from dstest.core.clock import monotonic_ns
+from dstest.core.errors import ConfigError, MemorySpent
+from dstest.judge.budgeted import size_bytes
+from dstest.store.importers import load_history
+
+if TYPE_CHECKING:
+    from dstest.core.check import Budget, CheckResult
+    from dstest.core.history import History
+
+__all__ = ["judge_file"]
+
+
+@contextmanager
+def _memory(limit_mb: int) -> Iterator[None]:
+    """Raises MemorySpent where the process grows by more."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = size_bytes() + (limit_mb << 20)
+    soft = wanted if before[1] == resource.RLIM_INFINITY else min(wanted, before[1])
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, before[1]))
+        yield
+    except MemoryError:
+        raise MemorySpent(
+            f"memory budget of {limit_mb} MB used up on reading",
+            remedy="a larger --budget-mb, or a part of the history",
+        ) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _loaded(path: Path, format_: str, independent: bool | None, budget: Budget) -> History:
+    """The history. Raises ConfigError where its values may be tuples and nobody says so."""
+    with _memory(budget.memory_mb):
+        history = load_history(path, format_, independent=bool(independent))
+    foreign = history.header.source is not None and history.header.workload is None
+    if independent is None and foreign and looks_independent(history):
+        raise ConfigError(
+            "the values may be [key value] tuples of independent objects, or pairs",
+            remedy="say which: --independent or --no-independent",
+        )
+    return history
+
+
+def judge_file(
+    path: Path,
+    workload: str | None,
+    model: str | None,
+    checker: str | None,
+    format_: str,
+    independent: bool | None,
+    option: list[str],
+    budget: Budget,
+) -> CheckResult:
+    """The answer about a file. Raises HistoryError where it is unreadable or corrupt, MemorySpent
+    where reading takes more than the budget, ConfigError for what cannot be asked."""
+    started = monotonic_ns()
+    loaded = with_options(_loaded(path, format_, independent, budget), option)
+    weak = require_sound(loaded)
+    load_s = (monotonic_ns() - started) / 1e9
+    plain = workload is None and checker is None
+    result = judge_objects(loaded, model, budget) if plain else None
+    if result is None:
+        source = Source(path=str(path), format=format_, independent=bool(independent))
+        result = judge_oracles(loaded, source, workload, model, checker, budget)
+    return weakened(replace(result, seconds=replace(result.seconds, load=load_s)), weak)

@@ -1,0 +1,134 @@
+"""What `dstest check` is given: which notation, what the file says of itself, what it must hold.
+
+A file of ours and an export of ours name their workload and model. A foreign one does not: what its
+operations can only be is taken for it, what they could be several ways is refused with the choices,
+because a guess would accuse the innocent or wave the guilty through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dstest.core.errors import ConfigError, HistoryError
+
+if TYPE_CHECKING:
+    from dstest.core.history import History
+    from dstest.core.op import Op
+
+__all__ = ["Asked", "guess", "history_file", "looks_independent"]
+
+
+class Asked(NamedTuple):
+    """A workload and the model that it is held to; None stands for the workload's own."""
+
+    workload: str
+    model: str | None
+
+
+_CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
+    # types that must be there, types that may be there, what it is
+    (frozenset({"inc"}), frozenset({"read"}), Asked("counter", None)),
+    (frozenset({"generate"}), frozenset(), Asked("unique-ids", "unique")),
+    (frozenset({"transfer"}), frozenset({"read"}), Asked("bank", "snapshot-isolation")),
+)
+
+_QUEUE: Final = (
+    "--checker total-queue (nothing lost or doubled), --workload queue (and in order) or "
+    "--model fifo-queue (linearizable)"
+)
+_LOCK: Final = (
+    "--workload lock, --workload lease, --model mutex, --model reentrant-mutex, "
+    "--model fencing-lock or --model semaphore -o permits=N"
+)
+_SET: Final = (
+    "--checker set (final reads), --checker set-full (every read, linearizable), "
+    "--workload counter or --model set"
+)
+
+_CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
+    (frozenset({"enqueue", "dequeue"}), _QUEUE),
+    (frozenset({"acquire", "release"}), _LOCK),
+    (frozenset({"add"}), _SET),
+    (frozenset({"append"}), "--checker order --model prefix or --model log"),
+    (frozenset({"push"}), "--model stack"),
+    (frozenset({"put", "get"}), "--model kv-map"),
+    (frozenset({"send", "poll"}), "--workload append-log"),
+    (frozenset({"watch"}), "--workload watch"),
+    (frozenset({"credit", "audit"}), "--workload ledger"),
+)
+
+_REGISTER: Final = frozenset({"read", "write", "cas"})
+
+
+def history_file(path: Path) -> Path:
+    """The file itself, or the history of a run directory. Raises HistoryError where there is
+    none."""
+    if not path.is_dir():
+        return path
+    inside = path / "history.jsonl"
+    if not inside.exists():
+        raise HistoryError(
+            f"{path} is a directory without a history.jsonl",
+            remedy=f"a run that was cut off is sealed by `dstest recover {path}`",
+        )
+    return inside
+
+
+def _scalar(value: object) -> bool:
+    return not isinstance(value, list | dict)
+
+
+def _plain_register(ops: Iterable[Op]) -> bool:
+    """Do its reads and writes carry single values?"""
+    return all(
+        _scalar(op.output) and (op.op_type == "cas" or _scalar(op.input))
+        for op in ops
+        if op.op_type in _REGISTER
+    )
+
+
+def looks_independent(history: History) -> bool:
+    """Are the values of a foreign history [key value] tuples that were read as plain values?
+
+    A plain read returns no pair whose first part was asked for.
+    """
+    reads = [op for op in history.ops if op.op_type == "read" and op.output is not None]
+    pairs = [op.output for op in reads if isinstance(op.output, list) and len(op.output) == 2]
+    others = [op.input for op in history.ops if op.input is not None]
+    tuples = [v for v in others if isinstance(v, list) and len(v) == 2 and _scalar(v[0])]
+    simple = {op.op_type for op in history.ops} <= {*_REGISTER, "add", "inc"}
+    told = bool(pairs) and len(pairs) == len(reads)
+    return simple and bool(tuples) and len(tuples) == len(others) and (told or not reads)
+
+
+def guess(history: History) -> Asked:
+    """What a foreign history was made by. Raises ConfigError with the choices where its operations
+    do not tell."""
+    types = {op.op_type for op in history.ops}
+    if types == {"txn"}:
+        mops = (mop for op in history.ops for mop in op.input or ())
+        return Asked(
+            "list-append" if any(m and m[0] == "append" for m in mops) else "rw-register", None
+        )
+    for must, may, asked in _CERTAIN:
+        if must <= types <= must | may:
+            return asked
+    if types & {"write", "cas"} and _plain_register(history.ops):
+        return Asked("cas-register", None)
+    if types <= {"read"}:
+        if _plain_register(history.ops):
+            return Asked("cas-register", None)
+        choices = "--workload bank, --checker set or --workload set"
+    elif types <= _REGISTER:
+        choices = (
+            "--workload long-fork, --workload causal, --workload session, --model multi-register, "
+            "or --independent for [key value] tuples of --workload cas-register"
+        )
+    else:
+        choices = next((said for some, said in _CHOICES if some & types), "--workload or --model")
+    raise ConfigError(
+        f"the history does not tell what its operations ({', '.join(sorted(types))}) must satisfy",
+        remedy=choices,
+    )

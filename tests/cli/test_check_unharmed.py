@@ -1,0 +1,110 @@
+"""Histories of true systems in every notation: none is refused, none accused, none is a crash."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from true_histories import KINDS, history
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.core.errors import DstestError
+from dstest.generator.histories import Spec, events
+from dstest.generator.writing import lines
+from dstest.store.export import export_lines
+from dstest.store.jsonl import write_history
+
+CORPORA = Path(
+    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
+)
+LEVELS = ("strict-serializable", "serializable", "snapshot-isolation", "read-committed")
+
+
+def check(path: Path, *options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["check", str(path), *options])
+    if isinstance(done.exception, DstestError):
+        return int(done.exception.exit_code), str(done.exception)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+def files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Objects of every checker in three notations, and transactions of several levels."""
+    for kind, facts in KINDS.items():
+        for seed in (1, 2, 3):
+            made = history(kind, seed, 120)
+            options = ["--checker", facts.checker, "--model", facts.model]
+            path = folder / f"{kind}-{seed}.jsonl"
+            write_history(path, made)
+            yield path, options
+            for fmt in ("edn", "json"):
+                out = folder / f"{kind}-{seed}.{fmt}"
+                text = "\n".join(export_lines(made, fmt, keyed=True)) + "\n"
+                out.write_text(text, encoding="utf-8")
+                yield out, options
+    for workload in ("list-append", "rw-register"):
+        for level in LEVELS:
+            for seed in range(4):
+                spec = Spec(workload=workload, txns=80, level=level, seed=seed)
+                for fmt in ("jsonl", "edn"):
+                    path = folder / f"{workload}-{level}-{seed}.{fmt}"
+                    path.write_bytes(b"".join(lines(events(spec), spec, fmt)))
+                    yield path, ["--model", level]
+                packed = folder / f"{workload}-{level}-{seed}.edn.gz"
+                packed.write_bytes(gzip.compress(path.read_bytes()))
+                yield packed, ["--model", level]
+
+
+def test_three_hundred_true_histories(tmp_path: Path) -> None:
+    codes: Counter[int] = Counter()
+    wrong: list[str] = []
+    for path, options in files(tmp_path):
+        code, said = check(path, *options)
+        codes[code] += 1
+        if code in (1, 2, 4):
+            wrong.append(f"{path.name}: {said[:300]}")
+    assert wrong == []
+    assert codes.total() >= 290
+    assert codes[0] >= 0.95 * codes.total(), codes
+
+
+def registers() -> list[Path]:
+    folders = [CORPORA / "knossos", CORPORA / "elle-cli" / "knossos"]
+    return [p for f in folders for p in sorted((f / "cas-register" / "good").glob("*.*"))]
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
+def test_foreign_registers_and_logs_keep_their_verdicts() -> None:
+    for path in registers():
+        code, said = check(path)
+        assert code == 0, f"{path.name}: {said}"
+    facts = json.loads((CORPORA / "porcupine" / "verdicts.json").read_text())
+    logs = [row for row in facts if str(row.get("file", "")).endswith(".log")][:40]
+    for row in logs:
+        path = CORPORA / "porcupine" / row["file"]
+        if path.exists() and path.stat().st_size:
+            assert check(path)[0] in (0, 1), path.name
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
+@pytest.mark.parametrize(
+    ("name", "options", "code"),
+    [
+        ("bank.edn", [], 3),
+        ("bank.edn", ["-o", "bank_total=100"], 0),
+        ("bank.json", ["-o", "bank_total=100"], 0),
+        ("bank-neg.edn", ["--workload", "bank"], 3),
+        ("set.edn", ["--checker", "set"], 0),
+        ("counter.edn", ["--workload", "counter"], 3),
+    ],
+)
+def test_jepsens_own_files(name: str, options: list[str], code: int) -> None:
+    got, said = check(CORPORA / "elle-cli" / "jepsen" / name, *options)
+    assert got == code, said
