@@ -68,6 +68,15 @@ def _contradicts(run: RunDir, what: str) -> EvidenceError:
     return EvidenceError(f"{run.path}: {what}", remedy=_REMEDY)
 
 
+def _of_another(run: RunDir, facts: dict[str, Any], where: str) -> EvidenceError:
+    """Its files are what it left, but this version asks for more, or for something else."""
+    by = (facts.get("host") or {}).get("dstest")
+    return EvidenceError(
+        f"{run.path}: judged by dstest {by}, and dstest {__version__} judges it otherwise: {where}",
+        remedy=f"believe its report as one of dstest {by}, or run it again with this version",
+    )
+
+
 def intact(run: RunDir) -> None:
     """Raises EvidenceError where a file of a finished run is not as it was summed up."""
     if not (run.path / SUMS).is_file():
@@ -249,6 +258,8 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
         _derived(run, aside)
         if not _same(evidence, judged.verdict.evidence, facts):
             where = _where(evidence, judged.verdict.evidence)
+            if not _by_us(facts):
+                raise _of_another(run, facts, where)
             raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
         if _by_us(facts):
             _reports(run)
