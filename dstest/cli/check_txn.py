@@ -109,7 +109,8 @@ def _own(first: bytes) -> Header | None:
         header = msgspec.json.decode(first.removeprefix(b"\xef\xbb\xbf"), type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    ours = header.schema == SCHEMA and b'"schema"' in first and b'"process"' not in first
+    named = msgspec.json.decode(first.removeprefix(b"\xef\xbb\xbf"))
+    ours = header.schema == SCHEMA and "schema" in named and "process" not in named
     return header if ours else None
 
 

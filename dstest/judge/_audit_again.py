@@ -58,5 +58,5 @@ def not_read_again(facts: RunFacts) -> list[str]:
             first < (r.injected_at or 0) and read.get(key, 0) > (r.healed_at or 0)
             for key, first in written.items()
         )
-        < KEYS_MIN
+        < min(KEYS_MIN, len(written))
     ]

@@ -17,7 +17,7 @@ from typing import Final
 
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import AuditRow, LandingRecord
-from dstest.judge.alarm_kinds import CRASHES
+from dstest.judge.alarm_kinds import CRASHES, all_kinds
 from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
 from dstest.judge.process_facts import Seen
 from dstest.judge.rows import na, ok, short
@@ -58,12 +58,17 @@ def _explained(facts: RunFacts, node: str, kinds: Iterable[str], first: int, las
     )
 
 
+def _told(alarm: Alarm) -> set[str]:
+    """All that the line tells of: a fault explains it that explains any of that."""
+    return {alarm.kind, *all_kinds(alarm.line)}
+
+
 def unexplained_alarms(facts: RunFacts) -> list[Alarm]:
     """Lines of the logs, in order. One without any time is explained by nothing."""
     return [
         a
         for a in facts.alarms
-        if not a.expected and (a.ts is None or not _explained(facts, a.node, (a.kind,), a.ts, a.ts))
+        if not a.expected and (a.ts is None or not _explained(facts, a.node, _told(a), a.ts, a.ts))
     ]
 
 

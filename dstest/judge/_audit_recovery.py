@@ -39,6 +39,12 @@ def _differing(facts: RunFacts) -> str | None:
 
 def _never_again(facts: RunFacts) -> str | None:
     """The first heal after which the load did not go well again before the next fault."""
+    if (
+        facts.settled_ns is None
+        and not facts.recoveries
+        and any(r.healed_at for r in facts.records)
+    ):
+        return "whether the load went well again after a heal was not recorded"
     for healed in facts.recoveries:
         if healed.settled_ns is None:
             return (
@@ -71,7 +77,8 @@ def recovered_row(facts: RunFacts) -> AuditRow:
     standing = [r.fault_id for r in facts.records if not r.heal_verified]
     if standing:
         return short(f"heal not verified: {', '.join(standing)}")
-    for said in (_differing(facts), _never_again(facts)):
+    failed = f"clean-up failed: {'; '.join(facts.problems)}" if facts.problems else None
+    for said in (failed, _differing(facts), _never_again(facts)):
         if said:
             return short(said)
     alike = f"; {len(facts.replicas)} replicas agree" if facts.replicas else ""

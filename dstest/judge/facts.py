@@ -119,7 +119,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `healthy` says per node whether it served after the settle phase, `residue` what
     the leak audit found. `replicas` is each member's state once nobody wrote any more, None where
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
-    None where the system has no membership. `recoveries` are the heals, in order. `claims` and
+    None where the system has no membership.
+    `problems` are steps of the clean-up that failed, `recoveries` the heals, in order. `claims` and
     `fields` are the workload's, `options` the run's. `seeds_agreeing` counts runs of this spec with
     other seeds and the same verdict, this one included. `mismatches` and `forgiven` are what the
     reconciliation of the record found wrong, and what a writer that died explains. `tier_wanted` is
@@ -158,6 +159,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     residue: dict[str, list[str]] = msgspec.field(default_factory=dict)
     replicas: dict[str, str | None] | None = None
     members_at: dict[str, list[str]] | None = None
+    problems: list[str] = msgspec.field(default_factory=list)
     recoveries: list[Healed] = msgspec.field(default_factory=list)
     wire: list[Wire] = msgspec.field(default_factory=list)
     seeds_agreeing: int = 1

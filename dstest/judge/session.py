@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from dstest.core.errors import Exit
 from dstest.core.evidence import AuditRow, Evidence, Tier
 from dstest.core.verdict import State, Verdict
 from dstest.judge._audit_red import alike_row, budget_row, seeds_row
@@ -101,8 +100,7 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
     state = aggregate_seeds(states)
     lowest = min(met, key=_RANK.index) if len(met) == len(arms) and met else "none"
     outcome = session(states)
-    short = tier == "hardening" or tier == "release"
-    if outcome == "DONE" and short and not _reaches(state, lowest, tier):
+    if outcome == "DONE" and not _reaches(state, lowest, tier):
         outcome = "DONE_WITH_CONCERNS"
     return SessionVerdict(
         outcome=outcome,
@@ -113,16 +111,13 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
         seeds_agreeing=seeds,
         sizes=sizes,
         arms=found,
-        exit_code=_exit(outcome),
+        exit_code=session_exit_code(outcome),
     )
 
 
-def _exit(outcome: Session) -> Exit:
-    return session_exit_code(outcome)
-
-
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:
-    return state is State.PASS_HARDENING and _RANK.index(met) >= _RANK.index(wanted)
+    enough = state is State.PASS_HARDENING or (wanted == "smoke" and state.passed)
+    return enough and _RANK.index(met) >= _RANK.index(wanted)
 
 
 def _row(arm: ArmEvidence, verdict: Verdict) -> ArmVerdict:

@@ -9,6 +9,12 @@ from typing import Any
 __all__ = ["command_of"]
 
 
+def _number(value: float) -> str:
+    """As short as says the same number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
 def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
     """The command line that runs the same operations and faults again; empty for an import.
 
@@ -34,7 +40,9 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
     for key, flag in flags.items():
         value = spec.get(key)
         if value is not None:
-            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [flag, _number(value) if isinstance(value, float) else str(value)]
+    if spec.get("stop_on_violation"):
+        words.append("--stop-on-violation")
     if given is None:
         options = sorted(spec.get("options", {}).items())
         given = [

@@ -20,7 +20,7 @@ from dstest.report.remedies import Remedy, remedies
 from dstest.report.terminal import colored, obstacles, wrap
 from dstest.store.layout import write_file
 
-__all__ = ["command_of_session", "session_text", "write_session"]
+__all__ = ["command_of_session", "session_reports", "session_text", "write_session"]
 
 _SHOWN_MAX: Final = 3
 """Arms of which the terminal says what keeps them from being better; all are in the report."""
@@ -84,8 +84,10 @@ def _links(path: Path, verdict: SessionVerdict) -> dict[str, str]:
     return found
 
 
-def write_session(path: Path, spec: RunSpec, given: list[str], verdict: SessionVerdict) -> None:
-    """Write all reports of a session that has just been judged."""
+def session_reports(
+    path: Path, spec: RunSpec, given: list[str], verdict: SessionVerdict
+) -> dict[str, str]:
+    """All reports of a judged session by file name."""
     links = _links(path, verdict)
     found = [
         (arm.id, remedy)
@@ -94,21 +96,26 @@ def write_session(path: Path, spec: RunSpec, given: list[str], verdict: SessionV
     ]
     command = command_of_session(spec, given, verdict)
     name = f"{path.parent.name}/{path.name}"
-    page = (
-        environment()
-        .get_template("session.html.j2")
-        .render(
-            v=verdict,
-            name=name,
-            tone=tone_of(verdict.state),
-            links=links,
-            remedies=found,
-            command=command,
-        )
+    template = environment().get_template("session.html.j2")
+    page: str = template.render(
+        v=verdict,
+        name=name,
+        tone=tone_of(verdict.state),
+        links=links,
+        remedies=found,
+        command=command,
     )
-    write_file(path, "report.html", page.encode(errors="replace"))
-    write_file(path, "session.md", _markdown(name, verdict, found, command).encode())
-    write_file(path, "junit.xml", _junit(spec, verdict, command).encode())
+    return {
+        "report.html": page,
+        "session.md": _markdown(name, verdict, found, command),
+        "junit.xml": _junit(spec, verdict, command),
+    }
+
+
+def write_session(path: Path, spec: RunSpec, given: list[str], verdict: SessionVerdict) -> None:
+    """Write all reports of a session that has just been judged."""
+    for name, text in session_reports(path, spec, given, verdict).items():
+        write_file(path, name, text.encode(errors="replace"))
 
 
 def _markdown(

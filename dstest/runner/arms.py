@@ -21,12 +21,12 @@ from dstest.core.errors import (
     DstestError,
     EvidenceError,
     Exit,
-    FaultRefused,
+    Interrupted,
     LabError,
 )
 from dstest.core.evidence import Evidence, Tier
 from dstest.core.spec import RunSpec
-from dstest.core.verdict import State, Verdict
+from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.decide import decide
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
@@ -36,6 +36,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
+from dstest.store.signing import require_key
 
 __all__ = ["ArmsPlan", "SessionFinished", "begin", "plan_arms", "reread", "resume"]
 
@@ -129,6 +130,7 @@ def begin(
     )
     for arm in arms:
         plugins_of(_spec_of(file, arm), given)
+    require_key(sign_key)
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     directory = SessionDir.create(store, name, arms[0].seed)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
@@ -149,6 +151,7 @@ def resume(
     for arm in file.arms:
         if arm.done:
             _verify(directory, arm)
+    require_key(sign_key)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
 
 
@@ -164,22 +167,45 @@ def reread(path: Path) -> SessionFinished:
     directory.intact()
     for arm in file.arms:
         _verify(directory, arm)
+    listed = {(directory.path / name).resolve() for arm in file.arms for name in arm.attempts}
+    for segments in directory.path.glob("**/segments"):
+        if segments.parent.resolve() not in listed:
+            raise _contradicts(directory, f"session.json does not know {segments.parent}")
     verdict = judge_session([arm_evidence(directory, arm) for arm in file.arms], file.tier)
     if msgspec.to_builtins(verdict) != file.verdict:
-        raise EvidenceError(
-            f"{path}: session.json says {file.verdict.get('state')}, its arms give "
-            f"{verdict.state.value}",
-            remedy="do not believe this copy; take the session from where it was made",
-        )
+        said = f"session.json says {file.verdict.get('state')}, its arms give {verdict.state.value}"
+        raise _contradicts(directory, said)
+    _reports_agree(directory, file, verdict)
     return SessionFinished(path=directory.path, exit_code=verdict.exit_code, verdict=verdict)
 
 
 def _verify(directory: SessionDir, arm: ArmState) -> None:
-    """Raises EvidenceError where a judged run of the arm is not what it left."""
+    """Raises EvidenceError where a run of the arm is not what it left. One that was never judged
+    has no evidence, or it is nobody's."""
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
         if finished(run):
             verified(run)
+        elif any((run.path / name).exists() for name in ("evidence.json", "verdict.json")):
+            raise _contradicts(directory, f"{attempt} was not judged to its end, and has evidence")
+
+
+def _contradicts(directory: SessionDir, what: str) -> EvidenceError:
+    return EvidenceError(
+        f"{directory.path}: {what}",
+        remedy="do not believe this copy; take the session from where it was made",
+    )
+
+
+def _reports_agree(directory: SessionDir, file: SessionFile, verdict: SessionVerdict) -> None:
+    """Raises EvidenceError where a report is not what the verdict gives."""
+    from dstest.report.session import session_reports
+
+    made = session_reports(directory.path, file.spec, file.options_given, verdict)
+    for name, text in made.items():
+        path = directory.path / name
+        if not path.is_file() or path.read_text(errors="replace") != text:
+            raise _contradicts(directory, f"{name} is not what the verdict gives")
 
 
 def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
@@ -217,7 +243,7 @@ class _Driver:
         except _Stopped as stopped:
             self._dir.write_text("status", f"stopped: `dstest resume {self._dir.path}` goes on\n")
             return SessionFinished(
-                path=self._dir.path, exit_code=stopped.done.exit_code, failure=stopped.done.failure
+                path=self._dir.path, exit_code=Exit.INTERRUPTED, failure=stopped.done.failure
             )
         finally:
             self._down()
@@ -250,10 +276,9 @@ class _Driver:
 
     def _bury(self, arm: ArmState) -> None:
         """A run that died with the last process is judged: what it saw counts."""
-        for path in self._unknown(arm):
-            arm.attempts.append(self._dir.relative(path))
-        if arm.attempts and not self._verdict(arm.attempts[-1]):
-            path = self._dir.path / arm.attempts[-1]
+        arm.attempts += [self._dir.relative(found) for found in self._unknown(arm)]
+        path = self._dir.path / arm.attempts[-1] if arm.attempts else None
+        if path is not None and not finished(RunDir.open(path)):
             self._ui.say(f"arm {arm.id}: its run died; judging what it left")
             try:
                 done = recover(path, sign_key=self._sign_key)
@@ -274,7 +299,6 @@ class _Driver:
         """Run it once. Raises _Stopped where the user stopped it."""
         plugins = self._plugins_of(_spec_of(self._file, arm), self._file.options_given)
         done: Finished | None = None
-        state = State.NOT_RUN
         try:
             lab_id = self._lab(plugins, arm)
             done = run_session(
@@ -286,18 +310,14 @@ class _Driver:
                 ui=self._ui,
                 sign_key=self._sign_key,
             )
-        except FaultRefused as error:
-            arm.why, state = error.message, State.INCONCLUSIVE_ENV
         except LabError as error:
             arm.why = error.message
         for path in self._unknown(arm):
             arm.attempts.append(self._dir.relative(path))
         self._dir.write(self._file)
         if done is None:
-            arm.unrun = state
-            self._dir.write(self._file)
-            return state
-        if done.exit_code == Exit.INTERRUPTED:
+            return State.NOT_RUN
+        if isinstance(done.failure, Interrupted):
             raise _Stopped(done)
         if done.verdict is None:
             arm.why = "" if done.failure is None else done.failure.message
@@ -331,9 +351,6 @@ class _Driver:
             self._file.own_lab = None
             self._dir.write(self._file)
 
-    def _verdict(self, attempt: str) -> bool:
-        return (self._dir.path / attempt / "verdict.json").is_file()
-
     def _judged(self) -> SessionVerdict:
         return judge_session(
             [arm_evidence(self._dir, arm) for arm in self._file.arms], self._file.tier
@@ -361,30 +378,27 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
     conditions: dict[str, Any] = {}
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
+        found = None
         if finished(run):
             intact(run)
-        found = run.read_json("evidence.json")
+            found = run.read_json("evidence.json")
         if found is None:
             evidence = None
             states.append(State.NOT_RUN)
             continue
         evidence = msgspec.convert(found, Evidence)
-        states.append(_alone(evidence).verdict)
+        states.append(decide(evidence).verdict)
         conditions = _conditions(run.read_json("run.json") or {})
     return ArmEvidence(
         id=arm.id,
         seed=arm.seed,
         nodes=arm.nodes,
-        alone=states[-1] if states else arm.unrun,
+        alone=states[-1] if states else State.NOT_RUN,
         evidence=evidence,
         earlier=states[:-1],
         conditions=conditions,
         why=arm.why,
     )
-
-
-def _alone(evidence: Evidence) -> Verdict:
-    return decide(evidence)
 
 
 def _conditions(facts: dict[str, Any]) -> dict[str, Any]:

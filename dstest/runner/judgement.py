@@ -18,6 +18,7 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
+from dstest.core.protocols import Membership, Replicas
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
@@ -126,6 +127,14 @@ def _planned(run: RunDir) -> int | None:
     return None if schedule is None else len(schedule["plans"])
 
 
+def _without_nodes(system: Any, spec: RunSpec) -> Any:
+    """The system's deployment, to be asked what it is able to; None where it needs nodes to say."""
+    try:
+        return system.deploy([], spec.options)
+    except Exception:
+        return None
+
+
 def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
     """Wall against monotonic clock of this host and of every node, where both ends were taken."""
     own = (facts["clock"]["host"], facts.get("clock_start_ns"), facts.get("clock_end_ns"))
@@ -148,6 +157,7 @@ def _run_facts(
 ) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
+    able = _without_nodes(system, spec)
     workload = registry.load("workloads", spec.workload)
     seen = facts.get("processes")
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
@@ -184,8 +194,9 @@ def _run_facts(
         mismatches=agreed.wrong,
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
-        replicas=facts.get("replicas"),
-        members_at=facts.get("members_at"),
+        replicas=facts.get("replicas", {} if isinstance(able, Replicas) else None),
+        members_at=facts.get("members_at", {} if isinstance(able, Membership) else None),
+        problems=[*facts.get("clean_up_problems", []), *facts.get("heal_problems", [])],
         recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
         rerun=msgspec.convert(facts.get("rerun", {}), Rerun),

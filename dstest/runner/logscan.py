@@ -27,7 +27,7 @@ SPAN_S: Final = 900.0
 """A log without any line from the time of the run, give or take this much, is of another run."""
 
 _STAMP: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
 )
 
 
@@ -59,7 +59,7 @@ def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
         return None
     zone = (found[2] or "Z").replace("Z", "+00:00")
     try:
-        stamp = datetime.datetime.fromisoformat(found[1].replace(" ", "T") + zone)
+        stamp = datetime.datetime.fromisoformat(found[1].replace(" ", "T").replace(",", ".") + zone)
     except ValueError:
         return None
     wall_ns = int(stamp.timestamp() * 1e9)

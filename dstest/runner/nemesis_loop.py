@@ -140,7 +140,7 @@ class NemesisLoop:
             try:
                 async with asyncio.timeout(20.0):
                     await step()
-            except (DstestError, TimeoutError, OSError) as error:
+            except Exception as error:
                 problems.append(f"{type(error).__name__}: {error}")
         for record in self.standing.values():
             note = "its heal failed; the node's own lease heals it"
@@ -152,8 +152,8 @@ class NemesisLoop:
         try:
             async with asyncio.timeout(20.0):
                 return await self._nemesis.audit(self._ctx)
-        except (DstestError, TimeoutError, OSError) as error:
-            return {"cluster": [f"leak audit failed: {error}"]}
+        except Exception as error:
+            return {"cluster": [f"leak audit failed: {type(error).__name__}: {error}"]}
 
 
 def _facts(plan: FaultPlan) -> str:

@@ -40,7 +40,8 @@ case $pattern in
 *) folders=$(for pid in $1; do readlink /proc/$pid/cwd; done; echo "$2"); name=$pattern ;;
 esac
 for folder in $folders; do
-    find "$folder" -maxdepth 1 -type f -name "${name%%%*}*" -newermt "@$0" 2>/dev/null
+    find "$folder" -maxdepth 1 -type f -name "$(printf %s "$name" | sed 's/%./*/g')" \
+        -newermt "@$0" 2>/dev/null
 done | sort -u
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, Exit, Interrupted
 from dstest.core.spec import RunSpec
 from dstest.runner.integrity import code_of, verified
 from dstest.runner.judgement import judge
@@ -21,7 +21,8 @@ from dstest.runner.progress import Progress
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
 from dstest.store.layout import RunDir
-from dstest.store.sums import SIGNATURE
+from dstest.store.signing import require_key
+from dstest.store.sums import SIGNATURE, SUMS
 
 __all__ = ["replay", "together"]
 
@@ -45,6 +46,7 @@ def replay(
     the exit code is a pass only if all runs passed. Raises EvidenceError where the original's files
     are not what it left behind.
     """
+    require_key(sign_key)
     if times < 1:
         raise ConfigError(f"--times {times}: at least 1")
     run = RunDir.open(path)
@@ -65,7 +67,7 @@ def replay(
         plugins = resolve(_spec(facts), given, schedule=schedule)
         done = run_session(plugins, store=store, lab_id=lab_id, ui=ui, sign_key=sign_key)
         runs.append(done)
-        if done.exit_code == Exit.INTERRUPTED:
+        if isinstance(done.failure, Interrupted):
             break
         found = None if done.verdict is None else done.verdict.evidence.violation_fingerprint
         reproduced += wanted is not None and found == wanted
@@ -77,6 +79,9 @@ def replay(
         "same_seed_runs": earlier["same_seed_runs"] + len(runs),
         "reproduced": earlier["reproduced"] + reproduced,
     }
+    # Without its sums it counts as not judged yet: whatever stops us here, `recover` goes on.
+    (run.path / SUMS).unlink(missing_ok=True)
+    run.write_status("replayed, and not judged again yet: `dstest recover` does it")
     run.write_json("run.json", facts)
     verdict, failure = judge(run)
     run.write_sums(sign_key)

@@ -325,8 +325,10 @@ class Run:
         try:
             async with asyncio.timeout(timeout_s):
                 await action()
-        except (DstestError, OSError, TimeoutError) as error:
-            self._facts.setdefault("clean_up_problems", []).append(f"{name}: {error}")
+        except Exception as error:
+            # Whatever a plug-in does here, the next step must be taken.
+            said = f"{name}: {type(error).__name__}: {error}"
+            self._facts.setdefault("clean_up_problems", []).append(said)
 
     async def _clean_up(self, failure: BaseException | None) -> None:
         if failure is not None:

@@ -34,6 +34,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import RunDir, disk_full
+from dstest.store.signing import require_key
 
 __all__ = [
     "DEFAULT_LAB",
@@ -247,6 +248,7 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     A run that is over is judged again aside: it is shown as it is, or becomes worse, never better.
     Raises EvidenceError where its files are not what it left behind.
     """
+    require_key(sign_key)
     run = RunDir.open(path)
     facts = run.read_json("run.json")
     if facts is None:

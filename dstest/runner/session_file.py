@@ -15,12 +15,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from dstest.core import clock
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Tier
 from dstest.core.spec import RunSpec
-from dstest.core.verdict import State
-from dstest.store.layout import link_latest, write_file
+from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of
 
@@ -33,7 +31,7 @@ _FILE = "session.json"
 class ArmState(msgspec.Struct, kw_only=True):
     """One arm. `attempts` are its run directories, relative to the session's, oldest first; the
     last one counts; `tries` counts those too that made none. `why` says what kept the last one
-    from a verdict, and `unrun` is the state of an arm without any run.
+    from a verdict.
     """
 
     id: str
@@ -43,7 +41,6 @@ class ArmState(msgspec.Struct, kw_only=True):
     tries: int = 0
     attempts: list[str] = msgspec.field(default_factory=list)
     why: str = ""
-    unrun: State = State.NOT_RUN
 
 
 class SessionFile(msgspec.Struct, kw_only=True):
@@ -76,20 +73,12 @@ class SessionDir:
     @classmethod
     def create(cls, store: Path, name: str, seed: int) -> SessionDir:
         """A new directory; `store/latest` points to it."""
-        stamp = clock.utc_stamp()
-        for attempt in range(100):
-            suffix = f"-{attempt}" if attempt else ""
-            path = store / f"{name}-session" / f"{stamp}-{seed}{suffix}"
-            try:
-                path.mkdir(parents=True)
-                break
-            except FileExistsError:
-                continue
-        else:
-            raise ConfigError(f"{store}: a hundred sessions within one second")
-        found = cls(path.resolve())
-        found.arms.mkdir()
-        link_latest(store, found.path)
+        try:
+            found = cls(new_directory(store, f"{name}-session", seed))
+            found.arms.mkdir()
+            link_latest(store, found.path)
+        except OSError as error:
+            raise no_directory(store, error) from None
         return found
 
     @classmethod

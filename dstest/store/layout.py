@@ -25,7 +25,15 @@ from dstest.core.errors import ConfigError, EvidenceError, HarnessError
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
-__all__ = ["RunDir", "disk_full", "link_latest", "way_out", "write_file"]
+__all__ = [
+    "RunDir",
+    "disk_full",
+    "link_latest",
+    "new_directory",
+    "no_directory",
+    "way_out",
+    "write_file",
+]
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:
@@ -51,6 +59,28 @@ def link_latest(store: Path, path: Path) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(path, store.resolve()))
     link.replace(store / "latest")
+
+
+def new_directory(store: Path, name: str, seed: int) -> Path:
+    """A directory `store/name/<utc>-<seed>` that was not there. Raises OSError."""
+    stamp = clock.utc_stamp()
+    for attempt in range(100):
+        suffix = f"-{attempt}" if attempt else ""
+        path = store / name / f"{stamp}-{seed}{suffix}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return path.resolve()
+    raise ConfigError(f"{store / name}: a hundred runs within one second")
+
+
+def no_directory(store: Path, error: OSError) -> HarnessError:
+    """The error that a store which cannot be written ends with."""
+    return HarnessError(
+        f"cannot make a run directory in {store}: {error.strerror}",
+        remedy="free space, or choose another place with --store DIR",
+    )
 
 
 def write_file(directory: Path, name: str, data: bytes) -> Path:
@@ -80,29 +110,15 @@ class RunDir:
     @classmethod
     def create(cls, store: Path, name: str, seed: int, *, latest: bool = True) -> RunDir:
         """A new run directory with status `running`, and with `latest` `store/latest` to it."""
-        stamp = clock.utc_stamp()
         try:
-            for attempt in range(100):
-                suffix = f"-{attempt}" if attempt else ""
-                path = store / name / f"{stamp}-{seed}{suffix}"
-                try:
-                    path.mkdir(parents=True)
-                    break
-                except FileExistsError:
-                    continue
-            else:
-                raise ConfigError(f"{store / name}: a hundred runs within one second")
-            run = cls(path.resolve())
+            run = cls(new_directory(store, name, seed))
             run.segments.mkdir()
             run.write_status("running")
             run._reserve()
             if latest:
                 link_latest(store, run.path)
         except OSError as error:
-            raise HarnessError(
-                f"cannot make a run directory in {store}: {error.strerror}",
-                remedy="free space, or choose another place with --store DIR",
-            ) from None
+            raise no_directory(store, error) from None
         return run
 
     @classmethod

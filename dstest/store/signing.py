@@ -15,7 +15,7 @@ from typing import Final
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.store.sums import SIGNATURE, SUMS
 
-__all__ = ["check_key", "sign", "signer_of"]
+__all__ = ["check_key", "require_key", "sign", "signer_of"]
 
 _NAMESPACE: Final = "dstest"
 _TIMEOUT_S: Final = 30.0
@@ -50,6 +50,12 @@ def _signed(key: Path, file: Path) -> None:
             remedy="give a private key of ssh-keygen without a passphrase, or a public one whose "
             "private part an agent holds",
         )
+
+
+def require_key(key: Path | None) -> None:
+    """As `check_key`, for a key that need not be given."""
+    if key is not None:
+        check_key(key)
 
 
 def check_key(key: Path) -> None:

@@ -30,7 +30,7 @@ def unpack(path: Path) -> RunDir:
 
 
 def change_facts(run: RunDir, **changes: Any) -> None:
-    """Other facts in run.json; None takes one out."""
+    """Other facts in run.json; `...` takes one out."""
     facts = {**run.read_json("run.json"), **changes}
     run.write_json("run.json", {k: v for k, v in facts.items() if v is not ...})
 

@@ -95,3 +95,21 @@ def test_alarms_of_the_systems_own() -> None:
 def test_what_is_denied_has_not_happened() -> None:
     found = kind("finished without data loss")
     assert found == ("corruption", False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "panic: hash mismatch",
+        "panic: invalid checksum",
+        "panic: bad magic number",
+        "panic: assert failed: page",
+        "panic: out of memory for page",
+        '{"level":"panic","msg":"check failed"}',
+        "no corruption found yesterday, and now the data of this member is in a file corrupted",
+    ],
+)
+def test_what_can_only_be_a_crash_decides_over_what_else_a_line_tells(line: str) -> None:
+    found = kind_of(line, (), ())
+    assert found is not None
+    assert found[1], found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,17 +11,25 @@ import msgspec
 import pytest
 from test_audit import but, good
 
-from dstest.core.errors import ConfigError, EvidenceError, Exit, FaultRefused, Interrupted, LabError
+from dstest.core.errors import (
+    ConfigError,
+    EvidenceError,
+    Exit,
+    HarnessError,
+    Interrupted,
+    LabError,
+)
 from dstest.core.evidence import Evidence
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
+from dstest.report.session import write_session
 from dstest.runner import arms
 from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished
-from dstest.runner.session_file import SessionDir
+from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
 HOST = {"dstest": "1", "python": "3", "kernel": "6", "cpus": 2}
@@ -152,11 +161,13 @@ def test_a_lab_that_fails_leaves_the_arm_unrun(
     assert done.verdict.arms[1].reason == "no bridge"
 
 
+LACKING = evidence(missing_capability=["no NFQUEUE"])
+
+
 def test_what_the_environment_cannot_deliver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = Runs(*[FaultRefused("no NFQUEUE")] * 8)
-    done = start(tmp_path, runs, monkeypatch)
+    done = start(tmp_path, Runs(*[LACKING] * 8), monkeypatch)
     assert done.verdict is not None
     assert (done.verdict.state, done.verdict.outcome) == (State.INCONCLUSIVE_ENV, "BLOCKED")
     assert done.exit_code == Exit.HARNESS
@@ -172,6 +183,7 @@ def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         judged.append(path)
         RunDir.open(path).write_json("evidence.json", UNPROVEN)
         RunDir.open(path).write_json("verdict.json", decide(UNPROVEN))
+        RunDir.open(path).write_sums()
         return Finished(path=path, exit_code=3, verdict=decide(UNPROVEN))
 
     monkeypatch.setattr(arms, "recover", recover)
@@ -197,6 +209,7 @@ def test_a_violation_of_a_run_that_died_is_not_lost(
     def recover(path: Path, **how: object) -> Finished:
         RunDir.open(path).write_json("evidence.json", VIOLATED)
         RunDir.open(path).write_json("verdict.json", decide(VIOLATED))
+        RunDir.open(path).write_sums()
         return Finished(path=path, exit_code=1, verdict=decide(VIOLATED))
 
     monkeypatch.setattr(arms, "recover", recover)
@@ -239,11 +252,83 @@ def test_a_session_is_read_again_and_an_edited_one_refused(
         with pytest.raises(EvidenceError, match="changed"):
             arms.reread(done.path)
         file.write_bytes(kept)
-    # An arm left out, and every sum put right: the arms give another verdict.
+
+
+def laundered(done: SessionFinished, change: Callable[[SessionDir, SessionFile], None]) -> None:
+    """Change a session, then put its verdict, reports and sums right again."""
     directory = SessionDir.open(done.path)
-    file_ = directory.read()
-    del file_.arms[3]
-    directory.write(file_)
+    file = directory.read()
+    change(directory, file)
+    found = [arms.arm_evidence(directory, arm) for arm in file.arms]
+    verdict = arms.judge_session(found, file.tier)
+    file.verdict = msgspec.to_builtins(verdict)
+    directory.write(file)
+    write_session(directory.path, file.spec, file.options_given, verdict)
     directory.write_sums()
-    with pytest.raises(EvidenceError, match="its arms give"):
+
+
+def leave_out(_: SessionDir, file: SessionFile) -> None:
+    del file.arms[1]
+
+
+def forget_an_attempt(_: SessionDir, file: SessionFile) -> None:
+    del file.arms[1].attempts[0]
+
+
+def unfinish(directory: SessionDir, file: SessionFile) -> None:
+    """The failing run counts as one that died, and holds clean evidence."""
+    run = RunDir.open(directory.path / file.arms[1].attempts[-1])
+    (run.path / "sha256sums").unlink()
+    run.write_status("running")
+    run.write_json("evidence.json", CLEAN)
+
+
+@pytest.mark.parametrize("change", [leave_out, forget_an_attempt, unfinish])
+def test_a_failed_session_is_not_laundered(
+    change: Callable[[SessionDir, SessionFile], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = Runs(CLEAN, VIOLATED)
+    if change is forget_an_attempt:
+        # A violation, then an attempt that is clean: made by hand, no session runs it.
+        runs = Runs(CLEAN, UNPROVEN, CLEAN)
+    done = start(tmp_path, runs, monkeypatch)
+    laundered(done, change)
+    with pytest.raises(EvidenceError):
         arms.reread(done.path)
+
+
+def test_reports_that_tell_another_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = start(tmp_path, Runs(CLEAN, VIOLATED), monkeypatch)
+    directory = SessionDir.open(done.path)
+    for name in ("junit.xml", "session.md", "report.html"):
+        file = done.path / name
+        kept = file.read_text()
+        file.write_text(kept.replace("FAIL", "PASS").replace('failures="2"', 'failures="0"'))
+        directory.write_sums()
+        with pytest.raises(EvidenceError, match=name):
+            arms.reread(done.path)
+        file.write_text(kept)
+    directory.write_sums()
+    assert arms.reread(done.path).exit_code == Exit.FAIL
+
+
+def test_a_stop_is_a_stop_though_the_run_saw_a_violation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Runs):
+        def __call__(self, plugins: Any, **how: Any) -> Finished:
+            done = super().__call__(plugins, **how)
+            stopped = Interrupted("stopped by SIGINT")
+            return msgspec.structs.replace(done, exit_code=Exit.FAIL, failure=stopped)
+
+    runs = Stopped(VIOLATED)
+    done = start(tmp_path, runs, monkeypatch)
+    assert (len(runs.made), done.verdict, done.exit_code) == (1, None, Exit.INTERRUPTED)
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HarnessError, match="cannot make a run directory"):
+        start(tmp_path / "file", Runs(), monkeypatch)
