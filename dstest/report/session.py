@@ -62,7 +62,8 @@ def session_text(
         before = f"  (after {', '.join(s.value for s in arm.earlier)})" if arm.earlier else ""
         lines += wrap(f"{arm.id:12} {arm.state.value:32} {arm.rule}{before}", "  ", "    ")
     shown = 0
-    for arm, found in _obstacles(spec, given, verdict, _links(path, verdict)):
+    links = {arm: f"{path}/{link}" for arm, link in _links(path, verdict).items() if link}
+    for arm, found in _obstacles(spec, given, verdict, links):
         if found and shown < _SHOWN_MAX:
             shown += 1
             lines += ["", f"why {arm.id} is not better", *obstacles(found)]
