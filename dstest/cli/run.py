@@ -34,7 +34,8 @@ Seed = Annotated[
     str | None, typer.Option(help="7, or several as 7,8,9. Default: a new one, printed.")
 ]
 Seeds = Annotated[
-    int | None, typer.Option(help="How many seeds: a session with an arm for each.", min=1)
+    int | None,
+    typer.Option(help="How many seeds: a session with an arm for each.", min=1, max=1000),
 ]
 TierName = Annotated[
     str | None, typer.Option(help="smoke, hardening or release: a session that meets this budget.")

@@ -19,6 +19,7 @@ from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import AuditRow, LandingRecord
 from dstest.judge.alarm_kinds import CRASHES, all_kinds
 from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
+from dstest.judge.lints import end_of
 from dstest.judge.process_facts import Seen
 from dstest.judge.rows import na, ok, short
 
@@ -31,6 +32,9 @@ BEFORE_NS: Final = SECOND_NS // 2
 
 AFTER_NS: Final = 5 * SECOND_NS
 """A server that was brought back tells of what it found for some seconds after the heal."""
+
+LOOKS_APART_S: Final = 12.0
+"""Seconds, on average, that looks at processes may lie apart."""
 
 TOLD_MAX: Final = 3
 ANOMALIES_MAX: Final = 20
@@ -104,7 +108,13 @@ def _missing(facts: RunFacts) -> list[str]:
         return [*said, "nobody watched the system's processes"]
     if not seen.offered:
         return said
-    said += [f"{n}: nobody looked at its processes" for n in nodes if not seen.looks.get(n)]
+    least = max(1, int(end_of(facts.history) / 1e9 / LOOKS_APART_S))
+    said += [
+        f"{n}: {seen.looks.get(n, 0)} looks at its processes, {least} needed"
+        for n in nodes
+        if seen.looks.get(n, 0) < least
+    ]
+    said += seen.untaken
     said += [
         f"{row.node}: nobody looked at its processes from {row.after_ns / 1e9:.1f} s"
         f" to {row.before_ns / 1e9:.1f} s"
@@ -133,10 +143,12 @@ def alarms(facts: RunFacts) -> AuditRow:
     seen = facts.processes
     ended = len(seen.ends) + len(seen.oom_kills) if seen is not None else 0
     looks = sum(seen.looks.values()) if seen is not None else 0
+    piped = seen.cores_elsewhere if seen is not None else []
+    cores = "; core files go to a program of the host, and were not looked for" if piped else ""
     logs = f"{read:,} log lines scanned" if facts.log_lines is not None else "no logs are offered"
     return ok(
         f"{logs}, {looks:,} looks at processes; {len(facts.alarms)} alarms and {ended} ends of"
-        " processes, all explained by faults"
+        f" processes, all explained by faults{cores}"
     )
 
 

@@ -27,11 +27,13 @@ P99_SLACK_MS: Final = 200.0
 def _differing(facts: RunFacts) -> str | None:
     """How the replicas differ once nobody writes any more; None where they agree."""
     replicas = facts.replicas
-    if replicas is None or agree(replicas):
+    nodes = facts.history.header.nodes
+    if replicas is None or (agree(replicas) and {*nodes} <= replicas.keys()):
         return None
-    mute = [name for name, state in replicas.items() if state is None]
+    mute = [name for name in {*nodes, *replicas} if not replicas.get(name)]
     if mute or not replicas:
-        return f"replicas not compared: {', '.join(mute) or 'no member'} did not tell its state"
+        who = ", ".join(sorted(mute)) or "no member"
+        return f"replicas not compared: {who} did not tell its state"
     return "replicas differ once nobody writes: " + ", ".join(
         f"{name} {state}" for name, state in sorted(replicas.items())
     )
@@ -70,6 +72,9 @@ def recovered_row(facts: RunFacts) -> AuditRow:
     sick = [n for n in nodes if not facts.healthy.get(n)]
     if sick or not nodes:
         return short(f"not serving after the settle phase: {', '.join(sick) or 'no node known'}")
+    unseen = [n for n in nodes if n not in facts.residue and "cluster" not in facts.residue]
+    if unseen:
+        return short(f"nobody looked for leftovers on {', '.join(unseen)}")
     leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
     leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
     if leaks:

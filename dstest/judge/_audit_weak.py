@@ -33,7 +33,7 @@ def weak_items(facts: RunFacts) -> dict[str, AuditRow]:
             "WO7": _one_way,
             "WO8": _retries,
             "WO9": _clock,
-            "WO10": lambda f: sizes_row([*f.node_counts_run, len(f.history.header.nodes)]),
+            "WO10": lambda f: sizes_row(f.node_counts_run),
             "WO11": lambda f: agreeing_row(f.seeds_agreeing),
             "WO12": _surfaces,
             "WO13": _negative_control,
@@ -126,6 +126,8 @@ def _retries(facts: RunFacts) -> AuditRow:
         return short("the client library may retry unseen: requests on the wire were not counted")
     calls, requests = sum(w.calls for w in facts.wire), sum(w.requests for w in facts.wire)
     said = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
+    if len({w.worker for w in facts.wire}) < facts.workers:
+        return short(f"{said}: {facts.workers} workers have one each")
     if not all(w.known and w.requests for w in facts.wire):
         return short(f"{said}: not each of them could be counted")
     if any(w.requests > w.calls for w in facts.wire):

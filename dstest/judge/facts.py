@@ -119,12 +119,12 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `healthy` says per node whether it served after the settle phase, `residue` what
     the leak audit found. `replicas` is each member's state once nobody wrote any more, None where
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
-    None where the system has no membership.
-    `problems` are steps of the clean-up that failed, `recoveries` the heals, in order. `claims` and
-    `fields` are the workload's, `options` the run's. `seeds_agreeing` counts runs of this spec with
-    other seeds and the same verdict, this one included. `mismatches` and `forgiven` are what the
-    reconciliation of the record found wrong, and what a writer that died explains. `tier_wanted` is
-    the budget that the user asked for.
+    None where the system has no membership. `workers` is how many load workers there were, each
+    with a tap. `problems` are steps of the clean-up that failed, `recoveries` the heals, in order.
+    `claims` and `fields` are the workload's, `options` the run's. `seeds_agreeing` counts runs of
+    this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`
+    are what the reconciliation of the record found wrong, and what a writer that died explains.
+    `tier_wanted` is the budget that the user asked for.
     """
 
     history: History
@@ -162,6 +162,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = msgspec.field(default_factory=list)
     recoveries: list[Healed] = msgspec.field(default_factory=list)
     wire: list[Wire] = msgspec.field(default_factory=list)
+    workers: int = 0
     seeds_agreeing: int = 1
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"
@@ -200,7 +201,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 def agree(replicas: Mapping[str, str | None]) -> bool:
     """Did every member answer, and all alike?"""
-    return bool(replicas) and None not in replicas.values() and len(set(replicas.values())) == 1
+    return bool(replicas) and all(replicas.values()) and len(set(replicas.values())) == 1
 
 
 def pace(ops: list[Op], start_ns: int, end_ns: int) -> Pace:

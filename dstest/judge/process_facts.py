@@ -22,7 +22,9 @@ class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
     `lives` counts per node the processes that were seen to serve one after the other; `ends` are
     those that were gone at the next look, `unseen` the stretches longer than they should be in
     which a node could not be asked. `oom_kills` are processes that the kernel killed for lack of
-    memory, `cores` the core files by node, `looks` how often each node was looked at.
+    memory, `cores` the core files by node, and `cores_elsewhere` the nodes whose kernel
+    hands cores to a program. `untaken` says what could not be looked at,
+    `looks` how often each node was looked at.
     """
 
     offered: bool = True
@@ -32,4 +34,6 @@ class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
     unseen: list[Seen] = msgspec.field(default_factory=list)
     oom_kills: list[Seen] = msgspec.field(default_factory=list)
     cores: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    untaken: list[str] = msgspec.field(default_factory=list)
+    cores_elsewhere: list[str] = msgspec.field(default_factory=list)
     until_ns: int = 0

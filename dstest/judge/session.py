@@ -200,6 +200,9 @@ def _reason(
     outcome: Session, state: State, arms: Sequence[ArmVerdict], tier: Tier, met: Tier
 ) -> str:
     count = f"{len(arms)} arms" if len(arms) > 1 else "1 arm"
+    failed = [arm for arm in arms if any(s.failed for s in arm.earlier)]
+    if state.failed and failed and not any(arm.state.failed for arm in arms):
+        return f"{failed[0].id} of {count}: an earlier attempt at it ended {state.value}."
     worst = [arm for arm in arms if arm.state is state] or list(arms)
     if outcome == "DONE":
         tail = "; the release budget was met as well" if met == "release" else ""

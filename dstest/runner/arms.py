@@ -148,9 +148,14 @@ def resume(
     file = directory.read()
     if file.pid != os.getpid() and alive(msgspec.to_builtins(file)):
         raise ConfigError(f"{path} is still running (pid {file.pid})", remedy="wait for its end")
+    if file.verdict is not None:
+        return reread(path)
     for arm in file.arms:
         if arm.done:
-            _verify(directory, arm)
+            _verify(directory, file, arm)
+            if unlisted := list(_unlisted(directory, arm)):
+                raise _contradicts(directory, f"session.json does not know {unlisted[0]}")
+    _once(directory, file)
     require_key(sign_key)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
 
@@ -166,7 +171,8 @@ def reread(path: Path) -> SessionFinished:
         raise ConfigError(f"{path} is not over", remedy=f"`dstest resume {path}` goes on")
     directory.intact()
     for arm in file.arms:
-        _verify(directory, arm)
+        _verify(directory, file, arm)
+    _once(directory, file)
     listed = {(directory.path / name).resolve() for arm in file.arms for name in arm.attempts}
     for segments in directory.path.glob("**/segments"):
         if segments.parent.resolve() not in listed:
@@ -179,11 +185,51 @@ def reread(path: Path) -> SessionFinished:
     return SessionFinished(path=directory.path, exit_code=verdict.exit_code, verdict=verdict)
 
 
-def _verify(directory: SessionDir, arm: ArmState) -> None:
+def _once(directory: SessionDir, file: SessionFile) -> None:
+    """Raises EvidenceError where an arm or a run stands for more than one, or for none."""
+    ids = [arm.id for arm in file.arms]
+    runs = [(directory.path / name).resolve() for arm in file.arms for name in arm.attempts]
+    if not ids or len({*ids}) < len(ids) or len({*runs}) < len(runs):
+        raise _contradicts(directory, "session.json names no arm, or an arm or a run twice")
+    if strange := sorted({path.name for path in directory.arms.iterdir()} - {*ids}):
+        raise _contradicts(directory, f"session.json does not know arm {strange[0]}")
+
+
+def _unlisted(directory: SessionDir, arm: ArmState) -> Iterable[Path]:
+    """Run directories of this arm that session.json does not know."""
+    known = {(directory.path / name).resolve() for name in arm.attempts}
+    found = sorted((directory.arms / arm.id).glob("*/segments"))
+    return [path.parent for path in found if path.parent.resolve() not in known]
+
+
+_OF_THE_SESSION: Final = (
+    *("system", "workload", "nemesis", "lab", "time_limit_s", "rate", "concurrency", "model"),
+    *("schedule", "stop_on_violation"),
+)
+
+
+def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDir) -> None:
+    """Raises EvidenceError where a run is not one of this arm of this session."""
+    if run.path.parent != (directory.arms / arm.id).resolve():
+        raise _contradicts(directory, f"{run.path} is no run of {arm.id}")
+    facts = run.read_json("run.json") or {}
+    spec = facts.get("spec") or {}
+    wanted = {name: getattr(file.spec, name) for name in _OF_THE_SESSION}
+    wanted |= {"nodes": arm.nodes, "seed": arm.seed}
+    wrong = [name for name, value in wanted.items() if spec.get(name) != value]
+    if facts.get("options_given") != file.options_given:
+        wrong.append("options")
+    if wrong or arm.id != f"n{arm.nodes}-s{arm.seed}":
+        said = ", ".join(wrong) or "id"
+        raise _contradicts(directory, f"{run.path} is a run of another arm or session: {said}")
+
+
+def _verify(directory: SessionDir, file: SessionFile, arm: ArmState) -> None:
     """Raises EvidenceError where a run of the arm is not what it left. One that was never judged
     has no evidence, or it is nobody's."""
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
+        _belongs(directory, file, arm, run)
         if finished(run):
             verified(run)
         elif any((run.path / name).exists() for name in ("evidence.json", "verdict.json")):
@@ -276,7 +322,7 @@ class _Driver:
 
     def _bury(self, arm: ArmState) -> None:
         """A run that died with the last process is judged: what it saw counts."""
-        arm.attempts += [self._dir.relative(found) for found in self._unknown(arm)]
+        arm.attempts += [self._dir.relative(found) for found in _unlisted(self._dir, arm)]
         path = self._dir.path / arm.attempts[-1] if arm.attempts else None
         if path is not None and not finished(RunDir.open(path)):
             self._ui.say(f"arm {arm.id}: its run died; judging what it left")
@@ -288,12 +334,6 @@ class _Driver:
                 failed = done.verdict is not None and done.verdict.verdict.failed
                 arm.done = failed
         self._dir.write(self._file)
-
-    def _unknown(self, arm: ArmState) -> Iterable[Path]:
-        """Run directories of this arm that session.json does not know yet."""
-        known = {(self._dir.path / name).resolve() for name in arm.attempts}
-        found = sorted((self._dir.arms / arm.id).glob("*/segments"))
-        return [path.parent for path in found if path.parent.resolve() not in known]
 
     def _attempt(self, arm: ArmState) -> State:
         """Run it once. Raises _Stopped where the user stopped it."""
@@ -312,8 +352,7 @@ class _Driver:
             )
         except LabError as error:
             arm.why = error.message
-        for path in self._unknown(arm):
-            arm.attempts.append(self._dir.relative(path))
+        arm.attempts += [self._dir.relative(found) for found in _unlisted(self._dir, arm)]
         self._dir.write(self._file)
         if done is None:
             return State.NOT_RUN

@@ -144,6 +144,7 @@ def _essence(e: Evidence) -> Any:
     lint = e.history_lint
     return (
         (e.attempted, e.serious, e.fault_planned, e.faults_planned, e.violation),
+        sorted(e.missing_capability),
         [(f.id, f.nemesis, f.landed, f.heal_verified) for f in e.faults],
         (e.checker.declared, e.checker.ran, e.checker.result),
         (e.checker.ops_eligible, e.checker.ops_consumed, e.checker.keys_total),

@@ -161,6 +161,8 @@ def _run_facts(
     workload = registry.load("workloads", spec.workload)
     seen = facts.get("processes")
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
+    if processes is not None and not processes.offered and hasattr(able, "processes"):
+        processes = None
     logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
     records: list[LandingRecord] = folded.records
     agreed = reconcile(folded, facts, _planned(run))
@@ -169,7 +171,8 @@ def _run_facts(
         records=records,
         faults_planned=facts["faults_planned"],
         attempted=bool(history.ops) or bool(facts.get("missing_capability")),
-        ended_by=facts.get("ended_by"),
+        ended_by=facts.get("ended_by") or facts.get("stopped_by"),
+        workers=int(facts.get("workers", 0)),
         missing_capability=list(facts.get("missing_capability", [])),
         claims=workload.claims,
         fields=workload.fields,

@@ -35,7 +35,7 @@ _OOM: Final = (
 _CORES: Final = """\
 pattern=$(cat /proc/sys/kernel/core_pattern)
 case $pattern in
-'|'*) exit 0 ;;
+'|'*) echo '|'; exit 0 ;;
 /*) folders=${pattern%/*}; name=${pattern##*/} ;;
 *) folders=$(for pid in $1; do readlink /proc/$pid/cwd; done; echo "$2"); name=$pattern ;;
 esac
@@ -75,6 +75,8 @@ class ProcessWatch:
         self._ends: list[Seen] = []
         self._unseen: list[Seen] = []
         self._oom: list[Seen] = []
+        self._untaken: dict[str, str] = {}
+        self._cores_elsewhere: list[str] = []
 
     async def run(self) -> None:
         """For ever."""
@@ -115,6 +117,10 @@ class ProcessWatch:
         done = await one.node.run(["sh", "-c", _OOM], timeout_s=LOOK_TIMEOUT_S, check=False)
         rows = (line.split(maxsplit=1) for line in done.stdout.splitlines())
         now = {row[1]: int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()}
+        if done.status != 0 or not now:
+            said = "the kernel's kills for lack of memory were not counted"
+            self._untaken[f"{one.node.name} oom"] = f"{one.node.name}: {said}"
+            return
         now_ns, before = self._clock.now_ns(), one.oom
         if before is not None:
             count = sum(max(0, n - before.get(path, 0)) for path, n in now.items())
@@ -142,6 +148,8 @@ class ProcessWatch:
             unseen=self._unseen + self._not_at_the_end(),
             oom_kills=self._oom,
             cores={name: row for name, row in zip(names, cores, strict=True) if row},
+            untaken=list(self._untaken.values()),
+            cores_elsewhere=self._cores_elsewhere,
             until_ns=self._clock.now_ns(),
         )
 
@@ -159,8 +167,14 @@ class ProcessWatch:
         try:
             done = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
         except (DstestError, OSError):
+            done = None
+        if done is None or done.status != 0:
+            self._untaken[f"{one.node.name} cores"] = f"{one.node.name}: no look for core files"
             return []
         found: list[str] = done.stdout.split()
+        if found == ["|"]:
+            self._cores_elsewhere.append(one.node.name)
+            return []
         return found
 
 

@@ -10,13 +10,13 @@ died leaves behind: its last line may be torn, and its last event uncounted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from dstest.store.seal import Folded, Segment
 
-__all__ = ["Reconciled", "issued", "reconcile"]
+__all__ = ["KEPT", "Reconciled", "issued", "reconcile"]
 
 CONTROL = "control.seg"
 
@@ -40,7 +40,42 @@ def reconcile(folded: Folded, facts: Mapping[str, Any], planned: int | None = No
     _files(folded, facts, dead, wrong, forgiven)
     _traffic(folded, facts, dead, wrong, forgiven)
     _faults(folded, facts, planned, wrong)
+    _whole(facts, wrong, forgiven)
     return Reconciled(wrong, forgiven)
+
+
+# fmt: off
+KEPT: Final = frozenset(
+    {
+        "spec", "options_given", "model", "checkers", "nodes", "faults_planned", "claims",
+        "clock", "started", "pid", "host", "lab", "tier_wanted", "system_version",
+        "workers", "worker_exits", "clock_start_ns", "clock_end_ns", "origin_ns",
+        "node_clocks_start_ns", "node_clocks_end_ns", "recoveries", "settled_ns", "load_s",
+        "load_end_ns", "healthy", "residue", "records", "load", "traffic", "cpu_s",
+        "processes", "logs", "cleaned",
+    }
+)
+# fmt: on
+"""What run.json holds of a run that ended by itself."""
+
+
+def _whole(facts: Mapping[str, Any], wrong: list[str], forgiven: list[str]) -> None:
+    """Is all there that a run which ended by itself writes down, and about the same nodes?"""
+    if "ended_by" not in facts:
+        wrong.append("run.json does not say how the run ended")
+    if facts.get("ended_by"):
+        return
+    absent = KEPT - facts.keys() - ({"load_end_ns"} if "stopped_by" in facts else set())
+    if absent:
+        wrong.append(f"run.json lacks {', '.join(sorted(absent))}")
+    nodes = facts.get("nodes") or []
+    if len({*nodes}) != len(nodes) or len(nodes) != (facts.get("spec") or {}).get("nodes"):
+        wrong.append("run.json names other nodes than were asked for")
+    forgiven += [
+        f"worker {number} did not end by itself ({status})"
+        for number, status in enumerate(facts.get("worker_exits") or [])
+        if status != 0
+    ]
 
 
 def issued(facts: Mapping[str, Any]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from true_histories import Sim
 
+from dstest import __version__
 from dstest.core import registry
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.history import Window, epochs_of
@@ -276,6 +277,10 @@ def recorded(
             "recoveries": [{"healed_ns": HEALED, "settled_ns": HEALED + 3 * S}],
             "replicas": dict.fromkeys(names, "5eed@1"),
             "clock": clock,
+            "host": {"dstest": __version__},
+            "tier_wanted": "smoke",
+            "cpu_s": {"control": 1.0, "children": 1.0},
+            "cleaned": {},
             "started": "20260101T000000Z",
             "pid": os.getpid(),
             "pid_start_time": 1,

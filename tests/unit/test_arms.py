@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,7 +63,9 @@ class Runs:
         if isinstance(step, Exception) and not isinstance(step, Interrupted):
             raise step
         run = RunDir.create(store, name, plugins.spec.seed, latest=False)
-        facts = {"spec": {"options": {}}, "host": HOST, "system_version": "3.4"}
+        spec = msgspec.to_builtins(plugins.spec)
+        facts = {"spec": spec, "options_given": plugins.given}
+        facts |= {"host": HOST, "system_version": "3.4"}
         run.write_json("run.json", facts)
         run.give_up_ballast()
         if isinstance(step, Interrupted):
@@ -283,7 +286,44 @@ def unfinish(directory: SessionDir, file: SessionFile) -> None:
     run.write_json("evidence.json", CLEAN)
 
 
-@pytest.mark.parametrize("change", [leave_out, forget_an_attempt, unfinish])
+def one_run_for_all(_: SessionDir, file: SessionFile) -> None:
+    for arm in file.arms[1:]:
+        arm.attempts = list(file.arms[0].attempts)
+
+
+def of_outside(directory: SessionDir, file: SessionFile) -> None:
+    """A run that lies beside the session counts as one of it."""
+    good = directory.path / file.arms[0].attempts[0]
+    shutil.copytree(good, directory.path.parent / "elsewhere" / good.name)
+    file.arms[1].attempts = [f"../elsewhere/{good.name}"]
+
+
+def of_another_seed(directory: SessionDir, file: SessionFile) -> None:
+    good, bad = (directory.path / file.arms[i].attempts[-1] for i in (0, 1))
+    shutil.rmtree(bad)
+    shutil.copytree(good, bad)
+
+
+def of_another_test(_: SessionDir, file: SessionFile) -> None:
+    file.spec = msgspec.structs.replace(file.spec, workload="bank")
+
+
+def no_arms(_: SessionDir, file: SessionFile) -> None:
+    file.arms = []
+
+
+CHANGES = [
+    leave_out,
+    forget_an_attempt,
+    unfinish,
+    one_run_for_all,
+    of_outside,
+    of_another_seed,
+    of_another_test,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_failed_session_is_not_laundered(
     change: Callable[[SessionDir, SessionFile], None],
     tmp_path: Path,
@@ -295,8 +335,28 @@ def test_a_failed_session_is_not_laundered(
         runs = Runs(CLEAN, UNPROVEN, CLEAN)
     done = start(tmp_path, runs, monkeypatch)
     laundered(done, change)
+    for look in (arms.reread, arms.resume):
+        with pytest.raises(EvidenceError):
+            look(done.path)
+
+
+@pytest.mark.parametrize("change", [*CHANGES, no_arms])
+def test_a_stopped_session_that_was_changed_does_not_go_on(
+    change: Callable[[SessionDir, SessionFile], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = Runs(CLEAN, VIOLATED, Interrupted("stopped"))
+    if change is forget_an_attempt:
+        runs = Runs(CLEAN, UNPROVEN, CLEAN, Interrupted("stopped"))
+    done = start(tmp_path, runs, monkeypatch)
+    directory = SessionDir.open(done.path)
+    file = directory.read()
+    change(directory, file)
+    directory.write(file)
+    monkeypatch.setattr(arms, "run_session", Runs())
     with pytest.raises(EvidenceError):
-        arms.reread(done.path)
+        arms.resume(done.path, ui=Quiet(), plugins_of=plugins_of)
 
 
 def test_reports_that_tell_another_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,8 @@ def good() -> RunFacts:
             Healed(healed_ns=(27 + i * 25) * S, settled_ns=(29 + i * 25) * S) for i in range(FAULTS)
         ],
         seeds_agreeing=3,
-        node_counts_run=[3],
+        node_counts_run=[3, 5],
+        residue={name: [] for name in NODES},
         tier_wanted="hardening",
     )
 
@@ -326,7 +327,21 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF2 nothing read again": (lambda: but(history=history(left_behind())), {"RF2"}, P),
     "RF7 unread": (lambda: but(log_lines={"n1": 5}), {"RF7"}, P),
     "RF8 sick": (lambda: but(healthy={**good().healthy, "n4": False}), {"RF8"}, P),
-    "RF8 leak": (lambda: but(residue={"n1": ["table inet dstest"]}), {"RF8"}, P),
+    "RF8 leak": (
+        lambda: but(residue={**good().residue, "n1": ["table inet dstest"]}),
+        {"RF8"},
+        P,
+    ),
+    "RF8 not looked": (lambda: but(residue={"n1": []}), {"RF8"}, P),
+    "RF8 clean-up": (lambda: but(problems=["logs: KeyError"]), {"RF8"}, P),
+    "RF7 looks": (
+        lambda: but(
+            processes=ProcessFacts(looks=dict.fromkeys(NODES, 2), lives=dict.fromkeys(NODES, 1))
+        ),
+        {"RF7"},
+        P,
+    ),
+    "WO8 a worker without a tap": (lambda: but(workers=2), {"WO8"}, P),
     "RF8 heal": (lambda: but(records=records(9, heal_verified=False)), {"RF8"}, P),
     "RF8 replicas differ": (
         lambda: but(replicas={**(good().replicas or {}), "n3": "abd@1"}),
@@ -396,7 +411,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         {"WO9", "RF5"},
         ORACLE,
     ),
-    "WO10 one size": (lambda: but(node_counts_run=[]), {"WO10"}, SMOKE),
+    "WO10 one size": (lambda: but(node_counts_run=[5]), {"WO10"}, SMOKE),
     "WO12 surface": (lambda: boundary(surfaces={"read": READ, "write": WRITE}), {"WO12"}, P),
     "WO12 not run": (
         lambda: boundary(surfaces={"read": READ, "write": WRITE, "backup": frozenset({"dump"})}),
@@ -477,7 +492,7 @@ def minute(**changes: Any) -> RunFacts:
                 "faults_planned": 2,
                 "results": {"linearizable": answer},
                 "seeds_agreeing": 1,
-                "node_counts_run": [],
+                "node_counts_run": [5],
                 "tier_wanted": "smoke",
             }
             | changes

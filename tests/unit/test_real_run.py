@@ -279,8 +279,8 @@ BROKEN: dict[str, Case] = {
     "RF8 no recoveries kept": (
         facts(recoveries=..., settled_ns=...),
         {"RF8"},
-        set(),
-        MODEL,
+        {"H14"},
+        ORACLE,
     ),
     "RF4 no members kept": (facts(members_at=...), {"RF4"}, set(), FAULT),
     "RF8 clean-up": (

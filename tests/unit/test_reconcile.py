@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dstest.core.evidence import LandingRecord
-from dstest.runner.reconcile import Reconciled, issued, reconcile
+from dstest.runner.reconcile import KEPT, Reconciled, issued, reconcile
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter, encode_line
 
@@ -47,7 +47,9 @@ def run(path: Path) -> dict[str, Any]:
     control.finish()
     control.close()
     per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}
-    return {
+    return dict.fromkeys(KEPT) | {
+        "spec": {"nodes": 2},
+        "nodes": list(NODES),
         "workers": 2,
         "worker_exits": [0, 0],
         "clock_start_ns": 1,
@@ -172,6 +174,10 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
     "other plan": (fact(faults_planned=0), "plans 0 faults"),
     "other count": (fact(load={"offered": 39}), "offered 39"),
     "no count": (without("traffic", "load"), "does not say how many"),
+    "a node twice": (fact(nodes=["n1", "n1"]), "other nodes"),
+    "a node less": (fact(nodes=["n1"]), "other nodes"),
+    "no end": (without("ended_by"), "how the run ended"),
+    **{f"no {key}": (without(key), f"lacks {key}") for key in KEPT - {"traffic", "load", "nodes"}},
     "no exits": (without("worker_exits", "traffic"), "does not say how many"),
 }
 
