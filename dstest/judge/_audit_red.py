@@ -134,6 +134,8 @@ def _load(facts: RunFacts) -> AuditRow:
         return short(f"the run ended before its time: {facts.ended_by}")
     if len(ops) < limits.MIN_OPS_PER_EPOCH:
         return short(f"{len(ops)} operations in all, at least {limits.MIN_OPS_PER_EPOCH} needed")
+    if not header.concurrency:
+        return short("how many clients there should have been is not known")
     absent = _absent_clients(facts)
     if absent:
         return short(f"{len(absent)} of {header.concurrency} clients never asked for anything")

@@ -135,6 +135,17 @@ def _without_nodes(system: Any, spec: RunSpec) -> Any:
         return None
 
 
+def _foreign(facts: dict[str, Any], workload: Any) -> list[str]:
+    """Does run.json ask for what this workload and its checkers do not know?"""
+    known = {m for name in facts["checkers"] for m in registry.load("checkers", name).models}
+    wrong = []
+    if facts["model"] not in known:
+        wrong.append(f"run.json demands {facts['model']}, which none of its checkers knows")
+    if facts.get("claims", sorted(workload.claims)) != sorted(workload.claims):
+        wrong.append(f"run.json claims {facts['claims']}, {workload.name} something else")
+    return wrong
+
+
 def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
     """Wall against monotonic clock of this host and of every node, where both ends were taken."""
     own = (facts["clock"]["host"], facts.get("clock_start_ns"), facts.get("clock_end_ns"))
@@ -194,7 +205,7 @@ def _run_facts(
         load_end_ns=facts.get("load_end_ns"),
         minimum=dict(workload.minimum),
         healthy=facts.get("healthy", {}),
-        mismatches=agreed.wrong,
+        mismatches=[*agreed.wrong, *_foreign(facts, workload)],
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         replicas=facts.get("replicas", {} if isinstance(able, Replicas) else None),

@@ -218,6 +218,12 @@ def _traffic(ops: list[Op], nodes: int) -> dict[str, dict[str, int]]:
     return rows
 
 
+def _spoken(model: str, checkers: Sequence[str]) -> str:
+    """The workload's model, or the first one of checkers that do not know it."""
+    known = [m for name in checkers for m in registry.load("checkers", name).models]
+    return model if model in known else known[0]
+
+
 def recorded(
     path: Path,
     ops: Sequence[Op],
@@ -259,7 +265,7 @@ def recorded(
         {
             "spec": msgspec.to_builtins(spec),
             "options_given": [],
-            "model": model or work.model,
+            "model": model or _spoken(work.model, checkers or work.checkers),
             "checkers": list(checkers or work.checkers),
             "nodes": names,
             "faults_planned": 1,

@@ -305,6 +305,9 @@ BROKEN: dict[str, Case] = {
     "H10": (nth_ok(50, lambda e: [*e[:4], None, e[5]]), set(), {"H10"}, ORACLE),
     "H14 bit": (bit, set(), {"H09", "H14"}, ORACLE),
     "H14 twice": (events(doubled), set(), {"H14"}, ORACLE),
+    "H14 model": (facts(model="strict-with-cheese"), set(), {"H14"}, ORACLE),
+    "H14 claims": (facts(claims=["liveness"]), set(), {"H14"}, ORACLE),
+    "H14 nodes": (facts(nodes=["n2", "n3", "n4", "n5"]), set(), {"H14"}, ORACLE),
     "H14 plan": (facts(faults_planned=2), {"RF3", "RF4"}, {"H14"}, ORACLE),
     "V01 nothing": (empty, set(), set(), State.NOT_RUN),
     "V02 lacking": (
