@@ -35,9 +35,10 @@ def reconcile(folded: Folded, facts: Mapping[str, Any], planned: int | None = No
     """
     wrong: list[str] = []
     forgiven: list[str] = []
-    dead = _dead(facts)
+    workers = _workers(folded, facts)
+    dead = _dead(facts, workers)
     _counters(folded.counters, wrong)
-    _files(folded, facts, dead, wrong, forgiven)
+    _files(folded, facts, workers, dead, wrong, forgiven)
     _traffic(folded, facts, dead, wrong, forgiven)
     _faults(folded, facts, planned, wrong)
     _whole(facts, wrong, forgiven)
@@ -91,9 +92,15 @@ def issued(facts: Mapping[str, Any]) -> dict[str, int]:
     return {"issued": invoked, "ok": ok, "fail": fail, "unknown": invoked - ok - fail}
 
 
-def _dead(facts: Mapping[str, Any]) -> set[str]:
+def _workers(folded: Folded, facts: Mapping[str, Any]) -> int:
+    """How many workers there were; a run that died did not come to say so, its segments do."""
+    if "workers" in facts or not facts.get("ended_by"):
+        return int(facts.get("workers", 0))
+    return max((int(h.get("workers", 0)) for h in folded.headers), default=0)
+
+
+def _dead(facts: Mapping[str, Any], workers: int) -> set[str]:
     """Names of the segments whose writer did not end by itself."""
-    workers = int(facts.get("workers", 0))
     names = [f"worker-{i}.seg" for i in range(workers)]
     exits = facts.get("worker_exits")
     if exits is None:
@@ -115,13 +122,13 @@ def _counters(counters: Mapping[str, int], wrong: list[str]) -> None:
 def _files(
     folded: Folded,
     facts: Mapping[str, Any],
+    workers: int,
     dead: set[str],
     wrong: list[str],
     forgiven: list[str],
 ) -> None:
     """Is each writer's file there, once, whole, and its own?"""
     there = {segment.name: segment for segment in folded.segments}
-    workers = int(facts.get("workers", 0))
     expected = {f"worker-{i}.seg": i for i in range(workers)}
     began = "clock_start_ns" in facts or bool(folded.ops)
     wanted = {*expected, CONTROL} if began else set()

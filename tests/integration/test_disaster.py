@@ -240,7 +240,7 @@ def test_without_a_debian_package(tmp_path: Path) -> None:
         (["run", "--workload", "regster"], "did you mean register"),
         (["run", "-o", "kees=3"], "did you mean keys"),
         (["run", "--time-limit", "3"], "no room"),
-        (["run", "--nodes", "many"], "Invalid value for '--nodes'"),
+        (["run", "--nodes", "many"], "--nodes 'many': not a whole number"),
         (["check", "/nonexistent"], "/nonexistent"),
         (["recover", "/tmp"], "not a run directory"),
     ],

@@ -211,7 +211,7 @@ def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -
 
 def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
     facts = run(tmp_path)
-    for name in ("worker_exits", "traffic", "load", "records"):
+    for name in ("worker_exits", "workers", "traffic", "load", "records"):
         del facts[name]
     facts["ended_by"] = "the process died"
     for name in ("worker-0.seg", "worker-1.seg", "control.seg"):
