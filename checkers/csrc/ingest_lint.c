@@ -55,6 +55,30 @@ static int64_t first_mop(const struct ing_part *part, int64_t event)
     return event == 0 ? 0 : part->event.p[event - 1].mop_end;
 }
 
+/* Events of clients whose numbers or times step back against the order of the file. Numbers that all
+ * have and that rise are the order, whatever the times. */
+const char *ing_order_flaw(const struct ing_part *part, int64_t *bad)
+{
+    int64_t index = INT64_MIN, time = ING_NO_TIME, late = -1;
+    int numbered = 1;
+    for (int64_t i = 0; i < part->event.n; i++) {
+        const struct ing_event *e = &part->event.p[i];
+        if (e->process == ING_SKIPPED_PROCESS) {
+            continue;
+        }
+        if (!e->no_index && e->index < index) {
+            *bad = i;
+            return "the index steps back: sort the events by it, as they happened";
+        }
+        numbered = numbered && !e->no_index;
+        index = e->no_index ? index : e->index;
+        late = e->time != ING_NO_TIME && e->time < time && late < 0 ? i : late;
+        time = e->time != ING_NO_TIME ? e->time : time;
+    }
+    *bad = numbered ? -1 : late;
+    return "the time steps back: sort the events as they happened, or give every one its index";
+}
+
 /* An invocation with its completion; -1 where one of them is not there. */
 const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete)
 {
@@ -63,6 +87,8 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
         return "not a transaction: neither its name nor its value is one";
     }
     if (invoke < 0 || complete < 0) {
+        const struct ing_event *only = &part->event.p[first];
+        part->skipped[ING_UNANSWERED] += only->type == ING_OK && !only->has_value;
         return NULL;
     }
     int64_t a = first_mop(part, invoke), n = part->event.p[invoke].mop_end - a;
@@ -71,7 +97,7 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
         return other_answer;
     }
     if (part->event.p[complete].type == ING_OK && !part->event.p[complete].has_value) {
-        part->skipped[ING_UNANSWERED] += ing_any_read(part, a, a + n);
+        part->skipped[ING_UNANSWERED] += n == 0 || ing_any_read(part, a, a + n);
     }
     return NULL;
 }

@@ -122,3 +122,129 @@ def test_a_violation_without_a_field_is_one(tmp_path: Path) -> None:
     bad = record(1, "read", key="x", output=9)
     del bad["error"]
     assert check(ours(tmp_path, REGISTER[0], bad, workload="cas-register"))[0] == 1
+
+
+def called(process: Any, f: str, asked: Any, told: Any, **more: Any) -> list[Row]:
+    return [event(process, "invoke", f, asked, **more), event(process, "ok", f, told, **more)]
+
+
+WRITE_READ = [*called(0, "write", 1, 1), *called(0, "read", None, 1)]
+APPEND_READ = [
+    *called(0, "txn", [["append", 1, 1]], [["append", 1, 1]]),
+    *called(0, "txn", [["r", 1, None]], [["r", 1, [1]]]),
+]
+
+
+@pytest.mark.parametrize("process", ["c1", "1", "client", ":worker", 1.5])
+def test_a_client_that_has_a_name_is_not_left_out(tmp_path: Path, process: Any) -> None:
+    wrong = called(process, "read", None, 77)
+    code, said = check(jepsen(tmp_path, *WRITE_READ[:2], *wrong, *WRITE_READ[2:]))
+    assert (code, "process" in said) == (2, True), said
+    wrong = called(process, "txn", [["r", 1, None]], [["r", 1, [9]]])
+    code, said = check(jepsen(tmp_path, *APPEND_READ[:2], *wrong, *APPEND_READ[2:]))
+    assert (code, "process" in said) == (2, True), said
+    edn = "".join(
+        f'{{:process {p} :type {t} :f :read :value {v}}}\n'
+        for p in ('"1"', ":c") for t, v in ((":invoke", "nil"), (":ok", "77"))
+    )  # fmt: skip
+    assert check(put(tmp_path, edn, "h.edn"), "--workload", "cas-register")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["nemesis", ":nemesis", "nemesis-2"])
+def test_the_nemesis_is_innocent(tmp_path: Path, name: str) -> None:
+    fault = [event(name, "info", "start", "partition"), event(name, "info", "stop")]
+    assert check(jepsen(tmp_path, *WRITE_READ[:2], *fault, *WRITE_READ[2:]))[0] == 0
+    assert check(jepsen(tmp_path, *APPEND_READ[:2], *fault, *APPEND_READ[2:]))[0] == 0
+
+
+def numbered(events: list[Row], *fields: str) -> list[Row]:
+    return [{**e, **dict.fromkeys(fields, 10 * i)} for i, e in enumerate(events)]
+
+
+@pytest.mark.parametrize("events", [WRITE_READ, APPEND_READ], ids=["register", "txn"])
+def test_file_order_does_not_win_over_index_and_time(tmp_path: Path, events: list[Row]) -> None:
+    for fields in (("index",), ("time",), ("index", "time")):
+        whole = numbered(events, *fields)
+        assert check(jepsen(tmp_path, *whole))[0] == 0
+        swapped = [*whole[2:], *whole[:2]]
+        code, said = check(jepsen(tmp_path, *swapped))
+        assert code == (0 if "index" in fields and events is WRITE_READ else 2), said
+        assert code == 0 or "order" in said or "sort" in said
+    stale = [*called(1, "read", None, None, index=9), *called(0, "write", 1, 1, index=1)]
+    stale = [{**e, "index": e["index"] + i % 2} for i, e in enumerate(stale)]
+    assert check(jepsen(tmp_path, *stale))[0] == 1
+
+
+EXPORTED = (
+    (
+        '{"index":0,"time":10,"process":0,"type":"invoke","f":"write","value":["x",1],"dstest":'
+        '{"header":{"schema":"dstest.history/1","workload":"register"},"keyed":true}}'
+    ),
+    '{"index":1,"time":20,"process":0,"type":"ok","f":"write","value":["x",1],"dstest":{"id":0}}',
+    '{"index":2,"time":30,"process":1,"type":"invoke","f":"read","value":["x",null]}',
+    '{"index":3,"time":40,"process":1,"type":"ok","f":"read","value":["x",1],"dstest":{"id":1}}',
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "change"),
+    [
+        (2, {"time": None}), (2, {"time": 30.0}), (2, {"time": -5}), (3, {"time": "40"}),
+        (2, {"time": 5}), (3, {"time": 25}),
+        (3, {"dstest": {"id": 1, "output": 2}}),
+        (3, {"value": ["x", 77], "dstest": {"id": 1, "output": 1}}),
+        (3, {"type": "info", "dstest": {"id": 1, "output": 1}}),
+    ],
+)  # fmt: skip
+def test_an_export_that_contradicts_itself_is_refused(
+    tmp_path: Path, line: int, change: Row
+) -> None:
+    events = [json.loads(text) for text in EXPORTED]
+    assert check(jepsen(tmp_path, *events))[0] == 0
+    events[line] |= change
+    code, said = check(jepsen(tmp_path, *events))
+    assert code == 2, said
+    assert f"line {line + 1}" in said
+
+
+@pytest.mark.parametrize("f", ["read", "dequeue", "txn"])
+def test_an_answer_without_a_value_is_not_null(tmp_path: Path, f: str) -> None:
+    begun = called(0, "enqueue", 1, 1) if f == "dequeue" else WRITE_READ[:2]
+    options = ["--model", "fifo-queue"] if f == "dequeue" else []
+    begun, options = (APPEND_READ, []) if f == "txn" else (begun, options)
+    silent: list[Row] = [{k: v for k, v in e.items() if k != "value"} | {"val": [["r", 1, [9]]]}
+                         for e in called(0, f, None, None)]  # fmt: skip
+    code, said = check(jepsen(tmp_path, *begun, *silent), *options)
+    assert code in {2, 3}, said
+    code, said = check(jepsen(tmp_path, *silent, *begun), *options)
+    assert code in {2, 3}, said
+
+
+def test_without_invocations_real_time_is_unknown(tmp_path: Path) -> None:
+    path = jepsen(tmp_path, *APPEND_READ[1::2])
+    for model in ("strict-serializable", "strong-session-serializable"):
+        code, said = check(path, "--model", model)
+        assert (code, "invocation" in said) == (3, True), said
+    assert check(path, "--model", "serializable")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "INFO  jepsen.util - 2\t:OK\t:read\t9",
+        "INFO  jepsen.util - 2\t:done\t:read\t9",
+        "INFO  jepsen.core - 2\t:ok\t:read\t9",
+        "INFO  jepsen.util - 2\t:ok\t:read",
+    ],
+)
+def test_a_log_line_that_looks_like_an_event_is_not_passed_over(tmp_path: Path, odd: str) -> None:
+    start = "INFO  jepsen.util - "
+    rows = [f"{start}0\t:invoke\t:write\t1", f"{start}0\t:ok\t:write\t1"]
+    other = [
+        "INFO  jepsen.os.debian - :n4 setting up debian",
+        f"{start}:nemesis\t:info\t:start\tnil",
+    ]
+    fine = "\n".join([*rows, *other, f"{start}2\t:invoke\t:read\tnil", f"{start}2\t:ok\t:read\t1"])
+    assert check(put(tmp_path, fine + "\n", "h.log"))[0] == 0
+    bad = "\n".join([*rows, f"{start}2\t:invoke\t:read\tnil", odd])
+    assert check(put(tmp_path, bad + "\n", "h.log"))[0] == 2
