@@ -35,6 +35,7 @@ from dstest.store.jepsen_order import (
     clients_of,
     in_order,
     require_exact,
+    require_text,
     require_told,
     timed,
 )
@@ -123,9 +124,10 @@ class _Lines:
 
 def from_edn(text: str) -> Iterator[Event]:
     """Events of an EDN history."""
-    lines = _Lines(text)
+    lines, escapes = _Lines(text), "\\u" in text
     for found in _edn_maps(text):
-        yield _event(edn.plain(found), lines.of(found.offset))
+        event = _event(edn.plain(found), lines.of(found.offset))
+        yield require_text(event) if escapes else event
 
 
 class _Twice(ValueError):
@@ -156,7 +158,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def from_json(text: str) -> Iterator[Event]:
     """Events of a JSON history: objects one after another, or in one array."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
-    lines = _Lines(text)
+    lines, escapes = _Lines(text), "\\u" in text
     gap = re.compile(r"[\s,]*")
     start = len(text) - len(text.lstrip())
     array = text.startswith("[", start)
@@ -189,7 +191,8 @@ def from_json(text: str) -> Iterator[Event]:
                 line=line,
                 remedy="a Jepsen history is one object per event",
             )
-        yield _event(fields, line)
+        event = _event(fields, line)
+        yield require_text(event) if escapes else event
         at = gap.match(text, end).end()  # type: ignore[union-attr]
     if array and (at >= len(text) or text[at + 1 :].strip()):
         line, column = edn.where(text, min(at, len(text)))

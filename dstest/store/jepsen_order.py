@@ -6,6 +6,7 @@ or indices step back against its order is refused: which of the two is right nob
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,15 @@ from dstest.core.errors import HistoryError
 from dstest.core.op import TELLING
 from dstest.store.jepsen_hint import Hints
 
-__all__ = ["Event", "clients_of", "in_order", "require_exact", "require_told", "timed"]
+__all__ = [
+    "Event",
+    "clients_of",
+    "in_order",
+    "require_exact",
+    "require_text",
+    "require_told",
+    "timed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,19 @@ def require_told(event: Event) -> None:
             line=event.line,
             remedy="an answer needs its value, null where nothing was there",
         )
+
+
+def require_text(event: Event) -> Event:
+    """The event. Raises HistoryError where a text in it is none: half of a surrogate pair."""
+    try:
+        json.dumps([event.value, event.f, event.hint, event.error], ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise HistoryError(
+            "half of a surrogate pair is no text", line=event.line, remedy="record it again"
+        ) from None
+    except TypeError:
+        pass  # other readers say what is wrong with it
+    return event
 
 
 def require_exact(events: list[Event]) -> None:

@@ -248,3 +248,78 @@ def test_a_log_line_that_looks_like_an_event_is_not_passed_over(tmp_path: Path, 
     assert check(put(tmp_path, fine + "\n", "h.log"))[0] == 0
     bad = "\n".join([*rows, f"{start}2\t:invoke\t:read\tnil", odd])
     assert check(put(tmp_path, bad + "\n", "h.log"))[0] == 2
+
+
+UNREAD: dict[str, tuple[str, str, Any]] = {
+    "set": ("add", "read", [0]),
+    "set-full": ("add", "read", [0]),
+    "no-lost-ack": ("add", "read", [0]),
+    "counter": ("inc", "read", 1),
+}
+
+
+@pytest.mark.parametrize("checker", UNREAD)
+def test_a_key_that_nobody_read_is_undecided(tmp_path: Path, checker: str) -> None:
+    write, read, told = UNREAD[checker]
+    asked = 1 if write == "inc" else 0
+    seen = [record(0, write, key="A", input=asked), record(1, read, key="A", output=told)]
+    blind = [record(10 + i, write, key="B", input=i + 1) for i in range(30)]
+    options = ["--workload", "counter"] if checker == "counter" else ["--checker", checker]
+    assert check(ours(tmp_path, *seen), *options)[0] == 0
+    code, said = check(ours(tmp_path, *seen, *blind), *options)
+    assert (code, "'B'" in said, "1 of 2 keys decided" in said) == (3, True, True), said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bank_negative": "false"}, {"bank_negative": 1}, {"bank_total": "20"},
+        {"bank_total": 20.0}, {"bank_total": True}, {"counter_start": "NaN"},
+        {"fairness_p99_ratio": "inf"}, {"invariants": 7}, {"fairness_by": "moon"},
+    ],
+)  # fmt: skip
+def test_options_of_the_header_have_types(tmp_path: Path, options: Row) -> None:
+    moved = record(0, "transfer", input={"from": 0, "to": 1, "amount": 1}, output=True)
+    rows = [moved, record(1, "read", output={"0": 9, "1": 11})]
+    fine = {"bank_total": 20, "bank_negative": False}
+    assert check(ours(tmp_path, *rows, workload="bank", options=fine))[0] == 0
+    code, said = check(ours(tmp_path, *rows, workload="bank", options={**fine, **options}))
+    assert (code, next(iter(options)) in said) == (2, True), said
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"model": "snapshot-isolation"}, {"Models": ["serializable"]}, {"option": {}},
+        {"opts": {"anomaly": ["G1a"]}}, {"opts": {"wfr_keys": True}},
+        {"opts": {"wfr-keys?": "false"}},
+    ],
+)  # fmt: skip
+def test_a_batch_line_with_an_unknown_field_is_refused(tmp_path: Path, odd: Row) -> None:
+    line = {"name": "n", "workload": "list-append", "history": APPEND_READ}
+    for more, code in (({}, 0), (odd, 2)):
+        path = put(tmp_path, json.dumps({**line, **more}) + "\n")
+        done = CliRunner().invoke(app, ["check", "--batch", str(path)])
+        assert done.exit_code == code, done.output
+
+
+def test_tokens_that_are_no_numbers_are_undecided(tmp_path: Path) -> None:
+    def hold(number: int, process: int, token: Any) -> Row:
+        times = {"invoke_ts": 100 * number, "complete_ts": 100 * number + 1}
+        asked = {"ttl_ns": 20}
+        return record(number, "acquire", input=asked, output={"token": token},
+                      process_id=process) | times  # fmt: skip
+
+    for first, second, code in ((4, 5, 0), ("9", "4", 3), (4, "5", 3), (9, 4, 1)):
+        path = ours(tmp_path, hold(0, 0, first), hold(1, 1, second), workload="lease")
+        got, said = check(path)
+        assert got == code, said
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_lone_surrogate_is_no_crash(tmp_path: Path, options: list[str]) -> None:
+    for f in ("generate", "read"):
+        events = [*called(0, f, None, "\ud800"), *called(0, f, None, "\ud800")]
+        code, said = check(jepsen(tmp_path, *events), *options)
+        assert code in {1, 2}, said
+        assert "\ud800" not in said
