@@ -174,7 +174,7 @@ static int field_value(struct ing_part *part, enum field field, struct draft *dr
         draft->keyed = !(part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0);
         return ing_skip_value(part, 1);
     case TIME:
-        if (ing_open(part) != 0) {
+        if (part->p == part->end || (*part->p != '-' && (uint8_t)(*part->p - '0') > 9)) {
             return ing_skip_value(part, 1);
         }
         if (ing_scalar(part, &scalar) != 0) {

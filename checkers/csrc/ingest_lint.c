@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#define RACE_NS_MAX 1000000
+#define RACE_SHARE 1000
+
 /* Do two stretches of micro-operations ask for the same? Results of reads do not count. */
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n)
 {
@@ -56,11 +59,13 @@ static int64_t first_mop(const struct ing_part *part, int64_t event)
 }
 
 /* Events of clients whose numbers or times step back against the order of the file. Numbers that all
- * have and that rise are the order, whatever the times. */
+ * have and that rise are the order, whatever the times. Recorders of several threads race: steps of a
+ * moment, and of a thousandth of the history, are theirs. */
 const char *ing_order_flaw(const struct ing_part *part, int64_t *bad)
 {
-    int64_t index = INT64_MIN, time = ING_NO_TIME, late = -1;
+    int64_t index = INT64_MIN, low = INT64_MAX, high = INT64_MIN, late = -1, worst = 0;
     int numbered = 1;
+    *bad = -1;
     for (int64_t i = 0; i < part->event.n; i++) {
         const struct ing_event *e = &part->event.p[i];
         if (e->process == ING_SKIPPED_PROCESS) {
@@ -72,10 +77,19 @@ const char *ing_order_flaw(const struct ing_part *part, int64_t *bad)
         }
         numbered = numbered && !e->no_index;
         index = e->no_index ? index : e->index;
-        late = e->time != ING_NO_TIME && e->time < time && late < 0 ? i : late;
-        time = e->time != ING_NO_TIME ? e->time : time;
+        if (e->time < 0) {
+            continue;
+        }
+        if (high > e->time && high - e->time > worst) {
+            worst = high - e->time;
+            late = i;
+        }
+        low = e->time < low ? e->time : low;
+        high = e->time > high ? e->time : high;
     }
-    *bad = numbered ? -1 : late;
+    if (!numbered && worst > 0 && (worst > RACE_NS_MAX || worst > (high - low) / RACE_SHARE)) {
+        *bad = late;
+    }
     return "the time steps back: sort the events as they happened, or give every one its index";
 }
 
