@@ -233,7 +233,9 @@ class PerKey:
     the operations it knows, `observers` those of them that change nothing, `passes` others that
     change nothing either and are left to other checkers; `vacuous` says what a history must hold to
     be judged. `op_types` are the operations by model, for those who ask before there is a history;
-    `options` what `dstest check -o` may tell of a history that does not say it.
+    `options` what `dstest check -o` may tell of a history that does not say it. `owed` are
+    types of operation whose acknowledgement must be looked for: a key that has one, and of which
+    nothing was tested, is not decided by what was tested of others.
     """
 
     kind = "history"
@@ -251,11 +253,13 @@ class PerKey:
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
         options: Mapping[str, Option] = MappingProxyType({}),
+        owed: frozenset[str] = frozenset(),
     ) -> None:
         self.name = self.mutants = name
         self.models = models
         self.kind = kind
         self.options = options
+        self._owed = owed
         self._decide = decide
         self._types = types
         self._observers = observers
@@ -310,13 +314,17 @@ class PerKey:
         excluded: Counter[str] = Counter()
         parts = self._parts(history, excluded, found)
         consumed = tested = 0
+        untested: list[Part] = []
         for part in parts:
             found.keys.append(part.key)
             if part.key in found.undecided:
                 continue
             try:
                 found.tick()
-                tested += self._decide(part, found)
+                observed = self._decide(part, found)
+                tested += observed
+                if not observed and part.of(*self._owed):
+                    untested.append(part)
             except OutOfTime:
                 found.undecide(part.key, found.over_time())
             except MemoryError:
@@ -329,6 +337,10 @@ class PerKey:
                 found.undecide(part.key, said)
             if part.key not in found.undecided:
                 consumed += len(part.ok) + len(part.unknown)
+        for part in untested if tested else ():
+            if part.key not in found.undecided:
+                found.undecide(part.key, f"nothing was tested: {self._vacuous}")
+                consumed -= len(part.ok) + len(part.unknown)
         valid, reason = found.verdict(tested, self._vacuous)
         if found.counts:
             found.stats["anomalies"] = dict(found.counts)

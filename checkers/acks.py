@@ -107,6 +107,7 @@ def _make(name: str, unique: bool, model: str) -> PerKey:
         partial(decide, unique=unique),
         models=(model,),
         types=frozenset({*WRITES, "read"}),
+        owed=frozenset(WRITES),
         vacuous="no read began after the last write, or nothing was acknowledged",
     )
 

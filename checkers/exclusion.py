@@ -117,11 +117,14 @@ def _token(op: Op) -> Any:
 
 def _tokens(part: Part, found: Findings) -> None:
     """Fencing tokens rise in real time and are given once."""
-    given = [
-        op
-        for op in part.of("acquire")
-        if op.output is not False and isinstance(_token(op), int | float)
-    ]
+    given = [op for op in part.of("acquire") if _token(op) is not None]
+    for op in given:
+        if isinstance(_token(op), bool) or not isinstance(_token(op), int | float):
+            said = (
+                f"op {op.op_id} (acquire): its token {_token(op)!r} is no number, so has no order"
+            )
+            found.undecide(part.key, said)
+            return
     first: dict[Any, Op] = {}
     for op in given:
         before = first.setdefault(_token(op), op)

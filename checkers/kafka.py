@@ -157,6 +157,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("linearizable", "kafka"),
     types=frozenset({"send", "poll"}),
+    owed=frozenset({"send"}),
     vacuous="no poll covered an acknowledged send",
     observers=frozenset({"poll"}),
 )

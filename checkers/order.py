@@ -148,5 +148,6 @@ CHECKER: Final = PerKey(
     decide,
     models=("fifo", "prefix"),
     types=frozenset({"enqueue", "dequeue", "drain", "append", "read"}),
+    owed=frozenset({"enqueue", "append"}),
     vacuous="nothing came out, or no read began after an append had ended",
 )

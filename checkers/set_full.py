@@ -70,5 +70,6 @@ CHECKER: Final = PerKey(
     decide,
     models=("linearizable",),
     types=frozenset({"add", "read"}),
+    owed=frozenset({"add"}),
     vacuous="no read began after an element was known to be there",
 )

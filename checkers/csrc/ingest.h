@@ -18,8 +18,11 @@ enum ing_event_type { ING_OK = 0, ING_FAIL = 1, ING_INFO = 2, ING_INVOKE = 3 };
 enum ing_tag { ING_INT, ING_FLOAT, ING_BOOL, ING_STRING, ING_KEYWORD, ING_BIGINT };
 
 /* What was counted: events left out; operations without an end that are not marked unknown;
- * transactions that are ok, ask for reads and tell no result; ids that are strings. */
-enum ing_skip { ING_NOT_A_CLIENT, ING_TAGGED, ING_UNMARKED, ING_UNANSWERED, ING_NAMED, ING_SKIPS };
+ * transactions that are ok, ask for reads and tell no result; records without a field that tells
+ * something; ids that are strings. */
+enum ing_skip {
+    ING_NOT_A_CLIENT, ING_TAGGED, ING_UNMARKED, ING_UNANSWERED, ING_LACKING, ING_NAMED, ING_SKIPS
+};
 
 #define ING_NO_PROCESS (-1)
 

@@ -227,12 +227,17 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
 {
     out->memory = part->memory;
     int64_t bad = -1;
+    int is_ours = part->format == ING_OURS;
+    const char *disorder = is_ours ? NULL : ing_order_flaw(part, &bad);
+    if (bad >= 0) {
+        ing_locate(part, part->event.p[bad].offset, disorder, error);
+        return -1;
+    }
     struct ing_pair *pairs = array(&out->memory, part->event.n, sizeof *pairs);
     if (pairs == NULL) {
         ing_locate(part, -1, ing_spent, error);
         return -1;
     }
-    int is_ours = part->format == ING_OURS;
     out->n = is_ours ? part->event.n : ing_pair_events(&out->memory, part, pairs, &bad);
     int status = -1;
     const char *flaw = "several operations of this process are open, and not one alone fits";

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum field { TYPE = 1, PROCESS = 2, VALUE = 4, INDEX = 8, FUNCTION = 16, KEY = 32 };
+enum field { TYPE = 1, PROCESS = 2, VALUE = 4, INDEX = 8, FUNCTION = 16, KEY = 32, TIME = 64 };
 
 static enum field field_of(const struct ing_scalar *key)
 {
@@ -22,7 +22,7 @@ static enum field field_of(const struct ing_scalar *key)
     case 3:
         return memcmp(name, "key", 3) == 0 ? KEY : 0;
     case 4:
-        return memcmp(name, "type", 4) == 0 ? TYPE : 0;
+        return memcmp(name, "type", 4) == 0 ? TYPE : memcmp(name, "time", 4) == 0 ? TIME : 0;
     case 5:
         return memcmp(name, "value", 5) == 0 ? VALUE : memcmp(name, "index", 5) == 0 ? INDEX : 0;
     case 7:
@@ -59,6 +59,17 @@ static int type_of(struct ing_part *part, struct ing_event *event)
     return ing_refuse(part, "an event is of type invoke, ok, fail or info");
 }
 
+/* Has it the word in its name, in small letters but for the first? */
+static int is_nemesis(const struct ing_scalar *name)
+{
+    for (int64_t i = 0; i + 7 <= name->size; i++) {
+        if ((name->text[i] | 32) == 'n' && memcmp(name->text + i + 1, "emesis", 6) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int process_of(struct ing_part *part, struct ing_event *event)
 {
     struct ing_scalar scalar;
@@ -72,6 +83,10 @@ static int process_of(struct ing_part *part, struct ing_event *event)
         return 0;
     }
     if (scalar.tag != ING_INT) {
+        if ((scalar.tag != ING_STRING && scalar.tag != ING_KEYWORD) || !is_nemesis(&scalar)) {
+            part->p = at;
+            return ing_refuse(part, "a process that is neither an integer nor the nemesis");
+        }
         event->process = ING_SKIPPED_PROCESS;
         return 0;
     }
@@ -158,6 +173,15 @@ static int field_value(struct ing_part *part, enum field field, struct draft *dr
     case KEY:
         draft->keyed = !(part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0);
         return ing_skip_value(part, 1);
+    case TIME:
+        if (part->p == part->end || (*part->p != '-' && (uint8_t)(*part->p - '0') > 9)) {
+            return ing_skip_value(part, 1);
+        }
+        if (ing_scalar(part, &scalar) != 0) {
+            return -1;
+        }
+        draft->event.time = scalar.tag == ING_INT ? scalar.bits : ING_NO_TIME;
+        return 0;
     case INDEX:
         if (ing_scalar(part, &scalar) != 0) {
             return -1;
@@ -213,7 +237,8 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
 int ing_jepsen_event(struct ing_part *part)
 {
     struct draft draft = {
-        .event = {.process = ING_NO_PROCESS, .no_index = 1, .type = 255},
+        .event = {.process = ING_NO_PROCESS, .time = ING_NO_TIME, .no_index = 1,
+                  .type = 255},
         .mops = part->mop.n,
         .elems = part->elem.n,
     };

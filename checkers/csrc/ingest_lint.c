@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#define RACE_NS_MAX 1000000
+#define RACE_SHARE 1000
+
 /* Do two stretches of micro-operations ask for the same? Results of reads do not count. */
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n)
 {
@@ -55,6 +58,41 @@ static int64_t first_mop(const struct ing_part *part, int64_t event)
     return event == 0 ? 0 : part->event.p[event - 1].mop_end;
 }
 
+/* Events of clients whose numbers or times step back against the order of the file. Numbers that all
+ * have and that rise are the order, whatever the times. Recorders of several threads race: steps of a
+ * moment, and of a thousandth of the history, are theirs. */
+const char *ing_order_flaw(const struct ing_part *part, int64_t *bad)
+{
+    int64_t index = INT64_MIN, low = INT64_MAX, high = INT64_MIN, late = -1, worst = 0;
+    int numbered = 1;
+    *bad = -1;
+    for (int64_t i = 0; i < part->event.n; i++) {
+        const struct ing_event *e = &part->event.p[i];
+        if (e->process == ING_SKIPPED_PROCESS) {
+            continue;
+        }
+        if (!e->no_index && e->index < index) {
+            *bad = i;
+            return "the index steps back: sort the events by it, as they happened";
+        }
+        numbered = numbered && !e->no_index;
+        index = e->no_index ? index : e->index;
+        if (e->time < 0) {
+            continue;
+        }
+        if (high > e->time && high - e->time > worst) {
+            worst = high - e->time;
+            late = i;
+        }
+        low = e->time < low ? e->time : low;
+        high = e->time > high ? e->time : high;
+    }
+    if (!numbered && worst > 0 && (worst > RACE_NS_MAX || worst > (high - low) / RACE_SHARE)) {
+        *bad = late;
+    }
+    return "the time steps back: sort the events as they happened, or give every one its index";
+}
+
 /* An invocation with its completion; -1 where one of them is not there. */
 const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete)
 {
@@ -63,6 +101,8 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
         return "not a transaction: neither its name nor its value is one";
     }
     if (invoke < 0 || complete < 0) {
+        const struct ing_event *only = &part->event.p[first];
+        part->skipped[ING_UNANSWERED] += only->type == ING_OK && !only->has_value;
         return NULL;
     }
     int64_t a = first_mop(part, invoke), n = part->event.p[invoke].mop_end - a;
@@ -71,7 +111,7 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
         return other_answer;
     }
     if (part->event.p[complete].type == ING_OK && !part->event.p[complete].has_value) {
-        part->skipped[ING_UNANSWERED] += ing_any_read(part, a, a + n);
+        part->skipped[ING_UNANSWERED] += n == 0 || ing_any_read(part, a, a + n);
     }
     return NULL;
 }

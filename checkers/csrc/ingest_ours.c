@@ -6,11 +6,15 @@
 #define SCHEMA "dstest.history/1"
 
 enum field {
-    OP_ID, PROCESS, INVOKE, COMPLETE, OP_TYPE, INPUT, OUTPUT, ERROR, TIMEOUT, KEY, NODE, EPOCH, OTHER
+    OP_ID, PROCESS, INVOKE, COMPLETE, OP_TYPE, INPUT, OUTPUT, ERROR, TIMEOUT, KEY, NODE, EPOCH,
+    EXTRA, OTHER
 };
 
 /* What must be there for a record to be judged. */
 #define NEEDED (1 << OP_ID | 1 << PROCESS | 1 << INVOKE | 1 << OP_TYPE)
+
+/* What a record must say, if only null, for a clean history to be valid. */
+#define TELLING (1 << COMPLETE | 1 << INPUT | 1 << OUTPUT | 1 << ERROR | 1 << TIMEOUT)
 
 static int is(const struct ing_scalar *s, const char *word, int64_t size)
 {
@@ -21,7 +25,7 @@ static enum field field_of(const struct ing_scalar *key)
 {
     switch (key->size) {
     case 3:
-        return is(key, "key", 3) ? KEY : OTHER;
+        return is(key, "key", 3) ? KEY : is(key, "idx", 3) ? EXTRA : OTHER;
     case 5:
         return is(key, "op_id", 5) ? OP_ID
                : is(key, "input", 5) ? INPUT
@@ -31,6 +35,8 @@ static enum field field_of(const struct ing_scalar *key)
         return is(key, "output", 6) ? OUTPUT : OTHER;
     case 7:
         return is(key, "op_type", 7) ? OP_TYPE : OTHER;
+    case 8:
+        return is(key, "error_ts", 8) || is(key, "retry_of", 8) ? EXTRA : OTHER;
     case 9:
         return is(key, "invoke_ts", 9) ? INVOKE : is(key, "node_seen", 9) ? NODE : OTHER;
     case 10:
@@ -39,6 +45,8 @@ static enum field field_of(const struct ing_scalar *key)
         return is(key, "complete_ts", 11)   ? COMPLETE
                : is(key, "fault_epoch", 11) ? EPOCH
                                             : OTHER;
+    case 12:
+        return is(key, "fault_epochs", 12) ? EXTRA : OTHER;
     case 14:
         return is(key, "timeout_marker", 14) ? TIMEOUT : OTHER;
     default:
@@ -274,6 +282,7 @@ static int finish(struct ing_part *part, struct draft *d, const uint8_t *open)
     if (!(d->seen >> INPUT & 1)) {
         d->input = d->first;
     }
+    part->skipped[ING_LACKING] += (d->seen & TELLING) != TELLING;
     struct ing_record record = {
         .first = d->first, .input = d->input, .end = part->mop.n, .timed_out = d->timed_out,
         .ended = d->times.end != INT64_MAX, .failed = d->failed, .has_input = d->has_input,
@@ -357,16 +366,21 @@ int ing_our_record(struct ing_part *part)
             if (*part->p != '"') {
                 return ing_refuse(part, "need a string as key");
             }
+            const uint8_t *at = part->p;
             if (ing_string(part, &key) != 0) {
                 return -1;
             }
             field = field_of(&key);
+            if (field == OTHER) {
+                part->p = at;
+                return ing_refuse(part, "a field that is none of a record's");
+            }
             if (ing_colon(part) != 0) {
                 return -1;
             }
         }
         first = 0;
-        if (field != OTHER && d.seen >> field & 1) {
+        if (field != EXTRA && d.seen >> field & 1) {
             return ing_refuse(part, "a key that stands twice in one record");
         }
         if (field_value(part, field, &d) != 0) {

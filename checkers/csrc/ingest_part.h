@@ -20,6 +20,7 @@ enum { ING_UNKNOWN = 0, ING_KNOWN = 1, ING_NULL = 2 };
 #define ING_SPARSE 8
 #define ING_DEPTH_MAX 500
 #define ING_SKIPPED_PROCESS INT64_MIN
+#define ING_NO_TIME INT64_MIN
 
 /* A micro-op of a part. Its elements end at `elem_end` and start where those before it end. */
 struct ing_mop {
@@ -32,6 +33,7 @@ struct ing_mop {
 struct ing_event {
     int64_t process; /* dense id in `processes`, or ING_NO_PROCESS */
     int64_t index;
+    int64_t time; /* ns, or ING_NO_TIME */
     int64_t mop_end;
     int64_t offset; /* in the text, for errors */
     uint8_t type;
@@ -126,6 +128,7 @@ int ing_known_id(struct ing_part *part, struct ing_names *names, const struct in
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n);
 int ing_any_read(const struct ing_part *part, int64_t from, int64_t to);
 const char *ing_record_flaw(struct ing_part *part, const struct ing_record *record);
+const char *ing_order_flaw(const struct ing_part *part, int64_t *bad);
 const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete);
 /* Records in order of invocation: `bad` is the first that its process cannot have begun then, or
  * -1. 0, or -1 where memory is out. */

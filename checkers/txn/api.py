@@ -110,13 +110,21 @@ def _untested(asked: Sequence[str]) -> list[str]:
     ]
 
 
-def _doubts(c: TxnColumns, asked: Sequence[str], analysis: _native.Analysis) -> list[str]:
+def _doubts(
+    c: TxnColumns, asked: Sequence[str], analysis: _native.Analysis, between: int
+) -> list[str]:
     """Why a history in which nothing was found is not valid for that."""
     why = []
     if analysis.status:
         why.append(f"{_native.STATUS[analysis.status]}; not everything was looked at")
     if not reads_test(c):
         why.append(VACUOUS)
+    silent = int(np.count_nonzero((c.invoke_pos < 0) & (c.outcome == OK)))
+    if between and silent:
+        why.append(
+            f"{silent} transactions have no invocation: what real time and sessions relate is "
+            "not known"
+        )
     why += [f"{n} {what}" for what, n in c.weak.items()]
     return [*why, *_untested(asked)]
 
@@ -164,7 +172,7 @@ def _check(
     all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
     types = sorted(all_types & wanted)
     boundary = models.boundary(all_types if types or empty else ())
-    doubts = [] if types else _doubts(c, asked, analysis)
+    doubts = [] if types else _doubts(c, asked, analysis, between)
     if types and analysis.status:
         doubts = [f"{_native.STATUS[analysis.status]}; not everything was looked at"]
     valid: Valid = False if types else "unknown" if empty or doubts else True

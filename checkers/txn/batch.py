@@ -55,7 +55,7 @@ _FAULTS: Final = (DstestError, ValueError, KeyError, TypeError, RecursionError)
 """What a line can do to us; nothing of it concerns the lines after it."""
 
 
-class _Line(msgspec.Struct):
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
     """One history and what is asked of it. `history` stays as it was written."""
 
     workload: str
@@ -95,6 +95,11 @@ def _code(answer: Any) -> Exit:
 def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
     if not line.models:
         raise ValueError("no model is asked: leave models out, or name one")
+    for name, value in line.opts.items():
+        if name not in api.OPTIONS:
+            raise ValueError(f"no option {name!r}; known: {', '.join(api.OPTIONS)}")
+        if name.endswith("?") and not isinstance(value, bool):
+            raise ValueError(f"option {name!r} is true or false")
     columns = _columns(line.history)
     results: dict[str, Any] = {}
     for model in line.models:

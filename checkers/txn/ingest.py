@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from checkers import _core
 from checkers.txn.columns import TxnColumns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
+from dstest.core.op import FIELDS
 
 __all__ = ["FORMATS", "MEMORY_MB", "load"]
 
@@ -47,9 +48,12 @@ _SKIPS: Final = ("process-not-an-integer", "tagged")
 _WEAK: Final = (
     "unfinished operations are not marked unknown",
     "ok transactions that read tell no result",
+    "records lack a field that tells something: null is not the same as absent (H01)",
 )
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
+_FIELDS: Final = f"a record has {', '.join(FIELDS)}"
 _MORE: Final = "a larger --budget-mb, or a part of the history"
+_STRANGE: Final = "a field that is none of a record's"
 _SPENT: Final = "memory budget spent"
 _COLUMNS: Final = {
     "outcome": "u1",
@@ -135,6 +139,13 @@ def _names(table: bytes, text: bytes) -> list[Any]:
     return names
 
 
+def _word_at(text: bytes | bytearray | mmap, line: int, column: int) -> str:
+    """The string that begins there, with its quotes."""
+    row = bytes(text[:]).split(b"\n", line)[line - 1][column - 1 :]
+    word = re.match(rb'"(?:[^"\\]|\\.)*"', row)
+    return word[0].decode("utf-8", "replace") if word else "what stands here"
+
+
 class _Id(msgspec.Struct):
     op_id: int | str
 
@@ -193,6 +204,9 @@ def load(
         message, line, column = error.args
         if message == _SPENT:
             raise MemorySpent("memory budget spent on reading", remedy=_MORE) from None
+        if message == _STRANGE:
+            message = f"{_word_at(text, line, column)} is no field of a record"
+            raise HistoryError(message, line=line, column=column, remedy=_FIELDS) from None
         raise HistoryError(
             message, line=line or None, column=column if line else None, remedy=_REMEDY
         ) from None

@@ -65,8 +65,10 @@ def check(
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON or a Jepsen log.
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
-    that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
+    that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
+    directory is verified first (3 where its files do not agree), and no better than its verdict.
     """
+    from dstest.cli.check_run import as_the_run, run_at
     from dstest.cli.check_source import history_file
     from dstest.core.check import Budget
 
@@ -78,8 +80,10 @@ def check(
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget)))
     assert history is not None
+    run = run_at(history)
     path = history_file(history)
     result = _answer(path, workload, model, checker, format_, independent, option or [], budget)
+    result = as_the_run(result, run)
     text = _text(history.name or str(history), result)
     if report is not None:
         _write(report, result, text)

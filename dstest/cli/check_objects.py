@@ -44,10 +44,13 @@ def _memory(limit_mb: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def _loaded(path: Path, format_: str, independent: bool | None, budget: Budget) -> History:
-    """The history. Raises ConfigError where its values may be tuples and nobody says so."""
+def _loaded(
+    path: Path, format_: str, independent: bool | None, budget: Budget, weak: list[str]
+) -> History:
+    """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
+    nobody says so."""
     with _memory(budget.memory_mb):
-        history = load_history(path, format_, independent=bool(independent))
+        history = load_history(path, format_, independent=bool(independent), weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
     if independent is None and foreign and looks_independent(history):
         raise ConfigError(
@@ -70,8 +73,9 @@ def judge_file(
     """The answer about a file. Raises HistoryError where it is unreadable or corrupt, MemorySpent
     where reading takes more than the budget, ConfigError for what cannot be asked."""
     started = monotonic_ns()
-    loaded = with_options(_loaded(path, format_, independent, budget), option)
-    weak = require_sound(loaded)
+    weak: list[str] = []
+    loaded = with_options(_loaded(path, format_, independent, budget, weak), option)
+    weak += require_sound(loaded)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
     result = judge_objects(loaded, model, budget) if plain else None

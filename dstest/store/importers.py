@@ -106,10 +106,17 @@ def _guess(path: Path, text: str) -> str:
     raise HistoryError(f"{path} is not a history: it starts with {first[:40]!r}", remedy=_REMEDY)
 
 
-def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = False) -> History:
+def load_history(
+    path: Path | str,
+    fmt: str = "auto",
+    *,
+    independent: bool = False,
+    weak: list[str] | None = None,
+) -> History:
     """The history in a file. Raises HistoryError with a remedy where there is none.
 
-    `independent` reads the values of a Jepsen history as `[key value]`.
+    `independent` reads the values of a Jepsen history as `[key value]`. To `weak` is added why the
+    file cannot show that anything is valid.
     """
     path = Path(path)
     if fmt not in FORMATS:
@@ -122,7 +129,7 @@ def load_history(path: Path | str, fmt: str = "auto", *, independent: bool = Fal
         raise HistoryError(f"{path} is binary", remedy=_REMEDY)
     found = _guess(path, head) if fmt == "auto" else fmt
     if found == "dstest":
-        return read_stream(io.BytesIO(raw))
+        return read_stream(io.BytesIO(raw), weak)
     text = _text_of(path, raw)
     del raw
     reader = {"edn": jepsen.from_edn, "json": jepsen.from_json, "log": jepsen.from_log}[found]

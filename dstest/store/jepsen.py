@@ -6,15 +6,14 @@ Three notations of the same events:
     {"process": 0, "type": "invoke", "f": "read", "value": null}             JSON
     INFO  jepsen.util - 0<tab>:invoke<tab>:read<tab>nil                      log lines of 2013
 
-The order of the events is the order of the file. `:time` gives the distances where every event has
+`jepsen_order.py` tells the order of the events. `:time` gives the distances where every event has
 one and they never step back; equal times are moved 1 ns apart, since the file knew their order.
 Otherwise the event's number stands in for its time.
 
 `:ok` is ok, `:fail` a definite failure without effect, `:info` unknown, and an invocation that is
 never completed is unknown with the error "unfinished". One exception, as Porcupine reads the old
 logs: there `:fail :cas` without an error means compared and differed, which is a result and not a
-failure. Events of the nemesis and other non-integer processes are skipped and counted in
-`header.counters`.
+failure. Events of the nemesis are skipped and counted in `header.counters`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec.structs import replace as with_
@@ -32,6 +30,15 @@ from dstest.core.history import ClockSource, Header, History
 from dstest.core.op import Op
 from dstest.store import edn
 from dstest.store.jepsen_hint import HINT, Hints, header_in, restored
+from dstest.store.jepsen_order import (
+    Event,
+    clients_of,
+    in_order,
+    require_exact,
+    require_text,
+    require_told,
+    timed,
+)
 
 __all__ = ["Event", "from_edn", "from_json", "from_log", "is_ours", "pair"]
 
@@ -39,22 +46,8 @@ _LOG_LINE = re.compile(
     r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)"
     r"\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
 )
+_LOG_LIKE = re.compile(r"(?:^|\s)\d+\s+:\w+\s+:\S|jepsen\.util.*:(?:invoke|ok|fail|info)\b")
 _TYPES = ("invoke", "ok", "fail", "info")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of a Jepsen history. `time_ns` is None where the source has none."""
-
-    process: int | str
-    type: str
-    f: str
-    value: Any
-    time_ns: int | None
-    error: str | None
-    line: int
-    hint: Any = None
-    hints: Hints | None = None
 
 
 _OTHERS = frozenset(
@@ -85,9 +78,9 @@ def _event(fields: dict[str, Any], line: int) -> Event:
         raise HistoryError(
             f"process {process!r} is not an integer or a name",
             line=line,
-            remedy="clients have integer processes, the nemesis a name",
+            remedy="clients have integer processes, the nemesis its name",
         )
-    time_ns, error = fields.get("time"), fields.get("error")
+    time_ns, error, index = fields.get("time"), fields.get("error"), fields.get("index")
     return Event(
         process=process,
         type=kind,
@@ -98,6 +91,8 @@ def _event(fields: dict[str, Any], line: int) -> Event:
         line=line,
         hint=fields.get(HINT),
         hints=header_in(fields, line),
+        index=index if type(index) is int else None,
+        told="value" in fields,
     )
 
 
@@ -129,9 +124,10 @@ class _Lines:
 
 def from_edn(text: str) -> Iterator[Event]:
     """Events of an EDN history."""
-    lines = _Lines(text)
+    lines, escapes = _Lines(text), "\\u" in text
     for found in _edn_maps(text):
-        yield _event(edn.plain(found), lines.of(found.offset))
+        event = _event(edn.plain(found), lines.of(found.offset))
+        yield require_text(event) if escapes else event
 
 
 class _Twice(ValueError):
@@ -162,7 +158,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def from_json(text: str) -> Iterator[Event]:
     """Events of a JSON history: objects one after another, or in one array."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
-    lines = _Lines(text)
+    lines, escapes = _Lines(text), "\\u" in text
     gap = re.compile(r"[\s,]*")
     start = len(text) - len(text.lstrip())
     array = text.startswith("[", start)
@@ -195,7 +191,8 @@ def from_json(text: str) -> Iterator[Event]:
                 line=line,
                 remedy="a Jepsen history is one object per event",
             )
-        yield _event(fields, line)
+        event = _event(fields, line)
+        yield require_text(event) if escapes else event
         at = gap.match(text, end).end()  # type: ignore[union-attr]
     if array and (at >= len(text) or text[at + 1 :].strip()):
         line, column = edn.where(text, min(at, len(text)))
@@ -210,11 +207,9 @@ def from_json(text: str) -> Iterator[Event]:
 def from_log(text: str) -> Iterator[Event]:
     """Events of Jepsen's log; lines of others are passed over, broken ones are an error."""
     for number, line in enumerate(text.splitlines(), start=1):
-        if "jepsen.util" not in line:
-            continue
-        match = _LOG_LINE.fullmatch(line)
+        match = _LOG_LINE.fullmatch(line) if "jepsen.util" in line else None
         if match is None:
-            if re.search(r":(invoke|ok|fail|info)\b", line):
+            if _LOG_LIKE.search(line):
                 raise HistoryError(
                     f"not a Jepsen event: {line[:80]!r}",
                     line=number,
@@ -235,20 +230,8 @@ def from_log(text: str) -> Iterator[Event]:
             time_ns=None,
             error=" ".join(map(str, forms if late else forms[1:])) or None,
             line=number,
+            told=bool(forms),
         )
-
-
-def _timed(events: list[Event]) -> tuple[list[Event], str]:
-    """Events with a time each, rising in file order, and the name of the clock."""
-    times = [e.time_ns for e in events]
-    known = [t for t in times if t is not None]
-    if not events or len(known) < len(events) or known != sorted(known):
-        return [replace(e, time_ns=i) for i, e in enumerate(events)], "event order"
-    last, timed = -1, []
-    for event, time_ns in zip(events, known, strict=True):
-        last = max(time_ns, last + 1)
-        timed.append(replace(event, time_ns=last))
-    return timed, "jepsen :time"
 
 
 def _split(event: Event, independent: bool) -> tuple[Any, Any]:
@@ -309,18 +292,13 @@ def pair(
     `independent`: values are `[key value]` tuples of `jepsen.independent`. `fail_cas_is_differ`: a
     failed cas compared and differed, as in Jepsen's logs of 2013.
     """
-    clients: list[Event] = []
-    skipped = 0
-    for event in events:
-        if isinstance(event.process, int):
-            clients.append(event)
-        else:
-            skipped += 1
+    clients, skipped = clients_of(events)
     hints = clients[0].hints if clients else None
+    clients = in_order(clients)
     if hints is not None:
         return _read_back(clients, hints)
-    timed, clock = _timed(clients)
-    ops = _paired(timed, independent, fail_cas_is_differ)
+    stamped, clock = timed(clients)
+    ops = _paired(stamped, independent, fail_cas_is_differ)
     counters = {"skipped-other-processes": skipped} if skipped else {}
     return History(header=Header(clock=ClockSource(name=clock), counters=counters), ops=ops)
 
@@ -337,18 +315,19 @@ def is_ours(events: Iterable[Event]) -> bool:
 
 def _read_back(clients: list[Event], hints: Hints) -> History:
     """A history of ours that had been exported, as it was."""
+    require_exact(clients)
     ops = _paired(clients, hints.keyed, False, exact=True)
     return History(header=hints.header, ops=ops)
 
 
 def _paired(
-    timed: list[Event], independent: bool, fail_cas_is_differ: bool, *, exact: bool = False
+    events: list[Event], independent: bool, fail_cas_is_differ: bool, *, exact: bool = False
 ) -> list[Op]:
     """Operations of events with a time each. `exact`: what a read asked for is kept."""
     ops: list[Op] = []
     open_: dict[int | str, tuple[int, int]] = {}
     gone: dict[int | str, int] = {}
-    for event in timed:
+    for event in events:
         process = event.process
         if event.type == "invoke":
             if process in gone or process in open_:
@@ -379,9 +358,10 @@ def _paired(
             )
         if event.type == "info":
             gone[process] = event.line
+        require_told(event)
         ops[index] = _completed(ops[index], event, independent, fail_cas_is_differ)
         if event.hint is not None:
-            ops[index] = restored(ops[index], event.hint, event.line)
+            ops[index] = restored(ops[index], event.hint, event.line, event.type)
     return ops
 
 

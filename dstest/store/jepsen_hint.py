@@ -87,14 +87,30 @@ def header_in(fields: dict[str, Any], line: int) -> Hints | None:
         ) from None
 
 
-def restored(op: Op, hint: Any, line: int) -> Op:
-    """The operation with what its completion's hint says of it. Raises HistoryError."""
+def restored(op: Op, hint: Any, line: int, kind: str) -> Op:
+    """The operation with what its completion's hint says of it; `kind` is the completion's type.
+
+    Raises HistoryError, also where the hint and the event's own value cannot both be right.
+    """
     try:
         told = msgspec.convert(hint, _Hint)
     except msgspec.ValidationError as error:
         raise HistoryError(
             f"its {HINT} is none of ours: {error}", line=line, remedy="export the history again"
         ) from None
+    given = told.output is not msgspec.UNSET
+    if given and (kind == "info" or (kind == "ok" and op.op_type in ANSWERING)):
+        raise HistoryError(
+            f"its {HINT} has another output than its value",
+            line=line,
+            remedy="export the history again",
+        )
+    if kind == "fail" and given and not (op.op_type == "cas" and told.output is False):
+        raise HistoryError(
+            f"its {HINT} has an output, yet it is :fail",
+            line=line,
+            remedy="export the history again",
+        )
     process = op.process_id if told.process is None else told.process
     op = replace(op, op_id=told.id, process_id=process, node_seen=told.node, fault_epoch=told.epoch)
     if told.output is msgspec.UNSET or op.complete_ts is None:

@@ -9,16 +9,23 @@ import codecs
 import json
 import re
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import msgspec
 
 from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
-from dstest.core.op import FIELDS, Op
+from dstest.core.op import FIELDS, TELLING, Op, Outcome
 from dstest.store.edn import DEPTH_MAX
 
 __all__ = ["read_history", "read_raw", "read_stream", "require_plain", "write_history"]
+
+_FIELDS: Final = frozenset(FIELDS)
+_EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx"})
+"""What a record may have besides, for its reader; no checker asks for it."""
+
+_TELLING: Final = _FIELDS - {"node_seen", "fault_epoch"}
+"""What must be said, if only as null, before anything can be valid."""
 
 
 def write_history(path: Path, history: History) -> None:
@@ -50,16 +57,26 @@ def _bad(line: bytes, number: int, error: Exception) -> HistoryError:
 
 
 def read_history(path: Path) -> History:
-    """Read a sealed history. Raises HistoryError with line and column."""
+    """Read a sealed history. Raises HistoryError with line and column, and where a record lacks a
+    field: what is written from it would have null there."""
+    weak: list[str] = []
     try:
         with path.open("rb") as file:
-            return read_stream(file)
+            history = read_stream(file, weak)
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror}", remedy="check the path") from None
+    if weak:
+        raise HistoryError(
+            f"{path}: {'; '.join(weak)}", remedy="judge the file as it is, with dstest check"
+        )
+    return history
 
 
-def read_stream(file: IO[bytes]) -> History:
-    """Read a sealed history from its beginning. Raises HistoryError with line and column."""
+def read_stream(file: IO[bytes], weak: list[str] | None = None) -> History:
+    """Read a sealed history from its beginning. Raises HistoryError with line and column.
+
+    To `weak` is added what records lack: absent is not null, though it is read as null.
+    """
     head = file.readline().removeprefix(codecs.BOM_UTF8)
     try:
         header = msgspec.json.decode(head, type=Header)
@@ -72,7 +89,11 @@ def read_stream(file: IO[bytes]) -> History:
             "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
         )
     require_plain(head, 1)
-    return History(header=header, ops=_ops(file))
+    ops, lacking = _ops(file)
+    if lacking and weak is not None:
+        more = f" ({len(lacking):,} records in all)" if len(lacking) > 1 else ""
+        weak.append(f"line {lacking[0][0]} lacks {lacking[0][1]}{more} (H01)")
+    return History(header=header, ops=ops)
 
 
 def _keys_of(value: Any) -> int:
@@ -96,13 +117,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def require_plain(line: bytes, number: int) -> None:
-    """Raises HistoryError for nesting that is too deep, and where an object has a key twice: nobody
-    knows which one is meant."""
+def require_plain(line: bytes, number: int) -> Any:
+    """The decoded line. Raises HistoryError for nesting that is too deep, and where an object has a
+    key twice: nobody knows which one is meant."""
     if line.count(b"[") + line.count(b"{") > DEPTH_MAX and _depth(line) > DEPTH_MAX:
         raise HistoryError(f"nested deeper than {DEPTH_MAX}", line=number)
-    if line.count(b":") == _keys_of(msgspec.json.decode(line)):
-        return
+    found = msgspec.json.decode(line)
+    if line.count(b":") == _keys_of(found):
+        return found
     try:
         json.loads(line, object_pairs_hook=_once)
     except _Twice as twice:
@@ -111,6 +133,21 @@ def require_plain(line: bytes, number: int) -> None:
         ) from None
     except ValueError as error:
         raise _bad(line, number, error) from None
+    return found
+
+
+def _absent(record: Any, number: int) -> str | None:
+    """The fields that a record lacks and that tell something. Raises HistoryError for a field that
+    no record has: nobody would read it, though it may be what was answered."""
+    if record.keys() == _FIELDS:
+        return None
+    if strange := [name for name in record if name not in _FIELDS | _EXTENSIONS]:
+        raise HistoryError(
+            f"{strange[0]!r} is no field of a record",
+            line=number,
+            remedy=f"a record has {', '.join(FIELDS)}",
+        )
+    return ", ".join(name for name in FIELDS if name in _TELLING - record.keys()) or None
 
 
 def _depth(line: bytes) -> int:
@@ -122,15 +159,29 @@ def _depth(line: bytes) -> int:
     return deepest
 
 
-def _ops(file: Any) -> list[Op]:
+def _ops(file: Any) -> tuple[list[Op], list[tuple[int, str]]]:
+    """The operations, and the lines that lack something with what they lack."""
     decoder = msgspec.json.Decoder(Op)
     ops: list[Op] = []
+    lacking: list[tuple[int, str]] = []
     for number, line in enumerate(file, start=2):
         if line == b"\n":
             continue
         try:
-            require_plain(line, number)
+            record = require_plain(line, number)
             ops.append(decoder.decode(line))
+            if (absent := _absent(record, number)) is not None:
+                if (
+                    "output" not in record
+                    and ops[-1].op_type in TELLING
+                    and ops[-1].outcome is Outcome.OK
+                ):
+                    raise HistoryError(
+                        f"an answered {ops[-1].op_type} lacks its output",
+                        line=number,
+                        remedy='write "output": null where nothing was there',
+                    )
+                lacking.append((number, absent))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(line, number, error) from None
         if not line.endswith(b"\n"):
@@ -140,7 +191,7 @@ def _ops(file: Any) -> list[Op]:
                 column=len(line),
                 remedy="seal the run again with `dstest recover RUN`",
             )
-    return ops
+    return ops, lacking
 
 
 def read_raw(path: Path) -> list[dict[str, Any]]:

@@ -88,7 +88,9 @@ def test_a_batch_has_the_budget(tmp_path: Path) -> None:
         for kind in (["invoke", "ok"][i % 2],)
     ]
     read = ["r", 1, list(range(1000))]
-    history += [{"index": 2000, "type": "ok", "process": 1, "f": "txn", "value": [read]}]
+    asked = ["r", 1, None]
+    history += [{"index": 2000, "type": "invoke", "process": 1, "f": "txn", "value": [asked]}]
+    history += [{"index": 2001, "type": "ok", "process": 1, "f": "txn", "value": [read]}]
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps({"name": 1, "workload": "list-append", "history": history}) + "\n")
     for budget, valid in (("60", True), ("0.000001", "unknown")):

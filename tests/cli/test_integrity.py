@@ -76,7 +76,7 @@ def dstest(*words: Any, env: dict[str, str] | None = None) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-COMMANDS = ("report", "recover", "replay", "export")
+COMMANDS = ("report", "recover", "replay", "export", "check")
 
 
 def asked(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
@@ -89,7 +89,7 @@ def asked(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int
     return dstest(command, run)
 
 
-@pytest.mark.parametrize("command", ["report", "recover", "export"])
+@pytest.mark.parametrize("command", ["report", "recover", "export", "check"])
 def test_an_unharmed_pass_is_shown_and_left_alone(
     command: str, passed: Path, copy: Callable[[Path], Path]
 ) -> None:
@@ -105,7 +105,7 @@ def test_an_unharmed_pass_is_shown_and_left_alone(
     assert compare_sums(run).said() == ""
 
 
-@pytest.mark.parametrize("command", ["report", "recover"])
+@pytest.mark.parametrize("command", ["report", "recover", "check"])
 def test_an_unharmed_failure_stays_one(
     command: str, failed: Path, copy: Callable[[Path], Path]
 ) -> None:
@@ -133,6 +133,9 @@ def test_a_crash_in_a_log_is_found_again(tmp_path: Path) -> None:
     run.write_status(f"verdict: {verdict.verdict.value}")
     assert dstest("recover", run.path)[0] == Exit.FAIL
     assert dstest("report", run.path)[0] == Exit.FAIL
+    code, said = dstest("check", run.path)
+    assert (code, "no-crash" in said or "panic" in said) == (Exit.FAIL, True), said
+    assert dstest("check", run.path, "--json")[0] == Exit.FAIL
 
 
 def text(name: str, old: str, new: str) -> Change:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,9 +114,18 @@ def test_the_same_history_in_every_notation(tmp_path: Path, shape: str) -> None:
     assert load_history(packed).ops == history.ops
 
 
-def test_times_that_step_back_are_not_used() -> None:
+def test_times_that_step_back_contradict_the_file() -> None:
     text = EDN_OPS.replace(":time 10", ":time 900")
-    history = jepsen.pair(jepsen.from_edn(text))
+    with pytest.raises(HistoryError, match="comes after a later one"):
+        jepsen.pair(jepsen.from_edn(text))
+
+
+def test_times_that_step_back_by_a_moment_are_not_used() -> None:
+    """Threads stamp and write at once."""
+    clients = [e for e in jepsen.from_edn(EDN_OPS) if isinstance(e.process, int)]
+    events = [replace(e, time_ns=t) for e, t in
+              zip(clients, (900, 20, 2_000_000, 2_000_001), strict=True)]  # fmt: skip
+    history = jepsen.pair(events)
     assert [(o.invoke_ts, o.complete_ts) for o in history.ops] == [(0, 2), (1, 3)]
 
 

@@ -1,0 +1,40 @@
+"""`dstest check RUN_DIR`: a finished run is believed no more than its files agree, and its history
+is not judged better than the run was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from dstest.core.errors import Exit
+from dstest.runner.integrity import Verified, finished, verified
+from dstest.store.layout import RunDir
+
+if TYPE_CHECKING:
+    from dstest.core.check import CheckResult
+
+__all__ = ["as_the_run", "run_at"]
+
+_WORSE: Final = (Exit.FAIL, Exit.NOT_PROVEN)
+
+
+def run_at(path: Path) -> Verified | None:
+    """The finished run in a directory; None where there is none. Raises EvidenceError where its
+    files do not agree."""
+    if not path.is_dir():
+        return None
+    run = RunDir(path.resolve())
+    return verified(run) if finished(run) else None
+
+
+def as_the_run(result: CheckResult, run: Verified | None) -> CheckResult:
+    """The answer about the history, or the run's own verdict where that is worse."""
+    if run is None or result.valid is False or run.exit_code not in _WORSE:
+        return result
+    failed = run.exit_code == Exit.FAIL
+    own = f"the run itself is {run.verdict.verdict.value}: {run.verdict.reason}"
+    found = "nothing is wrong in its history" if result.valid is True else None
+    said = "; ".join(filter(None, [own, found, result.reason]))
+    return replace(result, valid=False if failed else "unknown", reason=said)
