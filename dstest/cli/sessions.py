@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from dstest.core.evidence import Tier
-    from dstest.runner.arms import SessionFinished
+    from dstest.runner.session_check import SessionFinished
 
 __all__ = ["no_single_run", "numbers", "report_session", "resume", "show_session", "tier_of"]
 
@@ -74,7 +74,7 @@ def resume(
 
 def report_session(path: Path, signer: str | None) -> NoReturn:
     """Check a session's files, judge it again, and show it."""
-    from dstest.runner.arms import reread
+    from dstest.runner.session_check import reread
 
     done = reread(path)
     if signer is not None:

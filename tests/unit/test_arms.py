@@ -26,7 +26,7 @@ from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
 from dstest.report.session import write_session
-from dstest.runner import arms
+from dstest.runner import arms, session_check
 from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished
@@ -105,7 +105,7 @@ def _no_real_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arms.registry, "load", lambda _group, _name: Lab())
     monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
     # Run directories of these tests hold no more than their evidence.
-    monkeypatch.setattr(arms, "verified", lambda run: run)
+    monkeypatch.setattr(session_check, "verified", lambda run: run)
 
 
 def start(
@@ -247,13 +247,13 @@ def test_a_session_is_read_again_and_an_edited_one_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = start(tmp_path, Runs(), monkeypatch)
-    assert arms.reread(done.path).verdict == done.verdict
+    assert session_check.reread(done.path).verdict == done.verdict
     for name in ("session.json", "junit.xml", "arms/n5-s2/" + "*/evidence.json"):
         (file,) = done.path.glob(name)
         kept = file.read_bytes()
         file.write_bytes(kept.replace(b"PASS", b"pass", 1).replace(b"true", b"false", 1) + b" ")
         with pytest.raises(EvidenceError, match="changed"):
-            arms.reread(done.path)
+            session_check.reread(done.path)
         file.write_bytes(kept)
 
 
@@ -262,8 +262,8 @@ def laundered(done: SessionFinished, change: Callable[[SessionDir, SessionFile],
     directory = SessionDir.open(done.path)
     file = directory.read()
     change(directory, file)
-    found = [arms.arm_evidence(directory, arm) for arm in file.arms]
-    verdict = arms.judge_session(found, file.tier)
+    found = [session_check.arm_evidence(directory, arm) for arm in file.arms]
+    verdict = session_check.judge_session(found, file.tier)
     file.verdict = msgspec.to_builtins(verdict)
     directory.write(file)
     write_session(directory.path, file.spec, file.options_given, verdict)
@@ -335,7 +335,7 @@ def test_a_failed_session_is_not_laundered(
         runs = Runs(CLEAN, UNPROVEN, CLEAN)
     done = start(tmp_path, runs, monkeypatch)
     laundered(done, change)
-    for look in (arms.reread, arms.resume):
+    for look in (session_check.reread, arms.resume):
         with pytest.raises(EvidenceError):
             look(done.path)
 
@@ -368,10 +368,10 @@ def test_reports_that_tell_another_verdict(tmp_path: Path, monkeypatch: pytest.M
         file.write_text(kept.replace("FAIL", "PASS").replace('failures="2"', 'failures="0"'))
         directory.write_sums()
         with pytest.raises(EvidenceError, match=name):
-            arms.reread(done.path)
+            session_check.reread(done.path)
         file.write_text(kept)
     directory.write_sums()
-    assert arms.reread(done.path).exit_code == Exit.FAIL
+    assert session_check.reread(done.path).exit_code == Exit.FAIL
 
 
 def test_a_stop_is_a_stop_though_the_run_saw_a_violation(
