@@ -9,6 +9,7 @@ again. Mutants are for registers (`read`, `write`, `cas`) and hold one key's ope
 | phantom-value | a read returns a value that nobody ever wrote | reads return written values |
 | lost-write | an acknowledged write that a later read saw is taken out | as above |
 | stale-read | a read returns an overwritten value | two writes and the read in strict turn |
+| planted-stale-read | two writes and such a read follow | as above, where all values repeat |
 | swapped-reads | two reads, a write between them, swap their outputs | the first sees the future |
 
 Only values that a single operation can have written are used, and only strict real-time order, so
@@ -30,7 +31,7 @@ from dstest.core.check import CheckResult
 from dstest.core.history import History
 from dstest.core.op import Key, Op, Outcome
 
-__all__ = ["KINDS", "Mutant", "canary", "mutants", "token"]
+__all__ = ["KINDS", "Mutant", "canary", "mutants", "planted_stale_read", "token"]
 
 _TRIES: Final = 200
 """Keys looked at per kind before the kind counts as not applicable."""
@@ -179,6 +180,39 @@ def _by_key(history: History) -> list[tuple[Key, list[Op]]]:
     for op in history.ops:
         groups.setdefault(token(op.key), (op.key, []))[1].append(op)
     return [(key, ops) for key, ops in groups.values() if _reads(ops)]
+
+
+def planted_stale_read(history: History) -> Mutant | None:
+    """After all that a key saw: two writes of values of our own, then a read of the first.
+
+    Nothing else writes these values, whatever is still open.
+    """
+    keys = _by_key(history)
+    if not keys:
+        return None
+    key, ops = keys[0]
+    last = max((op.complete_ts or op.invoke_ts for op in ops), default=0)
+    numbers = [abs(v) for op in ops for v in (op.input, op.output) if type(v) is int]
+    first, second = (max(numbers, default=0) + 1_000_003 + i for i in (0, 1))
+    steps = (("write", first, None), ("write", second, None), ("read", None, first))
+    made = [
+        msgspec.structs.replace(
+            ops[0],
+            op_id=f"canary-{at}",
+            process_id="canary",
+            invoke_ts=last + 2 * at + 1,
+            complete_ts=last + 2 * at + 2,
+            op_type=op_type,
+            input=input_,
+            output=output,
+            error=None,
+            timeout_marker=False,
+        )
+        for at, (op_type, input_, output) in enumerate(steps)
+    ]
+    said = f"key {key}: {first} is read after {second} was written over it"
+    copy = msgspec.structs.replace(history, ops=[*ops, *made])
+    return Mutant("planted-stale-read", said, copy)
 
 
 def mutants(history: History, seed: int, count: int = 8) -> Iterator[Mutant]:

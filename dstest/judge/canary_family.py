@@ -16,7 +16,7 @@ import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.history import History
-from dstest.judge.canary import Mutant, mutants
+from dstest.judge.canary import Mutant, mutants, planted_stale_read
 from dstest.judge.canary_models import TIMELY, model_mutants
 from dstest.judge.canary_oracles import OBJECTS, mutator
 from dstest.judge.canary_txn import CYCLELESS, KINDS, anomalies_of, txn_mutants
@@ -25,15 +25,18 @@ __all__ = ["Family", "Killed", "canaries", "family_of"]
 
 NO_CYCLES: Final = "a judge without cycle search"
 NO_TIME: Final = "a judge without real time"
+_REGISTERS: Final = frozenset({"register", "cas-register"})
 
 
 class Family(msgspec.Struct, frozen=True):
     """`tells`: weaker judge -> the kinds that it would accept. `sure`: each copy is a violation for
-    certain."""
+    certain. `plants`: weaker judge -> what makes a copy that it would accept where the run's own
+    operations offer none."""
 
     make: Callable[[History, int, int], Iterator[Mutant]]
     tells: Mapping[str, frozenset[str]]
     sure: bool
+    plants: Mapping[str, Callable[[History], Mutant | None]] = {}
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -69,12 +72,24 @@ def family_of(checker: Any, model: str, history: History) -> Family:
     if name == "linearizable":
         timely = TIMELY.get(model)
         tells = {} if timely is None else {NO_TIME: timely}
-        return Family(partial(model_mutants, model=model), tells, sure=True)
+        plants = {NO_TIME: planted_stale_read} if model in _REGISTERS else {}
+        return Family(partial(model_mutants, model=model), tells, sure=True, plants=plants)
     make = None if name is None else mutator(name, model)
     if name is None or make is None:
         return Family(mutants, {}, sure=False)
     told = OBJECTS[name].tells.get(model, {})
     return Family(make, {weaker: frozenset(kinds) for weaker, kinds in told.items()}, sure=True)
+
+
+def _all(family: Family, history: History, seed: int, mutants_max: int) -> Iterator[Mutant]:
+    """The copies; planted ones last, for the weaker judges that no other tells."""
+    made: set[str] = set()
+    for mutant in family.make(history, seed, mutants_max):
+        made.add(mutant.kind)
+        yield mutant
+    for weaker, plant in family.plants.items():
+        if not family.tells.get(weaker, frozenset()) & made and (found := plant(history)):
+            yield found
 
 
 def canaries(
@@ -89,7 +104,7 @@ def canaries(
     family = family_of(checker, model, history)
     common = {"checker": checker.name, "model": model}
     details = []
-    for mutant in family.make(history, seed, mutants_max):
+    for mutant in _all(family, history, seed, mutants_max):
         result = check(mutant.history)
         details.append(
             {
@@ -105,6 +120,6 @@ def canaries(
     untold = [
         {**common, "weaker": weaker, "kinds": sorted(kinds)}
         for weaker, kinds in family.tells.items()
-        if not kinds & made
+        if not kinds & made and not made & {f"planted-{kind}" for kind in kinds}
     ]
     return Killed(details, untold)

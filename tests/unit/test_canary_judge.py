@@ -109,3 +109,37 @@ def test_old_rows_count_as_certain() -> None:
         {"killed": 1, "total": 2, "details": [{"checker": "x", "valid": True}]}, Canary
     )
     assert oracle(but(canary=old)).status == "short"
+
+
+def test_a_register_whose_values_repeat_is_told_from_a_judge_without_time() -> None:
+    """Nothing in the run is written once, so a stale read is planted behind it."""
+    from functools import partial
+
+    from dstest.core import registry
+    from dstest.core.check import Budget
+    from dstest.core.history import Header, History
+    from dstest.core.op import Op
+    from dstest.judge.canary_family import canaries
+
+    ops = [
+        Op(
+            op_id=i,
+            process_id=0,
+            invoke_ts=10 * i,
+            complete_ts=10 * i + 5,
+            op_type="write" if i % 2 == 0 else "read",
+            key="k",
+            input=7 if i % 2 == 0 else None,
+            output=None if i % 2 == 0 else 7,
+        )
+        for i in range(40)
+    ]
+    history = History(header=Header(model="cas-register"), ops=ops)
+    checker = registry.load("checkers", "linearizable")
+    check = partial(checker.check, model="cas-register", budget=Budget())
+    found = canaries(checker, "cas-register", history, 1, check)
+    assert found.untold == []
+    planted = [row for row in found.details if row["kind"] == "planted-stale-read"]
+    assert [row["valid"] for row in planted] == [False]
+    blind = canaries(checker, "cas-register", history, 1, lambda _: check(history))
+    assert [row["valid"] for row in blind.details if row["kind"] == "planted-stale-read"] == [True]
