@@ -225,3 +225,10 @@ def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
 def test_a_crc_that_is_right_for_another_line_is_no_line() -> None:
     body = b' ["i",1]\n'
     assert encode_line(["i", 1]) == b"%08x" % zlib.crc32(body) + body
+
+
+def test_a_run_that_was_stopped_by_a_violation_waited_for_nothing(tmp_path: Path) -> None:
+    facts = run(tmp_path)
+    del facts["healthy"], facts["load_end_ns"]
+    assert agreed(tmp_path, facts).wrong == ["run.json lacks healthy, load_end_ns"]
+    assert agreed(tmp_path, facts | {"stopped_by": "linearizable found"}).wrong == []
