@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import SHORT, faults_of, run_here
 
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
 from nemeses import nft
 from nemeses.partition import Partition
+from nemeses.schedule import carrying
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -36,8 +38,17 @@ def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, hook: str) -> No
     assert all(min(n) > 0 for n in fault["victim"]["during"].values())
 
 
+class Astray(Partition):
+    """Its plan names a node that is not there: the option itself is refused before."""
+
+    def plan(self, *args: Any, **fields: Any) -> list[FaultPlan]:
+        return carrying(super().plan(*args, **fields), targets=["n9"])
+
+
 def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, options=(*SHORT, "shape=one", "targets=n9"))
+    with pytest.raises(ConfigError, match="no such node: n9"):
+        run_here(lab, tmp_path, options=(*SHORT, "shape=one", "targets=n9"))
+    done = run_here(lab, tmp_path, nemesis=Astray(), options=(*SHORT, "shape=one"))
     assert_not_proven(done)
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "no"
