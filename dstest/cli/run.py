@@ -124,7 +124,7 @@ def run(
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
     )
-    if len(plan.arms) > 1:
+    if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
         done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(done_all, json_)

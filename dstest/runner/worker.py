@@ -156,7 +156,7 @@ class Worker:
         try:
             self._tap_address = await tap.open(config.worker)
         except OSError as error:
-            print(f"no tap: {error}", file=sys.stderr)  # noqa: T201
+            sys.stderr.write(f"no tap: {error}\n")
             return
         self._tap = tap
 

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 from test_audit import but, good
+from typer.testing import CliRunner
 
+from dstest.cli.app import app
 from dstest.core.errors import (
     ConfigError,
     EvidenceError,
@@ -392,3 +394,18 @@ def test_a_store_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     with pytest.raises(HarnessError, match="cannot make a run directory"):
         start(tmp_path / "file", Runs(), monkeypatch)
+
+
+@pytest.mark.parametrize("tier", ["hardening", "release"])
+def test_one_arm_of_a_tier_is_a_session_and_no_pass(
+    tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single run may pass as smoke: with a tier asked for, that is not what was asked for."""
+    monkeypatch.setattr(arms, "run_session", Runs())
+    monkeypatch.setattr(arms, "resolve", plugins_of)
+    monkeypatch.setattr(
+        arms.begin, "__kwdefaults__", {**arms.begin.__kwdefaults__, "plugins_of": plugins_of}
+    )
+    flags = ["--tier", tier, "--seeds", "1", "--nodes", "5", "--store", str(tmp_path)]
+    done = CliRunner().invoke(app, ["run", *flags])
+    assert done.exit_code == Exit.NOT_PROVEN, done.output
