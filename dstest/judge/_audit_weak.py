@@ -172,9 +172,13 @@ def _negative_control(facts: RunFacts) -> AuditRow:
     if "boundary" not in facts.claims:
         return na("no boundary claim is made, so there is no negative control to run")
     types = facts.fields.negative_controls
-    count = sum(1 for op in facts.history.ops if op.op_type in types)
-    said = f"{count} negative controls were run"
-    return ok(said) if count > 0 else short(said)
+    controls = [op for op in facts.history.ops if op.op_type in types]
+    refused = sum(op.outcome is Outcome.FAIL for op in controls)
+    accepted = sum(op.outcome is Outcome.OK for op in controls)
+    if accepted:
+        return short(f"{accepted} of {len(controls)} negative controls were not refused")
+    said = f"{refused} negative controls were refused"
+    return ok(said) if refused else short(said)
 
 
 def _groups(facts: RunFacts) -> AuditRow:

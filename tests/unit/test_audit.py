@@ -190,7 +190,7 @@ def shorts(evidence: Evidence) -> set[str]:
 
 
 def judged(facts: RunFacts) -> tuple[set[str], State]:
-    evidence = build_evidence(facts, op_types=frozenset({"read", "write"}))
+    evidence = build_evidence(facts, op_types=frozenset({"read", "write", "intrude"}))
     return shorts(evidence), decide(evidence).verdict
 
 
@@ -207,9 +207,15 @@ def boundary(**fields: Any) -> RunFacts:
     """A boundary claim; what is not given is as it should be."""
     whole: dict[str, Any] = {
         "surfaces": {"read": READ, "write": WRITE, "both": READ | WRITE},
-        "negative_controls": READ,
+        "negative_controls": frozenset({"intrude"}),
     }
-    return but(claims=frozenset({"safety", "boundary"}), fields=Fields(**(whole | fields)))
+    changes = {"op_type": "intrude", "output": None, "error": "refused"}
+    refused = (msgspec.structs.replace(ops()[0], **changes), *ops()[1:])
+    return but(
+        claims=frozenset({"safety", "boundary"}),
+        fields=Fields(**(whole | fields)),
+        history=history(refused),
+    )
 
 
 def unanswered() -> tuple[Op, ...]:
@@ -418,7 +424,8 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         {"WO12"},
         P,
     ),
-    "WO13 control": (lambda: boundary(negative_controls=frozenset({"intrude"})), {"WO13"}, P),
+    "WO13 not run": (lambda: boundary(negative_controls=frozenset({"enter"})), {"WO13"}, P),
+    "WO13 not refused": (lambda: boundary(negative_controls=READ), {"WO13"}, P),
     "WO14 no judge": (lambda: but(claims=frozenset({"safety", "fairness"})), {"WO14"}, P),
     "WO14 groups": (
         lambda: but(

@@ -369,6 +369,6 @@ def test_the_narrow_rows_are_widened_by_a_session(run: RunDir) -> None:
 
 def test_which_rows_a_run_of_one_register_can_turn() -> None:
     turned = set().union(*(rows for _, rows, _, _ in BROKEN.values())) | NARROW
-    # Kinds of oracle, boundary and fairness claims and comparisons of runs are of other runs.
+    # Kinds of oracle, other claims and comparisons of runs: test_real_run_plugins.py.
     others = {"RF9", "WO1", "WO2", "WO3", "WO4", "WO5", "WO12", "WO13", "WO14"}
     assert turned | others == ALL_ROWS
