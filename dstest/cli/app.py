@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from dstest.cli.check import check
 from dstest.cli.doctor import doctor
@@ -19,12 +20,25 @@ from dstest.cli.nemeses import nemeses
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
 from dstest.cli.sessions import resume
+from dstest.cli.streams import steady
 from dstest.core.errors import DstestError, Exit
 
 __all__ = ["app", "main"]
 
+
+class _Commands(TyperGroup):
+    """Ends of files and of pipes are no exit 1, which typer makes of them: 1 is a violation."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (EOFError, BrokenPipeError) as error:
+            raise RuntimeError(f"something ended in mid-read or mid-write: {error!r}") from error
+
+
 app = typer.Typer(
     name="dstest",
+    cls=_Commands,
     help="Cluster tests that prove every fault landed.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -60,8 +74,12 @@ def _top(
 
 def main() -> None:
     """Console entry point: errors of ours become one message, a remedy and their exit code."""
+    steady()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except DstestError as error:
         typer.echo(f"dstest: {error}", err=True)
         sys.exit(int(error.exit_code))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dstest.cli.output import say
+from dstest.cli.output import say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
@@ -156,18 +156,19 @@ def _json(result: CheckResult) -> bytes:
 
 
 def _write(folder: Path, result: CheckResult, text: str) -> None:
+    files = {"result.json": _json(result) + b"\n", "witness.txt": f"{text}\n".encode()}
+    for at, drawing in enumerate(_drawings(result)):
+        files[f"cycle-{at}.svg"] = drawing.encode()
+    for at, drawing in enumerate(_timelines(result)):
+        files[f"witness-{at}.svg"] = drawing.encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "result.json").write_bytes(_json(result) + b"\n")
-        (folder / "witness.txt").write_text(text + "\n", encoding="utf-8")
-        for at, drawing in enumerate(_drawings(result)):
-            (folder / f"cycle-{at}.svg").write_text(drawing, encoding="utf-8")
-        for at, drawing in enumerate(_timelines(result)):
-            (folder / f"witness-{at}.svg").write_text(drawing, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror}", remedy="choose another --report"
         ) from None
+    for name, data in files.items():
+        write_whole(folder / name, data, "--report")
 
 
 def _drawings(result: CheckResult) -> list[str]:

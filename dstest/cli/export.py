@@ -19,12 +19,11 @@ def export(
     ] = True,
 ) -> None:
     """Write a history as Jepsen op maps, one event per line."""
-    import sys
-    from contextlib import nullcontext
+    from itertools import chain
 
     from dstest.cli.check_lints import require_sound
     from dstest.cli.check_source import history_file
-    from dstest.cli.output import pipe
+    from dstest.cli.output import writing
     from dstest.core.errors import ConfigError, HarnessError, HistoryError
     from dstest.runner.integrity import finished, verified
     from dstest.store.export import export_lines
@@ -44,15 +43,7 @@ def export(
             remedy="judge the history as it is, with dstest check",
         )
     lines = export_lines(history, fmt, keyed=keyed)
-    try:
-        with (
-            pipe(),
-            nullcontext(sys.stdout)
-            if output is None
-            else output.open("w", encoding="utf-8") as out,
-        ):
-            out.writelines(line + "\n" for line in lines)
-    except OSError as error:
-        raise HarnessError(
-            f"cannot write the export: {error.strerror}", remedy="choose another -o"
-        ) from None
+    first = next(lines, None)  # what cannot be exported is refused before anything is written
+    with writing(output, refused=HarnessError) as out:
+        for line in () if first is None else chain([first], lines):
+            out.write(line.encode() + b"\n")

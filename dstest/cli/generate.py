@@ -29,9 +29,7 @@ def generate(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
 ) -> None:
     """Write a history of a simulated store at a known isolation level."""
-    import sys
-
-    from dstest.cli.output import pipe
+    from dstest.cli.output import writing
     from dstest.core.errors import ConfigError
     from dstest.generator.gadgets import gadget, parse_injections
     from dstest.generator.histories import Spec, events
@@ -53,17 +51,6 @@ def generate(
     head = next(written, b"")  # a spec that is wrong fails before a file is made
     for name in spec.inject:
         gadget(workload, name)
-    try:
-        if output is None:
-            with pipe():
-                sys.stdout.buffer.write(head)
-                sys.stdout.buffer.writelines(written)
-                sys.stdout.buffer.flush()
-        else:
-            with output.open("wb") as file:
-                file.write(head)
-                file.writelines(written)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {output or 'to stdout'}: {error.strerror}", remedy="choose another -o"
-        ) from None
+    with writing(output) as file:
+        file.write(head)
+        file.writelines(written)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dstest.core.errors import ConfigError
-
 __all__ = ["models"]
 
 
@@ -26,14 +24,10 @@ def models(
 
     graph = lattice()
     if svg is not None:
+        from dstest.cli.output import write_whole
         from dstest.report.lattice import lattice_svg
 
-        try:
-            svg.write_text(lattice_svg(graph), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write to {svg}: {error.strerror}", remedy="choose another --svg"
-            ) from None
+        write_whole(svg, lattice_svg(graph).encode(), "--svg")
     if json_:
         rows = {
             model: {

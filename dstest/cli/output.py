@@ -1,27 +1,80 @@
-"""Standard output whose reader may go away, as in `dstest export RUN | head`."""
+"""Where a command's answer goes: standard output, or a file that is whole or not touched at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
 
-__all__ = ["pipe", "say"]
+from dstest.cli.streams import no_output
+from dstest.core.errors import ConfigError, DstestError
 
+__all__ = ["say", "write_whole", "writing"]
 
-@contextmanager
-def pipe() -> Iterator[None]:
-    """A reader that has seen enough is no error: what is left to write goes nowhere, and the exit
-    code stays that of the command."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+_DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 
 
 def say(text: str) -> None:
-    """One line of the answer."""
-    with pipe():
-        sys.stdout.write(text + "\n")
+    """One line of the answer, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def writing(
+    output: Path | None, flag: str = "-o", refused: type[DstestError] = ConfigError
+) -> Iterator[IO[bytes]]:
+    """A file to write a long answer to, or standard output for None.
+
+    The answer ends early where a reader of standard output has seen enough. A file is written
+    beside its place and put there when all of it is written. Raises `refused`, naming `flag` as the
+    remedy, where it cannot be written, and HarnessError for standard output.
+    """
+    if output is not None:
+        with _whole(output, flag, refused) as file:
+            yield file
+        return
+    sys.stdout.flush()
+    try:
+        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
+            yield file
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        raise no_output(error) from None
+
+
+def write_whole(path: Path, data: bytes, flag: str) -> None:
+    """Put a file there, whole or not at all. Raises ConfigError, naming `flag` as the remedy."""
+    with _whole(path, flag, ConfigError) as file:
+        file.write(data)
+
+
+@contextmanager
+def _whole(output: Path, flag: str, refused: type[DstestError]) -> Iterator[IO[bytes]]:
+    try:
+        device = output.exists() and not output.is_file()
+        if device or output.parent in _DEVICES:
+            with output.open("wb") as file:  # nothing can be put in the place of a pipe
+                yield file
+            return
+        place = output.resolve()
+        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("xb") as file:
+                yield file
+            if place.exists():
+                shutil.copymode(place, partial)
+            partial.replace(place)
+        finally:
+            partial.unlink(missing_ok=True)
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        raise refused(
+            f"cannot write {output}: {error.strerror}", remedy=f"choose another {flag}"
+        ) from None

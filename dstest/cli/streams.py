@@ -1,0 +1,100 @@
+"""Standard output and standard error of a command whose reader may go away, or whose disk is full.
+
+A reader that has gone is no error: what is left to say goes nowhere, the work goes on, and the exit
+code is that of the work. Standard output that fails otherwise is told once, as a HarnessError; then
+it is silent, so that closing it cannot fail again. Standard error is for people: what cannot be
+said there is not said.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from typing import TYPE_CHECKING, Final, TextIO
+
+from dstest.core.errors import HarnessError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["no_output", "steady"]
+
+_STANDARD: Final = (0, 1, 2)
+
+
+def no_output(error: OSError) -> HarnessError:
+    """The error that standard output which cannot be written ends with."""
+    return HarnessError(
+        f"cannot write to standard output: {error.strerror}; what was recorded is not harmed",
+        remedy="free space or choose another place for it; `dstest report RUN` shows a run again",
+    )
+
+
+class _Steady(io.RawIOBase):
+    """Writes to a descriptor. `told`: a failure that is not the reader's is raised, once."""
+
+    def __init__(self, fd: int, *, told: bool) -> None:
+        self._fd = fd
+        self._told = told
+        self._silent = False
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return os.isatty(self._fd)
+
+    def write(self, data: Buffer, /) -> int:
+        size = memoryview(data).nbytes
+        if self._silent:
+            return size
+        try:
+            return self._written(data)
+        except BrokenPipeError:
+            self._silent = True
+        except OSError as error:
+            self._silent = True
+            if self._told:
+                raise no_output(error) from None
+        return size
+
+    def _written(self, data: Buffer) -> int:
+        while True:
+            try:
+                return os.write(self._fd, data)
+            except BlockingIOError:
+                select.select([], [self._fd], [])
+
+
+def _opened() -> None:
+    """A standard descriptor that was closed must not become the first file that is opened."""
+    for fd in _STANDARD:
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _text(fd: int, like: TextIO | None, *, told: bool) -> io.TextIOWrapper:
+    raw = _Steady(fd, told=told)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=getattr(like, "encoding", None) or "utf-8",
+        errors=getattr(like, "errors", None) or "backslashreplace",
+        line_buffering=not told or raw.isatty(),
+    )
+
+
+def steady() -> None:
+    """From here on `sys.stdout` and `sys.stderr` of this process are as said above."""
+    _opened()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    sys.stdout = _text(1, sys.stdout, told=True)
+    sys.stderr = _text(2, sys.stderr, told=False)
