@@ -85,10 +85,26 @@ class LxcLab:
             return None
         return _info(lab, lab.nodes)
 
+    def known(self, lab_id: str) -> LabInfo | None:
+        """See `Inspects.known`."""
+        lab = state.load(lab_id)
+        return None if lab is None else _info(lab, lab.nodes)
+
     def examine(self, lab_id: str) -> list[str]:
-        """What a lab lacks, in words; empty for a whole or an unknown one."""
+        """See `Inspects.examine`."""
         lab = state.load(lab_id)
         return [] if lab is None else faults(lab)
+
+    def users(self, lab_id: str) -> list[int]:
+        """See `Inspects.users`."""
+        lab = state.load(lab_id)
+        owners = [] if lab is None else lab.owners
+        return sorted(owner.pid for owner in owners if owner.alive and owner != state.me())
+
+    def starting(self, lab_id: str) -> bool:
+        """See `Inspects.starting`."""
+        lab = state.load(lab_id)
+        return lab is not None and not lab.complete and any(owner.alive for owner in lab.owners)
 
     def list(self) -> list[str]:
         """See `Lab.list`."""

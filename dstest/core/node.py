@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Completed", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
+__all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +130,27 @@ class Lab(Protocol):
 
     def missing(self) -> Mapping[str, str]:
         """What this host lacks for the lab: capability -> how to get it. Empty means ready."""
+        ...
+
+
+@runtime_checkable
+class Inspects(Protocol):
+    """A lab that can tell of labs which are not whole, and of who uses them."""
+
+    def known(self, lab_id: str) -> LabInfo | None:
+        """What was written down of a lab, whether it runs or not; None where nothing was."""
+        ...
+
+    def examine(self, lab_id: str) -> list[str]:
+        """What a lab lacks, in words; empty for a whole or an unknown one."""
+        ...
+
+    def users(self, lab_id: str) -> list[int]:
+        """Living processes, other than this one, that made the lab or use it."""
+        ...
+
+    def starting(self, lab_id: str) -> bool:
+        """Is a living process bringing it up right now?"""
         ...
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "Finished",
     "alive",
     "in_use",
+    "lock_of",
     "process_start_time",
     "recover",
     "run_session",
@@ -103,7 +104,8 @@ def _toml(spec: dict[str, Any]) -> str:
     return "\n".join([*plain, "", "[options]", *options]) + "\n"
 
 
-def _lock_of(lab: LabInfo) -> Path:
+def lock_of(lab: LabInfo) -> Path:
+    """The file that a run in this lab holds locked."""
     return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
 
 
@@ -119,7 +121,7 @@ def in_use(lab: LabInfo) -> bool:
 @contextmanager
 def _alone(lab: LabInfo) -> Iterator[None]:
     """Two runs in one lab would prove each other's faults: the second is refused."""
-    with _lock_of(lab).open("a") as file:
+    with lock_of(lab).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -194,6 +196,8 @@ def run_session(
     ui.say(f"run {run.path}")
     try:
         with _lab(plugins, lab_id, keep_lab, ui) as lab:
+            facts["lab_id"] = lab.lab_id
+            run.write_json("run.json", facts)
             outcome = asyncio.run(Run(plugins, lab, run, ui).execute())
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")

@@ -1,0 +1,99 @@
+"""`dstest lab ssh`: log in to a node, or run a command on one or all of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+from dstest.cli.lab_common import Kind, LabId, running_lab
+from dstest.core.errors import ConfigError, Exit, LabError
+
+__all__ = ["OursFirst", "ours_first", "ssh"]
+
+_WITH_VALUE: Final = ("--lab-id", "--lab")
+_ALONE: Final = ("--all",)
+_HELP: Final = "--help"
+
+
+def ours_first(given: list[str]) -> list[str]:
+    """The words of the command line with our options before the node, then `--`, then the rest.
+
+    Ours may stand before and after the node. Within the command they would be the node's: that is
+    refused with ConfigError, unless `--` says where the command begins.
+    """
+    cut = given.index("--") if "--" in given else len(given)
+    head, tail = given[:cut], given[cut + 1 :]
+    ours: list[str] = []
+    words: list[str] = []
+    while head and len(words) <= 1:
+        word = head.pop(0)
+        if word in _WITH_VALUE:
+            ours += [word, *head[:1]]
+            del head[:1]
+        elif word in (*_ALONE, _HELP) or word.startswith(tuple(f"{flag}=" for flag in _WITH_VALUE)):
+            ours.append(word)
+        else:
+            words.append(word)
+            if "--all" in ours:
+                break
+    for word in head:
+        if word.partition("=")[0] in (*_WITH_VALUE, *_ALONE):
+            raise ConfigError(
+                f"{word} stands within the command that is to run on the node",
+                remedy=f"for dstest, put it before the node; for the node, begin the command "
+                f"with `--`: dstest lab ssh NODE -- {' '.join([*words[1:], *head])}",
+            )
+    return [*ours, "--", *words, *head, *tail]
+
+
+class OursFirst(TyperCommand):
+    """Takes our options up to the command, and nothing of what follows `--`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return list(super().parse_args(ctx, ours_first(args)))
+
+
+def ssh(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="NODE [-- COMMAND...]", show_default=False)
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all", help="Run on all nodes.")] = False,
+    lab_id: LabId = "default",
+    lab: Kind = "lxc",
+) -> None:
+    """Log in to a node, or run a command on it, with the lab's key and its pinned host keys."""
+    given = words or []
+    info = running_lab(lab, lab_id)
+    if everywhere:
+        _on_all(info, given)
+    names = [node.name for node in info.nodes]
+    if not given or given[0] not in names:
+        raise ConfigError("name one node, or --all", remedy=f"nodes: {', '.join(names)}")
+    node = info.nodes[names.index(given[0])]
+    argv = ["ssh", "-F", "/dev/null", "-i", node.key_path, "-p", str(node.port)]
+    for option in (
+        f"UserKnownHostsFile={node.known_hosts_path}",
+        "GlobalKnownHostsFile=/dev/null",
+        "StrictHostKeyChecking=yes",
+        "IdentitiesOnly=yes",
+        "ConnectTimeout=10",
+    ):
+        argv += ["-o", option]
+    try:
+        os.execvp("ssh", [*argv, f"{node.user}@{node.address}", *given[1:]])
+    except FileNotFoundError:
+        raise LabError("ssh is not installed", remedy="apt-get install -y openssh-client") from None
+
+
+def _on_all(info: Any, command: list[str]) -> None:
+    if not command:
+        raise ConfigError("--all needs a command", remedy="dstest lab ssh --all -- uptime")
+    from clusters.remote.tasks import render, run_everywhere
+
+    results = run_everywhere(info.nodes, " ".join(command))
+    typer.echo(render(results), nl=False)
+    failed = [r for r in results.values() if isinstance(r, LabError) or r.status != 0]
+    raise typer.Exit(Exit.HARNESS if failed else Exit.PASS)

@@ -1,0 +1,275 @@
+"""`dstest lab`: which lab is meant, who uses it, what is left on it. No lab is made here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from dstest.cli.app import app
+from dstest.cli.lab_ssh import ours_first
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.residue import Found
+from dstest.runner import residues
+from dstest.runner.lab_use import lab_of_run, users_of
+from dstest.runner.session import lock_of
+
+
+class Labs:
+    """Implements `Lab` and `Inspects` over a table: lab id -> state."""
+
+    name = "table"
+    doc = "for tests"
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+        self.owners: dict[str, list[int]] = {}
+        self.gone: list[str] = []
+
+    def known(self, lab_id: str) -> LabInfo | None:
+        if lab_id not in self.states:
+            return None
+        nodes = [NodeInfo(name="n1", address="192.0.2.1")]
+        return LabInfo(lab_id=lab_id, kind="table", nodes=nodes, control=f"test-{lab_id}")
+
+    def status(self, lab_id: str) -> LabInfo | None:
+        return self.known(lab_id) if self.states.get(lab_id) == "running" else None
+
+    def examine(self, lab_id: str) -> list[str]:
+        return ["node n1 does not run"] if self.states.get(lab_id) == "broken" else []
+
+    def users(self, lab_id: str) -> list[int]:
+        return self.owners.get(lab_id, [])
+
+    def starting(self, lab_id: str) -> bool:
+        return self.states.get(lab_id) == "starting"
+
+    def list(self) -> list[str]:
+        return sorted(self.states)
+
+    def down(self, lab_id: str) -> list[str]:
+        self.gone.append(lab_id)
+        return [f"directory {lab_id}"] if self.states.pop(lab_id, None) else []
+
+
+@pytest.fixture
+def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Labs:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = Labs(alpha="running", beta="running")
+    loaded = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda group, name: made if group == "labs" else loaded(group, name)
+    )
+    monkeypatch.setattr(residues, "left_on", lambda _: {})
+    return made
+
+
+def dstest(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["lab", *arguments])
+
+
+HOLD = """
+import fcntl, pathlib, sys, time
+lock, run = sys.argv[1:]
+segment = pathlib.Path(run) / "segments" / "control.seg"
+segment.parent.mkdir(parents=True)
+kept = [open(lock, "a"), segment.open("wb")]
+fcntl.flock(kept[0], fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def user(labs: Labs, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A run in lab alpha."""
+    info = labs.known("alpha")
+    assert info is not None
+    run = tmp_path / "store" / "x" / "now-7"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock_of(info)), str(run)], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        yield child.pid, run
+        child.kill()
+
+
+def test_a_lab_in_use_is_not_taken_down(labs: Labs, user: tuple[int, Path]) -> None:
+    pid, run = user
+    done = dstest("down", "--lab-id", "alpha")
+    assert done.exit_code == 2
+    assert f"lab alpha is in use by run {run} (pid {pid})" in done.stderr
+    assert "--force" in done.stderr
+    assert labs.gone == []
+    assert dstest("down", "--lab-id", "alpha", "--force").exit_code == 0
+    assert labs.gone == ["alpha"]
+
+
+def test_a_broken_lab_of_a_run_is_in_use(labs: Labs, user: tuple[int, Path]) -> None:
+    """A nemesis that restarts nodes has them down: the lab is not whole, and a run uses it."""
+    labs.states["alpha"] = "broken"
+    assert dstest("down", "--lab-id", "alpha").exit_code == 2
+    assert labs.gone == []
+    seen = dstest("status", "--lab-id", "alpha")
+    assert "lab alpha: in use" in seen.stdout
+    assert f"pid {user[0]}" in seen.stdout
+    assert seen.exit_code == 4
+
+
+def test_all_labs_but_those_in_use(labs: Labs, user: tuple[int, Path]) -> None:
+    done = dstest("down", "--all")
+    assert done.exit_code == 2
+    assert f"lab alpha is in use by run {user[1]}" in done.stderr
+    assert labs.gone == ["beta"]
+    assert dstest("down", "--all", "--force").exit_code == 0
+    assert labs.gone == ["beta", "alpha"]
+
+
+def test_a_lab_that_is_brought_up_is_in_use(labs: Labs) -> None:
+    labs.states["gamma"] = "starting"
+    labs.owners["gamma"] = [1]
+    done = dstest("down", "--lab-id", "gamma")
+    assert done.exit_code == 2
+    assert "(pid 1)" in done.stderr
+    assert labs.gone == []
+    assert "gamma  starting" in dstest("list").stdout
+
+
+def test_nobody_uses_it(labs: Labs) -> None:
+    assert users_of(labs, "alpha") == []
+    assert dstest("down", "--lab-id", "alpha").exit_code == 0
+    nothing = dstest("down", "--lab-id", "nosuch")
+    assert (nothing.exit_code, nothing.stderr) == (0, "there was nothing of lab nosuch\n")
+
+
+def test_status_shows_all_labs(labs: Labs) -> None:
+    labs.states["run-7"] = "broken"
+    shown = dstest("status")
+    assert shown.exit_code == 4
+    assert shown.stdout.splitlines() == [
+        "lab alpha: running",
+        "  n1  192.0.2.1",
+        "lab beta: running",
+        "  n1  192.0.2.1",
+        "lab run-7: broken",
+        "  node n1 does not run",
+    ]
+    assert shown.stderr == "remedy: dstest lab down --lab-id run-7\n"
+    one = dstest("status", "--lab-id", "beta")
+    assert (one.exit_code, one.stdout.splitlines()[0]) == (0, "lab beta: running")
+    assert "alpha" not in one.stdout
+
+
+def test_an_absent_lab_has_a_next_step(labs: Labs) -> None:
+    done = dstest("status", "--lab-id", "nosuch")
+    assert (done.exit_code, done.stdout) == (4, "lab nosuch: absent\n")
+    assert "dstest lab up --lab-id nosuch" in done.stderr
+    labs.states.clear()
+    none = dstest("status")
+    assert (none.exit_code, none.stdout) == (4, "there is no lab\n")
+    assert "dstest lab up" in none.stderr
+
+
+def test_status_as_json(labs: Labs) -> None:
+    one = msgspec.json.decode(dstest("status", "--lab-id", "alpha", "--json").stdout)
+    assert (one["lab_id"], one["kind"], one["state"]) == ("alpha", "lxc", "running")
+    assert "labs" not in one
+    labs.states["default"] = "running"
+    every = msgspec.json.decode(dstest("status", "--json").stdout)
+    assert every["lab_id"] == "default"
+    assert [lab["lab_id"] for lab in every["labs"]] == ["alpha", "beta", "default"]
+
+
+SERVER = Found(residue="server", what="server 686 (etcd)", ours=True, kept=True)
+TABLE = Found(residue="rules", what="table inet dstest_fault", ours=True)
+ALIEN = Found(residue="rules", what="table inet firewall", ours=False)
+
+
+@pytest.mark.parametrize(
+    ("left", "said", "code"),
+    [
+        ([SERVER], ["server 686 (etcd) (healed, kept)"], 0),
+        ([TABLE], ["table inet dstest_fault (left by a run)"], 3),
+        (
+            [TABLE, SERVER],
+            ["table inet dstest_fault (left by a run)", "server 686 (etcd) (left by a run)"],
+            3,
+        ),
+        ([SERVER, ALIEN], ["server 686 (etcd) (left by a run)", "firewall (not ours)"], 3),
+    ],
+)
+def test_healed_only_when_nothing_stands(
+    labs: Labs, monkeypatch: pytest.MonkeyPatch, left: list[Found], said: list[str], code: int
+) -> None:
+    monkeypatch.setattr(residues, "left_on", lambda _: {"n1": left, "n2": [SERVER]})
+    shown = dstest("status", "--lab-id", "alpha")
+    assert shown.exit_code == 0
+    assert all(line in shown.stdout for line in said)
+    assert "n2: server 686 (etcd) (healed, kept)" in shown.stdout
+    assert dstest("status", "--lab-id", "alpha", "--clean").exit_code == code
+
+
+def test_not_looked_at_is_not_clean(labs: Labs, user: tuple[int, Path]) -> None:
+    shown = dstest("status", "--lab-id", "alpha", "--clean")
+    assert shown.exit_code == 3
+    assert "were not looked at" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("n1", "-- n1"),
+        ("n1 --lab-id x", "--lab-id x -- n1"),
+        ("n1 --lab-id=x uptime", "--lab-id=x -- n1 uptime"),
+        ("--lab-id x n1 ls -la", "--lab-id x -- n1 ls -la"),
+        ("n1 --lab-id x -- df --all", "--lab-id x -- n1 df --all"),
+        ("n1 -- --lab-id x", "-- n1 --lab-id x"),
+        ("--all -- df --all", "--all -- df --all"),
+        ("--all uptime", "--all -- uptime"),
+        ("n1 ls --help", "-- n1 ls --help"),
+        ("n1 --help", "--help -- n1"),
+        ("--lab-id", "--lab-id --"),
+        ("n1 sh -c 'a -- b' -- c", "-- n1 sh -c 'a -- b' c"),
+    ],
+)
+def test_our_options_of_ssh(given: str, taken: str) -> None:
+    import shlex
+
+    assert ours_first(shlex.split(given)) == shlex.split(taken)
+
+
+@pytest.mark.parametrize("given", ["n1 uptime --lab-id x", "n1 df --all", "--all df --lab=lxc"])
+def test_ours_within_a_command_are_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="within the command") as told:
+        ours_first(given.split())
+    assert "--" in str(told.value.remedy)
+
+
+def test_ssh_asks_for_the_lab_that_was_named(labs: Labs) -> None:
+    done = dstest("ssh", "n1", "--lab-id", "nosuch")
+    assert "lab nosuch is not running" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({"lab_id": "alpha", "pid": 7}, "alpha"),
+        ({"lab_id": "gone", "pid": 7}, None),
+        ({"pid": 7}, "run-7"),
+        ({"pid": 8}, None),
+        ({}, None),
+    ],
+)
+def test_the_lab_of_a_run(labs: Labs, facts: dict[str, Any], found: str | None) -> None:
+    labs.states["run-7"] = "broken"
+    assert lab_of_run(labs, facts) == found
