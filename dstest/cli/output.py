@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -40,7 +41,12 @@ def writing(
         return
     sys.stdout.flush()
     try:
-        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
+        copy = os.dup(sys.stdout.fileno())
+    except io.UnsupportedOperation:  # somebody captures what this process writes
+        yield sys.stdout.buffer
+        return
+    try:
+        with os.fdopen(copy, "wb") as file:
             yield file
     except BrokenPipeError:
         return

@@ -3,64 +3,99 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dstest.cli.sessions import report_session
 
+if TYPE_CHECKING:
+    from dstest.core.errors import ConfigError
+    from dstest.store.layout import RunDir
+
 __all__ = ["report"]
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run or a session directory.")],
     verify_key: Annotated[
         Path | None,
         typer.Option(
             metavar="ALLOWED_SIGNERS",
-            help="Ask for a signature by one of these, as in ssh-keygen(1).",
+            help="Ask for a signature by one of these: a file of lines such as `me@example "
+            "ssh-ed25519 AAAA...`, a name and a public key.",
         ),
     ] = None,
     sign_key: Annotated[
         Path | None,
-        typer.Option(envvar="DSTEST_SIGN_KEY", help="Sign again where a report is drawn anew."),
+        typer.Option(
+            envvar="DSTEST_SIGN_KEY",
+            help="Sign what was signed again, where a report is drawn anew.",
+        ),
     ] = None,
 ) -> None:
-    """Check a run's files and draw report.html, findings.md, junit.xml and the plots again.
+    """Check a run's files, judge it again, draw report.html, findings.md, junit.xml and the plots.
 
-    Exits with the code of the run's verdict, and with 3 where the files are not what the run left.
+    Of a session every run is checked, and the session judged again from them. Exits with the code
+    of the verdict, and with 3 where the files are not what was left, or give another verdict.
     """
     import sys
 
-    from dstest.core.errors import ConfigError
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
     from dstest.runner.integrity import finished, verified
     from dstest.runner.session_file import is_session
     from dstest.store.layout import RunDir
-    from dstest.store.signing import signer_of
+    from dstest.store.signing import require_key, signer_of
     from dstest.store.sums import SIGNATURE
 
+    require_key(sign_key)
     if is_session(run):
+        if sign_key is not None:
+            typer.echo("dstest: --sign-key: a session is shown, nothing is signed", err=True)
         signer = None if verify_key is None else signer_of(run.resolve(), verify_key)
         report_session(run, signer)
     opened = RunDir.open(run)
     if not finished(opened):
-        raise ConfigError(f"{run} was not judged yet", remedy=f"`dstest recover {run}` judges it")
+        raise _not_judged(opened)
     signer = None if verify_key is None else signer_of(opened.path, verify_key)
     found = verified(opened)
     shown = load_report(opened.path)
     new = outdated(opened.path, drawn(shown))
     signed = (opened.path / SIGNATURE).exists()
-    if new and signed and sign_key is None:
-        names = ", ".join(sorted(new))
-        said = "left as they were signed; --sign-key draws and signs them again"
-        typer.echo(f"dstest: {names}: {said}", err=True)
-    elif new:
+    if new and (sign_key is not None or not signed):
         render(opened.path, shown)
         opened.write_sums(sign_key if signed else None)
     typer.echo(summary_text(shown, color=sys.stdout.isatty()))
     if signer is not None:
         typer.echo(f"signed      by {signer}")
+    if said := _of_the_signature(sorted(new), signed, sign_key):
+        typer.echo(f"dstest: {said}", err=True)
     raise typer.Exit(int(found.exit_code))
+
+
+def _of_the_signature(new: list[str], signed: bool, sign_key: Path | None) -> str | None:
+    """What became of the signature, where there was one or a key was given."""
+    if not signed:
+        return None if sign_key is None else "--sign-key: the run was not signed, and is not now"
+    names = ", ".join(new)
+    if sign_key is None:
+        return f"{names}: left as signed; --sign-key draws and signs them again" if new else None
+    if not new:
+        return "--sign-key: nothing had to be drawn anew, the signature stays as it was"
+    return f"{names}: drawn anew; the run is now signed with {sign_key} alone"
+
+
+def _not_judged(run: RunDir) -> ConfigError:
+    """Why there is no report of this run, and what to do about it."""
+    from dstest.cli.lab_of_run import lab_left
+    from dstest.core.errors import ConfigError
+    from dstest.runner.session import alive
+
+    facts = run.read_json("run.json") or {}
+    if run.status() == "running" and alive(facts):
+        pid = facts["pid"]
+        return ConfigError(f"{run.path} is still running (pid {pid})", remedy="wait for its end")
+    said = (f"`dstest recover {run.path}` judges it", lab_left(facts))
+    return ConfigError(f"{run.path} was not judged yet", remedy="; ".join(filter(None, said)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -142,9 +142,20 @@ def recover(
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Seal and judge a run whose process died; judge a finished one again."""
+    from dstest.cli.lab_of_run import lab_left
     from dstest.runner.session import recover as recover_run
+    from dstest.store.layout import RunDir
 
-    _show(recover_run(run_dir, sign_key=sign_key), json_)
+    done = recover_run(run_dir, sign_key=sign_key)
+    facts = RunDir.open(done.path).read_json("run.json")
+    early = facts.get("ended_by")
+    if done.failure is None or done.failure.message != early:
+        _show(done, json_)
+    _print(done, json_)
+    typer.echo(f"recovered: the run ended early ({early}), what it recorded is judged", err=True)
+    if left := lab_left(facts):
+        typer.echo(left, err=True)
+    raise typer.Exit(int(done.exit_code))
 
 
 def replay(
@@ -165,7 +176,14 @@ def replay(
     _show(original, json_)
 
 
-def _show(done: Finished, as_json: bool) -> None:
+def _show(done: Finished, as_json: bool) -> NoReturn:
+    _print(done, as_json)
+    if done.failure is not None:
+        typer.echo(f"dstest: {done.failure}", err=True)
+    raise typer.Exit(int(done.exit_code))
+
+
+def _print(done: Finished, as_json: bool) -> None:
     import sys
 
     import msgspec
@@ -180,6 +198,3 @@ def _show(done: Finished, as_json: bool) -> None:
         from dstest.report.write import summary
 
         typer.echo(summary(done.path, color=sys.stdout.isatty()))
-    if done.failure is not None:
-        typer.echo(f"dstest: {done.failure}", err=True)
-    raise typer.Exit(int(done.exit_code))

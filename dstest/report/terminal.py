@@ -44,13 +44,23 @@ def _range(signal: SignalView) -> str:
     return ", ".join(shown) + (f", {more} more" if more > 0 else "")
 
 
+def _when(fault: FaultView) -> str:
+    """What is known of its times: a run that died recorded no heal, one that failed no landing."""
+    after = "" if fault.landed_after_ms == "-" else f" after {fault.landed_after_ms} ms"
+    if fault.start_ns is None:
+        return f"{after}, never injected"
+    if fault.end_ns is None:
+        return f"{after}, from {fault.injected_s} s on, no heal was recorded"
+    return f"{after}, {fault.injected_s} s to {fault.healed_s} s"
+
+
 def _fault(fault: FaultView) -> list[str]:
     kind = f" ({fault.kind})" if fault.kind else ""
     heal = "heal proven" if fault.heal_verified else "HEAL NOT PROVEN"
     lines = [
         (
             f"  {fault.id} {fault.nemesis}{kind} on {fault.targets}: landed {fault.landed}"
-            f" after {fault.landed_after_ms} ms, {fault.injected_s} s to {fault.healed_s} s, {heal}"
+            f"{_when(fault)}, {heal}"
         )
     ]
     lines += [f"     {s.role}: {_range(s)}" for s in fault.signals if s.role != "control"]

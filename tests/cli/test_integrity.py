@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from made_runs import made, recorded, registers, transactions
+from real_run import change_facts, change_record
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
@@ -406,6 +407,46 @@ def test_a_signature_is_verified(keys: Path, passed: Path, copy: Callable[[Path]
     code, said = dstest("report", run, *allowed, "--sign-key", keys / "ours")
     assert code == Exit.PASS, said
     assert dstest("report", run, *allowed)[0] == Exit.PASS, "signed again as it was"
+
+
+def test_what_became_of_a_signature_is_said(
+    keys: Path, passed: Path, copy: Callable[[Path], Path]
+) -> None:
+    run, key = copy(passed), keys / "ours"
+    assert "was not signed, and is not now" in dstest("report", run, "--sign-key", key)[1]
+    run.joinpath("report.html").unlink()
+    RunDir.open(run).write_sums(key)
+    assert "left as signed" in dstest("report", run)[1]
+    assert not (run / "report.html").exists()
+    code, said = dstest("report", run, "--sign-key", keys / "nothing")
+    assert (code, "cannot sign" in said) == (Exit.USAGE, True)
+    assert (run / "sha256sums.sig").exists(), "a key that cannot sign costs no signature"
+    code, said = dstest("report", run, "--sign-key", key)
+    assert f"report.html: drawn anew; the run is now signed with {key} alone" in said
+    assert "the signature stays as it was" in dstest("report", run, "--sign-key", key)[1]
+
+
+def test_a_dead_run_names_its_next_step_and_its_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clusters.labs.lxc import LxcLab
+
+    monkeypatch.setattr(LxcLab, "list", lambda _: ["run-999999"])
+    run = recorded(tmp_path / "dead", registers(count=700), "register")
+    change_facts(run, pid=999999, ended_by=...)
+    change_record(run, healed_at=None, heal_verified=False)
+    run.write_status("running")
+    code, said = dstest("report", run.path)
+    assert code == Exit.USAGE
+    assert f"dstest recover {run.path}" in said
+    assert "dstest lab status --lab-id run-999999" in said
+    code, said = dstest("recover", run.path)
+    assert code == Exit.NOT_PROVEN
+    assert "dstest: the process died" not in said
+    assert "recovered: the run ended early (the process died)" in said
+    assert "dstest lab down --lab-id run-999999" in said
+    assert "no heal was recorded" in said
+    assert "- s" not in said
 
 
 def test_sums_that_were_written_anew_are_not_signed(

@@ -1,0 +1,26 @@
+"""What a command about a dead run says of the lab that the run leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["lab_left"]
+
+
+def lab_left(facts: dict[str, Any]) -> str | None:
+    """How to look at the lab of the run with this run.json; None where there is none any more."""
+    from dstest.core import registry
+    from dstest.core.errors import DstestError
+    from dstest.runner.lab_use import lab_of_run
+
+    kind = facts.get("lab") or (facts.get("spec") or {}).get("lab")
+    try:
+        lab_id = lab_of_run(registry.load("labs", str(kind)), facts)
+    except DstestError:
+        return None  # a lab that is not installed here
+    if lab_id is None:
+        return None
+    return (
+        f"its lab is still there: `dstest lab status --lab-id {lab_id}` shows what the run left on "
+        f"it, `dstest lab down --lab-id {lab_id}` removes it"
+    )
