@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from dstest.core.errors import Exit
 from dstest.runner.integrity import Verified, finished, verified
+from dstest.runner.session_file import is_session
 from dstest.store.layout import RunDir
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ _WORSE: Final = (Exit.FAIL, Exit.NOT_PROVEN)
 
 def run_at(path: Path) -> Verified | None:
     """The finished run in a directory; None where there is none. Raises EvidenceError where its
-    files do not agree."""
+    files do not agree, ConfigError for a session, which is several runs."""
     if not path.is_dir():
         return None
+    if is_session(path):
+        RunDir.open(path)
     run = RunDir(path.resolve())
     return verified(run) if finished(run) else None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.store.layout import RunDir
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -64,11 +65,12 @@ _REGISTER: Final = frozenset({"read", "write", "cas"})
 
 def history_file(path: Path) -> Path:
     """The file itself, or the history of a run directory. Raises HistoryError where there is
-    none."""
+    none, ConfigError for a directory that is no run."""
     if not path.is_dir():
         return path
     inside = path / "history.jsonl"
     if not inside.exists():
+        RunDir.open(path)
         raise HistoryError(
             f"{path} is a directory without a history.jsonl",
             remedy=f"a run that was cut off is sealed by `dstest recover {path}`",
