@@ -33,6 +33,7 @@ from dstest.core.history import History, epochs_of
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
+from dstest.core.words import quoted
 
 __all__ = [
     "ANOMALIES_MAX",
@@ -192,7 +193,7 @@ class Findings:
 
     def verdict(self, tested: int, vacuous: str) -> tuple[Valid, str | None]:
         """The verdict, and why it is not simply true."""
-        why = [f"key {key!r}: {text}" for key, text in list(self.undecided.items())[:3]]
+        why = [f"key {quoted(key)}: {text}" for key, text in list(self.undecided.items())[:3]]
         if len(self.undecided) > 3:
             why.append(f"{len(self.undecided) - 3} more keys undecided")
         if self.counts:

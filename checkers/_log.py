@@ -14,6 +14,7 @@ from typing import Any
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, Unreadable
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["Claim", "Log", "check_claims", "integer"]
 
@@ -23,7 +24,7 @@ Place = tuple[int, str]
 def integer(op: Op, value: Any, name: str) -> int:
     """`value` where it is an integer. Raises Unreadable."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Unreadable(op, f"its {name} is {value!r}, not an integer")
+        raise Unreadable(op, f"its {name} is {quoted(value)}, not an integer")
     return value
 
 
@@ -103,7 +104,7 @@ def check_claims(
                 kind = names["missed"] if place in log.seen else names["lost"]
                 said = (
                     f"op {claim.op.op_id} claims all of [{claim.start}, {claim.end}] and lacks "
-                    f"{log.values.values[at]!r} at {place[0]}, which op {op.op_id} has"
+                    f"{quoted(log.values.values[at])} at {place[0]}, which op {op.op_id} has"
                 )
                 found.anomaly(kind, part.key, [op, claim.op], said)
     log.covered = _join([(c.start, c.end) for c in claims])
@@ -122,7 +123,7 @@ def _one(
             said = f"op {claim.op.op_id} asked for {claim.start} on and got {offset}"
             found.anomaly(names["early"], part.key, [claim.op], said)
         if place in own:
-            said = f"op {claim.op.op_id} holds {value!r} at {offset} twice"
+            said = f"op {claim.op.op_id} holds {quoted(value)} at {offset} twice"
             found.anomaly(names["duplicated"], part.key, [claim.op], said)
         elif last is not None and offset < last:
             said = f"op {claim.op.op_id} holds offset {offset} after {last}"
@@ -133,16 +134,19 @@ def _one(
         log.seen.setdefault(place, (at, claim.op))
         if first != at:
             said = (
-                f"{offset} holds {log.values.values[first]!r} by op {by.op_id} and {value!r} by "
+                f"{offset} holds {quoted(log.values.values[first])} by op {by.op_id} and "
+                f"{quoted(value)} by "
                 f"op {claim.op.op_id}"
             )
             found.anomaly(names["conflict"], part.key, [by, claim.op], said)
         elif at not in log.attempts and at not in told:
             told.add(at)
             if at in log.refused:
-                said = f"{value!r} was refused definitely, yet op {claim.op.op_id} has it"
+                said = f"{quoted(value)} was refused definitely, yet op {claim.op.op_id} has it"
                 ops = [log.refused[at], claim.op]
                 found.anomaly("failed-but-applied", part.key, ops, said)
             else:
-                said = f"op {claim.op.op_id} has {value!r} at {offset}, which nobody ever wrote"
+                said = (
+                    f"op {claim.op.op_id} has {quoted(value)} at {offset}, which nobody ever wrote"
+                )
                 found.anomaly(names["phantom"], part.key, [claim.op], said)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from checkers._columns import NEVER, Interner
 from checkers._findings import Findings, ids_of
 from dstest.core.op import Op, Outcome
+from dstest.core.words import quoted
 
 __all__ = ["Read", "Visibility", "report_forks", "report_missing", "report_strangers"]
 
@@ -134,19 +135,24 @@ def report_strangers(v: Visibility, key: Any, found: Findings) -> npt.NDArray[np
             told.add(at)
             value = v.value(at)
             if at in v.attempt:
-                said = f"read {read.op.op_id} returned {value!r} before anybody had tried to add it"
+                said = (
+                    f"read {read.op.op_id} returned {quoted(value)} before anybody had "
+                    f"tried to add it"
+                )
                 found.anomaly("future-read", key, [v.attempt[at], read.op], said)
             elif at in v.failed:
-                said = f"{value!r} was refused definitely, yet read {read.op.op_id} returned it"
+                said = (
+                    f"{quoted(value)} was refused definitely, yet read {read.op.op_id} returned it"
+                )
                 found.anomaly("failed-but-applied", key, [v.failed[at], read.op], said)
             else:
-                said = f"read {read.op.op_id} returned {value!r}, which nobody ever added"
+                said = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
                 found.anomaly("phantom", key, [read.op], said)
     twice: set[int] = set()
     for op, at in v.repeated:
         if at not in twice:
             twice.add(at)
-            said = f"read {op.op_id} returned {v.value(at)!r} more than once"
+            said = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
             found.anomaly(
                 "duplicated", key, [*([v.attempt[at]] if at in v.attempt else []), op], said
             )
@@ -176,8 +182,9 @@ def report_forks(v: Visibility, key: Any, found: Findings, ignore: npt.NDArray[n
         mark[small] = False
         a, b = int(alone[0]), int(other[0])
         said = (
-            f"read {small_op.op_id} saw {v.value(a)!r} and not {v.value(b)!r}, read "
-            f"{big_op.op_id} saw {v.value(b)!r} and not {v.value(a)!r}: no order explains both"
+            f"read {small_op.op_id} saw {quoted(v.value(a))} and not {quoted(v.value(b))}, read "
+            f"{big_op.op_id} saw {quoted(v.value(b))} and not {quoted(v.value(a))}: no "
+            f"order explains both"
         )
         writers = [v.attempt[at] for at in (a, b) if at in v.attempt]
         found.anomaly("long-fork", key, [*writers, small_op, big_op], said)
@@ -218,8 +225,8 @@ def report_missing(
         for at in _missing(v, read, bound, real & ~told).tolist():
             told[at] = True
             said = (
-                f"{v.said_known(at)} before {v.value(newer)!r} was first added, yet read "
-                f"{read.op.op_id} saw {v.value(newer)!r} and not {v.value(at)!r}"
+                f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "
+                f"{read.op.op_id} saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
             )
             found.anomaly(
                 "causal-reverse", key, [*v.why_known(at), v.attempt[newer], read.op], said
@@ -236,7 +243,8 @@ def _say_missing(
         ("stale", "and was read again later") if stale else ("lost", "and all that follow")
     )
     said = (
-        f"{v.said_known(at)} before read {read.op.op_id} began, yet {v.value(at)!r} is missing "
+        f"{v.said_known(at)} before read {read.op.op_id} began, yet {quoted(v.value(at))} "
+        f"is missing "
         f"from it {after}"
     )
     found.anomaly(kind, key, [*v.why_known(at), read.op], said)

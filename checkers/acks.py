@@ -26,6 +26,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, end_of, ids_of, listed
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "SET", "final_reads"]
 
@@ -55,10 +56,10 @@ def _strangers(
     for at in seen.keys() - names["acked"].keys() - names["maybe"].keys():
         value = names["values"].values[at]
         if at in names["refused"]:
-            said = f"{value!r} was refused definitely, yet final read {read.op_id} holds it"
+            said = f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
             found.anomaly("failed-but-applied", part.key, [names["refused"][at], read], said)
         else:
-            said = f"final read {read.op_id} holds {value!r}, which nobody ever wrote"
+            said = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
             found.anomaly("phantom", part.key, [read], said)
 
 
@@ -81,7 +82,8 @@ def decide(part: Part, found: Findings, *, unique: bool) -> int:
         for at in acked.keys() - seen.keys() - lost:
             lost.add(at)
             said = (
-                f"{acked[at].op_type} {acked[at].op_id} of {values.values[at]!r} was acknowledged, "
+                f"{acked[at].op_type} {acked[at].op_id} of {quoted(values.values[at])} "
+                f"was acknowledged, "
                 f"and final read {read.op_id} does not hold it"
             )
             found.anomaly("lost", part.key, [acked[at], read], said)
@@ -89,7 +91,7 @@ def decide(part: Part, found: Findings, *, unique: bool) -> int:
         recovered |= (maybe.keys() - acked.keys()) & seen.keys()
         if unique:
             for at in [at for at, n in seen.items() if n > 1]:
-                said = f"final read {read.op_id} holds {values.values[at]!r} {seen[at]} times"
+                said = f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
                 found.anomaly("duplicated", part.key, [read], said)
     found.count(
         attempted=len(acked.keys() | maybe.keys()),

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, end_of, in_one
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -103,13 +104,13 @@ def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], found: Findi
     if attempt is not None and attempt.invoke_ts <= end_of(op):
         return False
     if attempt is not None:
-        said = f"read {op.op_id} returned {op.output!r} before write {attempt.op_id} began"
+        said = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
         found.anomaly("future-read", op.key, [attempt, op], said)
     elif where in names["refused"]:
-        said = f"{op.output!r} was refused definitely, yet read {op.op_id} returned it"
+        said = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
         found.anomaly("failed-but-applied", op.key, [names["refused"][where], op], said)
     else:
-        said = f"read {op.op_id} returned {op.output!r}, which nobody wrote"
+        said = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
         found.anomaly("thin-air-read", op.key, [op], said)
     return True
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one, listed
 from dstest.core.op import Op, Outcome
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -50,17 +51,20 @@ def _say(
 ) -> None:
     outcomes = {op.outcome for op in tries}
     if n > 1:
-        said = f"{value!r} was tried {len(tries)} times and took effect {n} times"
+        said = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
         found.anomaly("duplicated", key, [*tries[:6], audit], said)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
-        said = f"op {acked.op_id} acknowledged {value!r}, and audit {audit.op_id} lists no effect"
+        said = (
+            f"op {acked.op_id} acknowledged {quoted(value)}, and audit {audit.op_id} "
+            f"lists no effect"
+        )
         found.anomaly("lost", key, [acked, audit], said)
     if n and not tries:
-        said = f"audit {audit.op_id} lists {value!r}, which nobody ever tried"
+        said = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
         found.anomaly("phantom", key, [audit], said)
     if n and tries and outcomes == {Outcome.FAIL}:
-        said = f"{value!r} was refused definitely each time, and audit {audit.op_id} lists it"
+        said = f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
         found.anomaly("failed-but-applied", key, [*tries[:6], audit], said)
 
 
@@ -94,7 +98,9 @@ def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, found: F
     last = max((end_of(op) for op in attempts if op.outcome is not Outcome.UNKNOWN), default=-1)
     audits = [op for op in audits if op.invoke_ts > last]
     if not audits:
-        found.undecide(part.key, f"no audit of {key!r} began after the last attempt had ended")
+        found.undecide(
+            part.key, f"no audit of {quoted(key)} began after the last attempt had ended"
+        )
         return 0
     told: set[int] = set()
     for audit in audits:

@@ -34,6 +34,7 @@ from typing import Any, Final
 from checkers._columns import NEVER
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op, Outcome
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "Hold", "holds"]
 
@@ -55,7 +56,7 @@ def _ttl_ns(op: Op) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise Unreadable(op, f"ttl_ns {value!r} is not a positive number of ns")
+        raise Unreadable(op, f"ttl_ns {quoted(value)} is not a positive number of ns")
     return value
 
 
@@ -121,7 +122,8 @@ def _tokens(part: Part, found: Findings) -> None:
     for op in given:
         if isinstance(_token(op), bool) or not isinstance(_token(op), int | float):
             said = (
-                f"op {op.op_id} (acquire): its token {_token(op)!r} is no number, so has no order"
+                f"op {op.op_id} (acquire): its token {quoted(_token(op))} is no number, "
+                f"so has no order"
             )
             found.undecide(part.key, said)
             return

@@ -28,6 +28,7 @@ from typing import Any, Final
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end_of, in_one
 from dstest.core.op import Op
 from dstest.core.protocols import Option
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -64,7 +65,7 @@ def _holds(op: Op, text: str, values: list[Any], options: dict[str, Any]) -> boo
         return False
     except ValueError:
         pass
-    raise Unreadable(op, f"no invariant {text!r}: there are sum, min, max, size, unique, ...")
+    raise Unreadable(op, f"no invariant {quoted(text)}: there are sum, min, max, size, unique, ...")
 
 
 def decide(part: Part, found: Findings) -> int:
@@ -88,7 +89,7 @@ def decide(part: Part, found: Findings) -> int:
         for text in declared:
             tested += 1
             if not _holds(op, text, values, found.options):
-                said = f"{text} does not hold in dump {op.op_id}: {values[:8]!r}"
+                said = f"{text} does not hold in dump {op.op_id}: {quoted(values[:8])}"
                 found.anomaly("invariant-violated", part.key, [op], said)
     return tested
 

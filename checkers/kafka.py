@@ -31,6 +31,7 @@ from typing import Any, Final
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from checkers._log import Claim, Log, check_claims, integer
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -61,7 +62,7 @@ def _claims(part: Part) -> list[Claim]:
         entries: list[tuple[tuple[int, str], Any]] = []
         for record in op.output["records"]:
             if not isinstance(record, list | tuple) or len(record) != 2:
-                raise Unreadable(op, f"{record!r} is not an [offset, value] pair")
+                raise Unreadable(op, f"{quoted(record)} is not an [offset, value] pair")
             entries.append(((integer(op, record[0], "offset"), ""), record[1]))
         asked = op.input if isinstance(op.input, dict) else {}
         lowest = min((place[0] for place, _ in entries), default=None)
@@ -122,7 +123,7 @@ def _duplicates(log: Log, part: Part, found: Findings) -> None:
         sends = log.attempts.get(at, [])
         if len(where) > max(1, len(sends)):
             said = (
-                f"{log.values.values[at]!r} was sent {len(sends)} times and stands at "
+                f"{quoted(log.values.values[at])} was sent {len(sends)} times and stands at "
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]

@@ -32,6 +32,7 @@ from checkers._findings import Findings, Part, PerKey, end_of, listed
 from checkers._visibility import Visibility, report_missing, report_strangers
 from checkers.total_queue import Traffic, traffic
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -42,7 +43,7 @@ def _fifo(part: Part, found: Findings) -> int:
     out: dict[int, Op] = {}
     for op, at in t.out:
         if at in out or len(t.attempts(at)) > 1:
-            found.undecide(part.key, f"{t.values.values[at]!r} was put in or taken out twice")
+            found.undecide(part.key, f"{quoted(t.values.values[at])} was put in or taken out twice")
             return 0
         out[at] = op
     known = [(end_of(ops[0]), at) for at, ops in t.acked.items()]
@@ -62,8 +63,10 @@ def _fifo(part: Part, found: Findings) -> int:
         if slowest is not None and slowest[0] > end_of(out[b]):
             a = slowest[1]
             said = (
-                f"{t.values.values[a]!r} was in before {t.values.values[b]!r} was put in, yet "
-                f"{t.values.values[b]!r} was out before anybody took {t.values.values[a]!r}"
+                f"{quoted(t.values.values[a])} was in before {quoted(t.values.values[b])} "
+                f"was put in, yet "
+                f"{quoted(t.values.values[b])} was out before anybody took "
+                f"{quoted(t.values.values[a])}"
             )
             ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
             found.anomaly("reordered", part.key, ops, said)
@@ -83,8 +86,9 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], found: Findings) -> None:
     b = newest[1]
     for a in stayed:
         said = (
-            f"{t.values.values[a]!r} was in before {t.values.values[b]!r} was put in, and "
-            f"{t.values.values[b]!r} came out while {t.values.values[a]!r} never did"
+            f"{quoted(t.values.values[a])} was in before {quoted(t.values.values[b])} was "
+            f"put in, and "
+            f"{quoted(t.values.values[b])} came out while {quoted(t.values.values[a])} never did"
         )
         ops = [t.acked[a][0], t.attempts(b)[0], out[b]]
         found.anomaly("skipped", part.key, ops, said, minimal=takers == 0)
@@ -108,8 +112,9 @@ def _prefix(part: Part, found: Findings) -> int:
         if items != longest[1][: len(items)]:
             at = next(i for i, (x, y) in enumerate(zip(items, longest[1], strict=False)) if x != y)
             said = (
-                f"read {op.op_id} has {items[at]!r} at index {at}, where read {longest[0].op_id} "
-                f"has {longest[1][at]!r}"
+                f"read {op.op_id} has {quoted(items[at])} at index {at}, where read "
+                f"{longest[0].op_id} "
+                f"has {quoted(longest[1][at])}"
             )
             found.anomaly("incompatible-order", part.key, [op, longest[0]], said)
     report_missing(v, part.key, found, real)
@@ -129,7 +134,8 @@ def _prefix_times(
             continue
         if v.acked_ns[at] < begun:
             said = (
-                f"append of {value!r} had ended before that of {v.value(front)!r} began, yet it "
+                f"append of {quoted(value)} had ended before that of "
+                f"{quoted(v.value(front))} began, yet it "
                 f"stands behind it in read {longest[0].op_id}"
             )
             ops = [v.acked[at], v.attempt[front], longest[0]]

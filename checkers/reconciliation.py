@@ -22,6 +22,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, end_of, in_one
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -34,13 +35,13 @@ def _difference(a: Any, b: Any) -> str:
     """Where two dumps differ, at most three places."""
     if isinstance(a, dict) and isinstance(b, dict):
         names = [n for n in sorted(a.keys() | b.keys(), key=str) if a.get(n) != b.get(n)]
-        said = [f"{n!r}: {a.get(n)!r} and {b.get(n)!r}" for n in names[:3]]
+        said = [f"{quoted(n)}: {quoted(a.get(n))} and {quoted(b.get(n))}" for n in names[:3]]
         return "; ".join(said) + (f"; {len(names) - 3} more" if len(names) > 3 else "")
     return f"{_plain(a)[:80]} and {_plain(b)[:80]}"
 
 
 def _named(key: Any) -> str:
-    return "" if key is None else f"{key!r}: "
+    return "" if key is None else f"{quoted(key)}: "
 
 
 def decide(part: Part, found: Findings) -> int:

@@ -26,6 +26,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "GUARANTEES"]
 
@@ -61,13 +62,13 @@ def _values(part: Part, found: Findings) -> None:
         first, by = holder.setdefault(version, (at, op))
         if first != at:
             said = (
-                f"version {version} holds {values.values[first]!r} by op {by.op_id} and "
-                f"{value!r} by op {op.op_id}"
+                f"version {version} holds {quoted(values.values[first])} by op {by.op_id} and "
+                f"{quoted(value)} by op {op.op_id}"
             )
             found.anomaly("version-conflict", part.key, [by, op], said)
         elif read and at not in attempted and at not in told and value is not None:
             told.add(at)
-            said = f"read {op.op_id} returned {value!r}, which nobody wrote"
+            said = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
             found.anomaly("phantom", part.key, [op], said)
 
 

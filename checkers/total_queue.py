@@ -31,6 +31,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, end_of, listed
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "Traffic", "traffic"]
 
@@ -84,13 +85,15 @@ def _strangers(t: Traffic, part: Part, found: Findings) -> None:
             continue
         told.add(at)
         if attempts:
-            said = f"{value!r} came out by op {op.op_id} before anybody had tried to put it in"
+            said = (
+                f"{quoted(value)} came out by op {op.op_id} before anybody had tried to put it in"
+            )
             found.anomaly("future-read", part.key, [attempts[0], op], said)
         elif at in t.refused:
-            said = f"{value!r} was refused definitely, yet it came out by op {op.op_id}"
+            said = f"{quoted(value)} was refused definitely, yet it came out by op {op.op_id}"
             found.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], said)
         else:
-            said = f"{value!r} came out by op {op.op_id}, and nobody ever put it in"
+            said = f"{quoted(value)} came out by op {op.op_id}, and nobody ever put it in"
             found.anomaly("unexpected", part.key, [op], said)
 
 
@@ -106,7 +109,10 @@ def _duplicates(t: Traffic, part: Part, found: Findings) -> int:
             takers.setdefault(at, []).append(op)
     for at, ops in takers.items():
         puts = t.attempts(at)
-        said = f"{t.values.values[at]!r} was put in {len(puts)} times and came out {len(ops)} times"
+        said = (
+            f"{quoted(t.values.values[at])} was put in {len(puts)} times and came out "
+            f"{len(ops)} times"
+        )
         found.anomaly("duplicated", part.key, [*puts, *ops][:8], said, minimal=len(puts) == 1)
     return len(again)
 
@@ -143,7 +149,8 @@ def decide(part: Part, found: Findings) -> int:
         lost = len(missing) - int(spare)
         for at in missing:
             said = (
-                f"enqueue {t.acked[at][0].op_id} of {t.values.values[at]!r} was acknowledged, it "
+                f"enqueue {t.acked[at][0].op_id} of {quoted(t.values.values[at])} was "
+                f"acknowledged, it "
                 f"never came out, and op {look.op_id} found the queue empty"
             )
             if spare:

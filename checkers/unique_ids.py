@@ -17,6 +17,7 @@ from typing import Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -33,7 +34,10 @@ def _increasing(part: Part, ops: list[Op], found: Findings) -> None:
                 top = ended[at]
             at += 1
         if top is not None and op.output < top.output:
-            said = f"op {op.op_id} got {op.output!r} after op {top.op_id} had got {top.output!r}"
+            said = (
+                f"op {op.op_id} got {quoted(op.output)} after op {top.op_id} had got "
+                f"{quoted(top.output)}"
+            )
             found.anomaly("nonmonotonic", part.key, [top, op], said)
 
 
@@ -47,7 +51,7 @@ def decide(part: Part, found: Findings) -> int:
             raise Unreadable(op, "it is ok and has no id")
         before = first.setdefault(values.id_of(op.output), op)
         if before is not op:
-            said = f"ops {before.op_id} and {op.op_id} were both given {op.output!r}"
+            said = f"ops {before.op_id} and {op.op_id} were both given {quoted(op.output)}"
             found.anomaly("duplicated", part.key, [before, op], said)
     if found.model == "increasing":
         _increasing(part, ops, found)

@@ -28,6 +28,7 @@ from typing import Any, Final
 from checkers._findings import Findings, Part, PerKey, Unreadable, in_one
 from checkers._log import Claim, Log, check_claims, integer
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -49,7 +50,7 @@ def _claim(op: Op) -> Claim:
     entries: list[tuple[tuple[int, str], Any]] = []
     for event in op.output["events"]:
         if not isinstance(event, dict) or not {"revision", "key"} <= event.keys():
-            raise Unreadable(op, f"{event!r} is not an event")
+            raise Unreadable(op, f"{quoted(event)} is not an event")
         place = (integer(op, event["revision"], "revision"), str(event["key"]))
         entries.append((place, [event["key"], event.get("value")]))
     top = max((place[0] for place, _ in entries), default=None)

@@ -12,6 +12,7 @@ from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, 
 from dstest.core.history import History, epochs_of
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["Judged", "anomaly_of", "merge", "result_of"]
 
@@ -76,7 +77,7 @@ def anomaly_of(
 def _reason(judged: Judged) -> tuple[Valid, str | None]:
     """The verdict, and why it is not simply true."""
     undecided = judged.undecided
-    why = [f"key {judged.keys[k]!r}: {text}" for k, text in list(undecided.items())[:3]]
+    why = [f"key {quoted(judged.keys[k])}: {text}" for k, text in list(undecided.items())[:3]]
     if len(undecided) > 3:
         why.append(f"{len(undecided) - 3} more keys undecided")
     if judged.illegal:

@@ -44,7 +44,10 @@ def check(
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     budget_s: Annotated[
-        float, typer.Option("--budget-s", help="Seconds until the answer is unknown.")
+        float,
+        typer.Option(
+            "--budget-s", help="Seconds until the answer is unknown, if nothing wrong was found."
+        ),
     ] = limits.CHECK_TIME_S,
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes until the answer is unknown.")
@@ -66,24 +69,22 @@ def check(
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
-    directory is verified first (3 where its files do not agree), and no better than its verdict.
-    """
+    directory is verified first (3 where its files do not agree), and no better than its verdict."""
+    from dstest.cli.check_budget import in_time
     from dstest.cli.check_run import as_the_run, run_at
-    from dstest.cli.check_source import history_file
     from dstest.core.check import Budget
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
         raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
-    if (history is None) == (batch is None):
-        raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     budget = Budget(time_s=budget_s, memory_mb=budget_mb)
+    asked = (history, workload, model, checker, independent, option, report)
     if batch is not None:
-        raise typer.Exit(int(_batch(batch, budget)))
-    assert history is not None
+        raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
+    if history is None:
+        raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     run = run_at(history)
-    path = history_file(history)
-    result = _answer(path, workload, model, checker, format_, independent, option or [], budget)
-    result = as_the_run(result, run)
+    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
+    result = as_the_run(in_time(result, budget), run)
     text = _text(history.name or str(history), result)
     if report is not None:
         _write(report, result, text)
@@ -99,7 +100,7 @@ _CODES: Final[dict[Any, Exit]] = {
 
 
 def _answer(
-    path: Path,
+    history: Path,
     workload: str | None,
     model: str | None,
     checker: str | None,
@@ -112,10 +113,14 @@ def _answer(
     from checkers.txn.api import WORKLOADS
     from dstest.cli.check_objects import judge_file
     from dstest.cli.check_options import transaction_options
+    from dstest.cli.check_oracles import require_fitting
+    from dstest.cli.check_source import history_file
     from dstest.cli.check_txn import judge_transactions, transactions_in
     from dstest.core.errors import MemorySpent
     from dstest.judge.budgeted import unknown
 
+    require_fitting(workload, checker)
+    path = history_file(history)
     named = checker if checker in WORKLOADS else workload
     if checker is None and named is None:
         named = transactions_in(path)
@@ -125,21 +130,34 @@ def _answer(
             return judge_transactions(path, format_, named, model, budget, options)
         return judge_file(path, workload, model, checker, format_, independent, option, budget)
     except MemorySpent as spent:
-        return unknown(checker or named or "check", model or "any model", spent.message)
+        return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
 
 
-def _batch(path: Path, budget: Budget) -> Exit:
+_OWN: Final = ("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report")
+
+
+def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> Exit:
     """One JSON object per line for each line of the file; the budget is each answer's. The exit
-    code of the worst."""
-    from functools import partial
-
+    code of the worst. Raises ConfigError where `asked`, in the order of `_OWN`, or a
+    format is given: each line says itself what is asked of it."""
     from checkers.txn.api import check as judge
     from checkers.txn.batch import run_batch
+    from dstest.cli.check_budget import in_time
+
+    flags = [flag for flag, value in zip(_OWN, asked, strict=True) if value is not None]
+    if flags or named:
+        raise ConfigError(
+            f"--batch takes no {', '.join([*flags, *['--format'] * named])}",
+            remedy='"workload", "models" and "opts" in the lines of the file say what is asked',
+        )
+
+    def judged(c: Any, workload: str, models: list[str], opts: dict[str, Any]) -> CheckResult:
+        return in_time(judge(c, workload, models, opts, budget), budget)
 
     worst: set[Exit] = set()
     try:
         with path.open("rb") as lines:
-            for answer in run_batch(lines, partial(judge, budget=budget), seen=worst.add):
+            for answer in run_batch(lines, judged, seen=worst.add):
                 say(answer.decode())
     except OSError as error:
         raise ConfigError(
@@ -201,7 +219,7 @@ def _row(op: dict[str, Any]) -> list[str]:
     output = _output(op) if not unknown else "?"
     return [
         str(op["op_id"]),
-        str(op["process_id"]),
+        "" if op["process_id"] is None else str(op["process_id"]),
         _cell(op.get("invoke_event", op["invoke_ts"])),
         "..." if unknown else str(end),
         op["op_type"],
@@ -247,6 +265,10 @@ def _anomaly(anomaly: Anomaly) -> list[str]:
 
 def _text(name: str, result: CheckResult) -> str:
     """The answer for people."""
+    from dstest.cli.check_budget import not_read
+
+    if not_read(result):
+        return f"{name}: unknown, it could not be read\n  {result.reason}"
     word = {True: "valid", False: "VIOLATION", "unknown": "unknown"}[result.valid]
     lines = [f"{name}: {word} under {result.model}"]
     if result.reason:

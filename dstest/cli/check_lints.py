@@ -17,7 +17,7 @@ from dstest.core.op import Outcome
 from dstest.judge.lints import LintContext, lint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dstest.core.check import CheckResult
     from dstest.core.history import Header, History
@@ -34,25 +34,26 @@ something that no checker asks for."""
 _REMEDY: Final = "no verdict about it would count; record it again, or judge the file as it was"
 
 
-def require_counts(header: Header, counted: Mapping[str, int]) -> None:
+def require_counts(header: Header, counted: Mapping[str, int], weak: Sequence[str] = ()) -> None:
     """Raises HistoryError where the recorder counted other operations than are in the file.
 
-    `counted` are ok, fail and unknown.
+    `counted` are ok, fail and unknown; `weak` is what else is known of the file.
     """
     found = {**counted, "issued": sum(counted.values())}
     found["invokes"] = found["issued"]
     for name, n in found.items():
         told = header.counters.get(name)
         if told is not None and told != n:
+            said = f"the recorder counted {told:,} {name}, the file holds {n:,} (H14)"
             raise HistoryError(
-                f"the history is corrupt: the recorder counted {told:,} {name}, the file holds "
-                f"{n:,} (H14)",
+                "; ".join([f"the history is corrupt: {said}", *weak]),
                 remedy=_REMEDY,
             )
 
 
-def require_sound(history: History) -> list[str]:
-    """What is weak about a history. Raises HistoryError where it contradicts itself."""
+def require_sound(history: History, weak: Sequence[str] = ()) -> list[str]:
+    """What is weak about a history. Raises HistoryError where it contradicts itself; `weak` is what
+    its reader knows of it already."""
     found = lint(history, None, LintContext(needs_node_seen=False))
     ours = history.header.source is None
     corrupt = [f"{said} ({name})" for name, said in found.corrupt.items() if name in _CORRUPT]
@@ -61,7 +62,7 @@ def require_sound(history: History) -> list[str]:
     if corrupt:
         raise HistoryError(f"the history is corrupt: {'; '.join(corrupt)}", remedy=_REMEDY)
     outcomes = Counter(op.outcome for op in history.ops)
-    require_counts(history.header, {o.value: outcomes[o] for o in Outcome})
+    require_counts(history.header, {o.value: outcomes[o] for o in Outcome}, weak)
     return [f"{said} ({name})" for name, said in found.weak.items() if name in _WEAK]
 
 

@@ -75,7 +75,7 @@ def judge_file(
     started = monotonic_ns()
     weak: list[str] = []
     loaded = with_options(_loaded(path, format_, independent, budget, weak), option)
-    weak += require_sound(loaded)
+    weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
     result = judge_objects(loaded, model, budget) if plain else None

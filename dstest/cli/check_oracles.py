@@ -12,7 +12,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 
-__all__ = ["Source", "judge_oracles"]
+__all__ = ["Source", "judge_oracles", "require_fitting"]
 
 
 def _default(chosen: Any, history: History) -> str:
@@ -23,6 +23,22 @@ def _default(chosen: Any, history: History) -> str:
     known = getattr(chosen, "op_types", {})
     fit = (m for m in chosen.models if types <= known.get(m, types))
     return str(next(fit, chosen.models[0]))
+
+
+def require_fitting(workload: str | None, checker: str | None) -> None:
+    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
+    two would be passed over."""
+    from dstest.core import registry
+
+    if workload is None or checker is None:
+        return
+    registry.load("checkers", checker)
+    known = registry.load("workloads", workload).checkers
+    if checker not in known:
+        raise ConfigError(
+            f"--checker {checker} does not judge --workload {workload}",
+            remedy=f"leave one of them out, or --checker {' or '.join(known)}",
+        )
 
 
 def _checkers(

@@ -18,13 +18,14 @@ from msgspec.structs import replace
 
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
-from dstest.cli.check_lints import require_counts
+from dstest.cli.check_lints import require_counts, weakened
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import SCHEMA, Header, Window, epochs_of
 from dstest.core.op import Op
 from dstest.store.jepsen import from_edn, from_json
+from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
 __all__ = ["judge_transactions", "transactions_in"]
@@ -58,7 +59,11 @@ def transactions_in(path: Path) -> str | None:
         return name if name in api.WORKLOADS else None
     if re.search(rb"\[\s*[:\"]append\b", head):
         return "list-append"
-    return "rw-register" if re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head) else None
+    if not re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head):
+        return None
+    # Reads of groups look alike, and what is no transaction needs the processes to be judged.
+    transactions = b"process" in head or re.search(rb"\btxn\b", head) is not None
+    return "rw-register" if transactions else None
 
 
 def judge_transactions(
@@ -77,10 +82,13 @@ def judge_transactions(
     asked = _models(model)
     started = monotonic_ns()
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
-    header = _header(path)
+    header, exported = _header(path)
+    weak: list[str] = []
     if header is not None:
         outcomes = np.bincount(columns.outcome, minlength=3).tolist()
-        require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)))
+        if exported and (open_ := int(np.count_nonzero(columns.complete_pos < 0))):
+            weak.append(cut_off(open_))
+        require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)), weak)
         if model is None and header.model in models.judged_models(DETECTABLE):
             asked = [str(header.model)]
     load_s = (monotonic_ns() - started) / 1e9
@@ -89,7 +97,8 @@ def judge_transactions(
     except ValueError as error:
         raise HistoryError(f"{path}: {error}", remedy=_REMEDY) from None
     anomalies = _with_records(path, result.anomalies)
-    return replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    return weakened(whole, weak)
 
 
 def _models(model: str | None) -> list[str]:
@@ -114,18 +123,19 @@ def _own(first: bytes) -> Header | None:
     return header if ours else None
 
 
-def _header(path: Path) -> Header | None:
-    """The header of a history of ours, or of an export of ours; None where the file has none."""
+def _header(path: Path) -> tuple[Header | None, bool]:
+    """The header of a history of ours, or of an export of ours, and whether it is an export; None
+    where the file has none."""
     with _opened(path) as file:
         first = file.readline().removeprefix(b"\xef\xbb\xbf")
     if (header := _own(first)) is not None:
         require_plain(first, 1)
-        return header
+        return header, False
     try:
         event = next(iter((from_json if b'"type"' in first else from_edn)(first.decode())))
     except (HistoryError, StopIteration, UnicodeDecodeError, RecursionError):
-        return None
-    return event.hints.header if event.hints is not None else None
+        return None, False
+    return (event.hints.header, True) if event.hints is not None else (None, False)
 
 
 class _Times(msgspec.Struct):

@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
+from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds
 from dstest.core.history import History
 
 __all__ = [
@@ -72,7 +72,7 @@ def model_of(checker: Any, asked: str) -> str:
     return asked if asked in checker.models else str(checker.models[0])
 
 
-def unknown(checker: str, model: str, reason: str, total: int = 0) -> CheckResult:
+def unknown(checker: str, model: str | None, reason: str, total: int = 0) -> CheckResult:
     """An answer that decides nothing; its one key is the whole history."""
     return CheckResult(
         checker=checker,
@@ -174,6 +174,9 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
         not_=list(dict.fromkeys(name for r in results for name in r.not_)),
         anomalies={kind: group for r in results for kind, group in r.anomalies.items()},
         reason="; ".join(said) or None,
+        seconds=Seconds(
+            load=max(r.seconds.load for r in results), check=max(r.seconds.check for r in results)
+        ),
         stats={r.checker: {"valid": r.valid, **r.stats} for r in results},
     )
 

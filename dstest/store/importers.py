@@ -24,6 +24,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.store import jepsen
+from dstest.store.jepsen_open import cut_off, unfinished
 from dstest.store.jepsen_shapes import as_ours
 from dstest.store.jsonl import read_stream
 
@@ -138,6 +139,9 @@ def load_history(
         raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
     history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
     if jepsen.is_ours(events):
+        open_ = sum(map(unfinished, history.ops))
+        if open_ and weak is not None:
+            weak.append(cut_off(open_))
         return history
     header = replace(history.header, source=f"{found}: {path.name}")
     return replace(history, header=header, ops=as_ours(history.ops))

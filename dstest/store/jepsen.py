@@ -30,6 +30,7 @@ from dstest.core.history import ClockSource, Header, History
 from dstest.core.op import Op
 from dstest.store import edn
 from dstest.store.jepsen_hint import HINT, Hints, header_in, restored
+from dstest.store.jepsen_open import UNFINISHED, own_ids
 from dstest.store.jepsen_order import (
     Event,
     clients_of,
@@ -60,7 +61,10 @@ def _event(fields: dict[str, Any], line: int) -> Event:
     for name in ("process", "type", "f"):
         if fields.get(name) is None:
             raise HistoryError(
-                f"event has no {name}", line=line, remedy="every event needs process, type and f"
+                f"event has no {name}",
+                line=line,
+                remedy="every event needs process, type and f; transactions alone do without a "
+                "process (--workload list-append or rw-register)",
             )
     kind = str(fields["type"]).removeprefix(":")
     if kind not in _TYPES:
@@ -317,7 +321,7 @@ def _read_back(clients: list[Event], hints: Hints) -> History:
     """A history of ours that had been exported, as it was."""
     require_exact(clients)
     ops = _paired(clients, hints.keyed, False, exact=True)
-    return History(header=hints.header, ops=ops)
+    return History(header=hints.header, ops=own_ids(ops))
 
 
 def _paired(
@@ -375,6 +379,6 @@ def _invoked(event: Event, op_id: int, independent: bool, exact: bool) -> Op:
         op_type=event.f,
         key=key,
         input=None if event.f == "read" and not exact else value,
-        error="unfinished",
+        error=UNFINISHED,
         timeout_marker=True,
     )

@@ -27,6 +27,11 @@ _EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx"})
 _TELLING: Final = _FIELDS - {"node_seen", "fault_epoch"}
 """What must be said, if only as null, before anything can be valid."""
 
+_DAMAGED: Final = (
+    "the line is damaged: take the file from where it was made, or of a run, seal it again with "
+    "`dstest recover RUN`"
+)
+
 
 def write_history(path: Path, history: History) -> None:
     """Write `history` beside `path` and rename it into place."""
@@ -48,12 +53,15 @@ def _bad(line: bytes, number: int, error: Exception) -> HistoryError:
     try:
         json.loads(line)
     except json.JSONDecodeError as syntax:
-        return HistoryError(f"not JSON: {syntax.msg}", line=number, column=syntax.colno)
+        said = f"not JSON: {syntax.msg}"
+        return HistoryError(said, line=number, column=syntax.colno, remedy=_DAMAGED)
     except UnicodeDecodeError as code:
-        return HistoryError("not UTF-8", line=number, column=code.start + 1)
+        return HistoryError("not UTF-8", line=number, column=code.start + 1, remedy=_DAMAGED)
     except (RecursionError, ValueError) as limit:
-        return HistoryError(f"not a value that can be read: {limit}", line=number)
-    return HistoryError(f"not an operation record: {error}", line=number, column=1)
+        said = f"not a value that can be read: {limit}"
+        return HistoryError(said, line=number, remedy=_DAMAGED)
+    remedy = f"a line after the first is an object of {', '.join(FIELDS)}"
+    return HistoryError(f"not an operation record: {error}", line=number, column=1, remedy=remedy)
 
 
 def read_history(path: Path) -> History:

@@ -267,7 +267,7 @@ def test_a_key_that_nobody_read_is_undecided(tmp_path: Path, checker: str) -> No
     options = ["--workload", "counter"] if checker == "counter" else ["--checker", checker]
     assert check(ours(tmp_path, *seen), *options)[0] == 0
     code, said = check(ours(tmp_path, *seen, *blind), *options)
-    assert (code, "'B'" in said, "1 of 2 keys decided" in said) == (3, True, True), said
+    assert (code, '"B"' in said, "1 of 2 keys decided" in said) == (3, True, True), said
 
 
 @pytest.mark.parametrize(
