@@ -32,6 +32,7 @@ check: setup
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
 setup: $(STAMP)
 	@.ci/setup packages
+	@.ci/setup ready $(VENV)
 
 $(STAMP): pyproject.toml .ci/setup $(C_SOURCES)
 	@.ci/setup packages
