@@ -18,6 +18,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
+from dstest.core.spec import to_toml
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
 from dstest.runner.integrity import (
@@ -88,19 +89,6 @@ def _initial_facts(plugins: Plugins) -> dict[str, Any]:
         "pid": os.getpid(),
         "pid_start_time": process_start_time(os.getpid()),
     }
-
-
-def _toml(spec: dict[str, Any]) -> str:
-    def value(v: Any) -> str:
-        if isinstance(v, bool):
-            return str(v).lower()
-        if isinstance(v, str):
-            return '"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        return str(v)
-
-    plain = [f"{k} = {value(v)}" for k, v in spec.items() if k != "options" and v is not None]
-    options = [f"{k} = {value(v)}" for k, v in spec["options"].items() if v is not None]
-    return "\n".join([*plain, "", "[options]", *options]) + "\n"
 
 
 def _lock_of(lab: LabInfo) -> Path:
@@ -188,7 +176,7 @@ def run_session(
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     run = RunDir.create(store, name or usual, spec.seed, latest=name is None)
     facts = {**_initial_facts(plugins), "tier_wanted": tier}
-    run.write("spec.toml", _toml(facts["spec"]))
+    run.write("spec.toml", to_toml(plugins.spec))
     run.write_json("run.json", facts)
     run.write_json(SCHEDULE, schedule_of(plugins))
     ui.say(f"run {run.path}")
