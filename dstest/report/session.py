@@ -22,8 +22,8 @@ from dstest.store.layout import write_file
 
 __all__ = ["command_of_session", "session_reports", "session_text", "write_session"]
 
-_SHOWN_MAX: Final = 3
-"""Arms of which the terminal says what keeps them from being better; all are in the report."""
+_SHOWN_MAX: Final = 8
+"""Reasons why it is not better that the terminal shows; all are in the report."""
 
 
 def command_of_session(spec: RunSpec, given: list[str], verdict: SessionVerdict) -> str:
@@ -41,16 +41,18 @@ def command_of_session(spec: RunSpec, given: list[str], verdict: SessionVerdict)
 
 def _obstacles(
     spec: RunSpec, given: list[str], verdict: SessionVerdict, links: Mapping[str, str]
-) -> list[tuple[ArmVerdict, list[Remedy]]]:
+) -> list[tuple[str, Remedy]]:
+    """What stands in the way, with the ids of the arms of which that holds."""
     plain = msgspec.to_builtins(spec)
-    found = []
+    found: dict[str, tuple[list[str], Remedy]] = {}
     for arm in verdict.arms:
         lines = arm.why_not_better
         if not arm.rule:
             lines = [arm.reason]
         own = {**plain, "nodes": arm.nodes}
-        found.append((arm, remedies(lines, own, given, links.get(arm.id) or arm.id)))
-    return found
+        for remedy in remedies(lines, own, given, links.get(arm.id) or arm.id):
+            found.setdefault(remedy.obstacle, ([], remedy))[0].append(arm.id)
+    return [(", ".join(arms), remedy) for arms, remedy in found.values()]
 
 
 def session_text(
@@ -61,12 +63,16 @@ def session_text(
     for arm in verdict.arms:
         before = f"  (after {', '.join(s.value for s in arm.earlier)})" if arm.earlier else ""
         lines += wrap(f"{arm.id:12} {arm.state.value:32} {arm.rule}{before}", "  ", "    ")
-    shown = 0
     links = {arm: f"{path}/{link}" for arm, link in _links(path, verdict).items() if link}
-    for arm, found in _obstacles(spec, given, verdict, links):
-        if found and shown < _SHOWN_MAX:
-            shown += 1
-            lines += ["", f"why {arm.id} is not better", *obstacles(found)]
+    found = _obstacles(spec, given, verdict, links)
+    if found:
+        named = [
+            Remedy(f"{arms}: {remedy.obstacle}", remedy.command)
+            for arms, remedy in found[:_SHOWN_MAX]
+        ]
+        lines += ["", "why not better", *obstacles(named)]
+    if len(found) > _SHOWN_MAX:
+        lines.append(f"  - and {len(found) - _SHOWN_MAX} more, in the report")
     lines += [
         "",
         f"session     {verdict.outcome}",
@@ -90,11 +96,7 @@ def session_reports(
 ) -> dict[str, str]:
     """All reports of a judged session by file name."""
     links = _links(path, verdict)
-    found = [
-        (arm.id, remedy)
-        for arm, group in _obstacles(spec, given, verdict, links)
-        for remedy in group
-    ]
+    found = _obstacles(spec, given, verdict, links)
     command = command_of_session(spec, given, verdict)
     name = f"{path.parent.name}/{path.name}"
     template = environment().get_template("session.html.j2")

@@ -127,7 +127,7 @@ def begin(
         lab_id=lab_id,
     )
     for arm in arms:
-        plugins_of(_spec_of(file, arm), given)
+        _named_lab(plugins_of(_spec_of(file, arm), given), file, arm)
     require_key(sign_key)
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     directory = SessionDir.create(store, name, arms[0].seed)
@@ -156,6 +156,17 @@ def resume(
     once(directory, file)
     require_key(sign_key)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+
+
+def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str, bool]:
+    """The lab of this arm by its name, and whether it is up: the user's own where it has the arm's
+    size, else one named after it (after us without a name). Raises ConfigError for no name."""
+    wanted = [f"{file.lab_id}-{arm.nodes}" if file.lab_id else f"s{os.getpid()}-{arm.nodes}"]
+    for name in ([file.lab_id] if file.lab_id else []) + wanted:
+        info = plugins.lab.status(name)
+        if info is not None and len(info.nodes) == arm.nodes:
+            return name, True
+    return wanted[0], False
 
 
 def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
@@ -270,21 +281,17 @@ class _Driver:
         return found
 
     def _lab(self, plugins: Plugins, arm: ArmState) -> str:
-        """The lab for this arm: the user's where it has its size, else one of our own."""
-        lab = plugins.lab
-        named = self._file.lab_id
-        if named is not None:
-            info = lab.status(named)
-            if info is not None and len(info.nodes) == arm.nodes:
-                return named
-        own = self._file.own_lab
-        if own is None or lab.status(own) is None:
-            own = f"s{os.getpid()}-{arm.nodes}"
-            self._file.own_lab = own
+        """The lab for this arm; one that is not up is brought up, and is ours to take down."""
+        name, up = _named_lab(plugins, self._file, arm)
+        if not up:
+            self._file.own_lab = name
             self._dir.write(self._file)
-            self._ui.phase("lab", f"bringing {arm.nodes} {plugins.spec.lab} nodes up")
-            lab.up(own, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say)
-        return own
+            said = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
+            self._ui.phase("lab", said)
+            plugins.lab.up(
+                name, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say
+            )
+        return name
 
     def _down(self) -> None:
         """Our own lab, or the one that a dead process of this session left."""

@@ -189,6 +189,8 @@ def _run_facts(
     logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
     records: list[LandingRecord] = folded.records
     agreed = reconcile(folded, facts, _beside(run))
+    # A run that died did not come to write run.json again.
+    journaled = {k: v for note in folded.notes for k, v in note.get("members_at", {}).items()}
     return RunFacts(
         history=history,
         records=records,
@@ -221,7 +223,7 @@ def _run_facts(
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         replicas=facts.get("replicas", {} if isinstance(able, Replicas) else None),
-        members_at=facts.get("members_at", {} if isinstance(able, Membership) else None),
+        members_at=facts.get("members_at", journaled if isinstance(able, Membership) else None),
         problems=[*facts.get("clean_up_problems", []), *facts.get("heal_problems", [])],
         recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
