@@ -82,13 +82,22 @@ def session_text(
     return "\n".join(lines)
 
 
+def _runs(path: Path, arm: ArmVerdict) -> list[str]:
+    """The run directories of an arm below the session's, oldest first."""
+    runs = sorted(p.parent for p in (path / "arms" / arm.id).glob("*/segments"))
+    return [run.relative_to(path).as_posix() for run in runs]
+
+
 def _links(path: Path, verdict: SessionVerdict) -> dict[str, str]:
-    """The newest run directory of each arm below the session's; empty where there is none."""
-    found = {}
-    for arm in verdict.arms:
-        runs = sorted(p.parent for p in (path / "arms" / arm.id).glob("*/segments"))
-        found[arm.id] = runs[-1].relative_to(path).as_posix() if runs else ""
-    return found
+    """The newest run directory of each arm; empty where there is none."""
+    return {arm.id: next(reversed(_runs(path, arm)), "") for arm in verdict.arms}
+
+
+def _earlier(path: Path, arm: ArmVerdict) -> list[tuple[str, str]]:
+    """State and run directory of each attempt before the one that counts."""
+    runs = _runs(path, arm)[:-1]
+    runs += [""] * (len(arm.earlier) - len(runs))
+    return [(state.value, run) for state, run in zip(arm.earlier, runs, strict=False)]
 
 
 def session_reports(
@@ -105,6 +114,7 @@ def session_reports(
         name=name,
         tone=tone_of(verdict.state),
         links=links,
+        earlier={arm.id: _earlier(path, arm) for arm in verdict.arms},
         remedies=found,
         command=command,
     )
@@ -182,7 +192,8 @@ def _case(
     arm: ArmVerdict,
 ) -> str | None:
     case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case_name})
-    _properties(case, {"seed": arm.seed, "nodes": arm.nodes, "rule": arm.rule})
+    facts = {"verdict": state.value, "rule": arm.rule, "seed": arm.seed, "nodes": arm.nodes}
+    _properties(case, facts)
     kind = kind_of(state)
     if kind is not None:
         row = {"message": xml_text(reason), "type": state.value}

@@ -29,6 +29,7 @@ from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.session import SessionVerdict, judge_session
 from dstest.runner.integrity import finished
+from dstest.runner.outlook import lasts_s, shortfalls
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
@@ -126,12 +127,17 @@ def begin(
         started=clock.utc_stamp(),
         lab_id=lab_id,
     )
+    ui, faults = ui or Progress(), []
     for arm in arms:
-        _named_lab(plugins_of(_spec_of(file, arm), given), file, arm)
+        plugins = plugins_of(_spec_of(file, arm), given)
+        _named_lab(plugins, file, arm)
+        faults.append(len(plugins.plans))
     require_key(sign_key)
+    for said in shortfalls(plan.tier, plan.arms, plan.time_limit_s, min(faults)):
+        ui.say(f"note: {said}")
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     directory = SessionDir.create(store, name, arms[0].seed)
-    return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+    return _Driver(directory, file, ui, plugins_of, sign_key).run()
 
 
 def resume(
@@ -197,7 +203,12 @@ class _Driver:
         file.verdict = None
         self._dir.write(file)
         self._dir.write_text("status", "running\n")
-        self._ui.say(f"session {self._dir.path}: {len(file.arms)} arms, tier {file.tier}")
+        todo = sum(1 for arm in file.arms if not arm.done)
+        minutes = lasts_s(todo, file.spec.time_limit_s) / 60
+        self._ui.say(
+            f"session {self._dir.path}: {len(file.arms)} arms, {todo} to run in about "
+            f"{minutes:.0f} minutes, tier {file.tier}"
+        )
         try:
             for size in dict.fromkeys(arm.nodes for arm in file.arms):
                 self._of_size(size)

@@ -30,6 +30,7 @@ from dstest.judge.evidence import build_evidence
 from dstest.report.session import session_text, write_session
 from dstest.runner import arms, session_check
 from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
+from dstest.runner.outlook import shortfalls
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished
 from dstest.runner.session_file import SessionDir, SessionFile
@@ -94,7 +95,7 @@ class Lab:
 
 
 def plugins_of(spec: RunSpec, given: list[str]) -> Any:
-    return SimpleNamespace(spec=spec, lab=Lab(), given=given)
+    return SimpleNamespace(spec=spec, lab=Lab(), given=given, plans=[0] * 12)
 
 
 PLAN = ArmsPlan(
@@ -219,7 +220,7 @@ def test_labs_of_a_session_are_named_after_the_users(
     monkeypatch.setattr(arms, "run_session", Runs())
     begin(
         RunSpec(), [], PLAN, store=tmp_path, ui=Quiet(), lab_id="mine",
-        plugins_of=lambda spec, given: SimpleNamespace(spec=spec, lab=labs, given=given),
+        plugins_of=lambda spec, given: SimpleNamespace(spec=spec, lab=labs, given=given, plans=[]),
     )  # fmt: skip
     assert labs.brought == brought
     assert set(labs.taken) == {name for name, _ in brought}
@@ -466,3 +467,12 @@ def test_one_arm_of_a_tier_is_a_session_and_no_pass(
     flags = ["--tier", tier, "--seeds", "1", "--nodes", "5", "--store", str(tmp_path)]
     done = CliRunner().invoke(app, ["run", *flags])
     assert done.exit_code == Exit.NOT_PROVEN, done.output
+
+
+def test_what_a_session_cannot_supply_is_said_before_it_begins() -> None:
+    whole = [(5, 1), (5, 2), (5, 3), (3, 1)]
+    assert shortfalls("hardening", whole, 305.0, 12) == []
+    assert shortfalls("smoke", [(5, 1)], 60.0, 2) == []
+    said = " ".join(shortfalls("hardening", [(3, 1), (3, 2)], 20.0, 1))
+    for what in ("300 seconds", "5 nodes", "10 faults", "3 seeds", "2 cluster sizes"):
+        assert what in said
