@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import registry
+from nemeses.shapes_page import shapes
 
 __all__ = ["CATALOGUE", "Fault", "Row", "markdown", "rows"]
 
@@ -333,4 +334,5 @@ def markdown() -> str:
         "Several at once: `--nemesis partition,kill,pause` plans one fault at a time and mixes the",
         "kinds; `-o weights=kill:2` makes one of them come more often.",
     ]
+    lines += ["", *shapes()]
     return "\n".join(lines) + "\n"

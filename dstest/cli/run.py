@@ -10,6 +10,7 @@ import typer
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
+    from dstest.runner.schedule_file import Schedule as FaultSchedule
     from dstest.runner.session import Finished
 
 __all__ = ["recover", "replay", "run"]
@@ -19,7 +20,9 @@ _STORE = Path("store")
 
 System = Annotated[str, typer.Option(help="What to test.")]
 Workload = Annotated[str, typer.Option(help="What its clients do.")]
-Nemesis = Annotated[str, typer.Option(help="Which faults; `none` for none.")]
+Nemesis = Annotated[
+    str | None, typer.Option(help="Which faults; `none` for none. Default partition.")
+]
 Lab = Annotated[str, typer.Option(help="Where the nodes come from.")]
 Nodes = Annotated[str | None, typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.")]
 TimeLimit = Annotated[
@@ -69,7 +72,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.
 def run(
     system: System = "etcd",
     workload: Workload = "register",
-    nemesis: Nemesis = "partition",
+    nemesis: Nemesis = None,
     lab: Lab = "lxc",
     nodes: Nodes = None,
     time_limit: TimeLimit = None,
@@ -94,12 +97,12 @@ def run(
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
     from dstest.runner.plugins import resolve
-    from dstest.runner.schedule_file import read_schedule
     from dstest.runner.session import run_session
     from dstest.store.signing import check_key
 
     if sign_key is not None:
         check_key(sign_key)
+    planned = None if schedule is None else _scheduled(schedule, nemesis)
     named = numbers("--seed", seed)
     plan = plan_arms(
         tier=tier_of(tier),
@@ -113,7 +116,7 @@ def run(
     spec = RunSpec(
         system=system,
         workload=workload,
-        nemesis=nemesis,
+        nemesis="partition" if nemesis is None else nemesis,
         lab=lab,
         nodes=size,
         time_limit_s=plan.time_limit_s,
@@ -128,12 +131,25 @@ def run(
         no_single_run(schedule=schedule, keep_lab=keep_lab)
         done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(done_all, json_)
-    planned = None if schedule is None else read_schedule(schedule)
     plugins = resolve(spec, option or [], schedule=planned)
     done = run_session(
         plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
     )
     _show(done, json_)
+
+
+def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:
+    """The schedule in a file. Raises ConfigError where `nemesis` is not the one that it plans."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.schedule_file import read_schedule
+
+    schedule = read_schedule(path)
+    if nemesis not in (None, schedule.nemesis):
+        raise ConfigError(
+            f"--nemesis {nemesis}, but {path} plans {schedule.nemesis}",
+            remedy="leave --nemesis out: a schedule names its own faults",
+        )
+    return schedule
 
 
 def recover(

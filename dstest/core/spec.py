@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-__all__ = ["RunSpec"]
+__all__ = ["RunSpec", "to_toml"]
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,3 +31,19 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     stop_on_violation: bool = False
     options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def to_toml(spec: RunSpec) -> str:
+    """The content of spec.toml; what is None is left out."""
+    rows = msgspec.to_builtins(spec)
+    options = rows.pop("options")
+    return "\n".join([*_lines(rows), "", "[options]", *_lines(options)]) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    # JSON's strings, numbers and booleans are TOML's.
+    return [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in table.items()
+        if value is not None
+    ]

@@ -59,6 +59,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         e = self.evidence
         if e.violation or not e.checker_ran or e.checker.result != "clean":
             raise ValueError("a PASS needs a checker that ran, consumed operations and was clean")
+        if e.budget.met == "none":
+            raise ValueError("a PASS needs the smoke budget")
         if e.fault_planned and not e.fault_landed:
             raise ValueError("a PASS needs a landing record for each planned fault")
         if self.verdict is State.PASS_HARDENING and not e.fault_landed:

@@ -210,7 +210,7 @@ def _strangers(record: LandingRecord, facts: RunFacts) -> str | None:
     if facts.members_at is not None:
         live = facts.members_at.get(record.fault_id)
         if not live:
-            return "no member told who is one when it was injected"
+            return "who was a member when it was injected is not known: no node answered"
         known &= set(live)
     strangers = [t for t in record.targets if t not in known]
     if strangers or not record.targets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from dstest.core.check import CheckResult
 from dstest.core.evidence import AuditRow
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_red import SEEDS_MIN
@@ -103,7 +104,13 @@ def _no_error(facts: RunFacts) -> AuditRow:
     if not judges or not ops:
         return short("absence of errors is the only oracle")
     unknown = sum(1 for op in ops if op.outcome is Outcome.UNKNOWN)
-    return ok(f"{unknown:,} of {len(ops):,} outcomes are kept as unknown and were judged as such")
+    said = f"{unknown:,} of {len(ops):,} outcomes are kept as unknown"
+    left = max(_left_out(facts.results[name]) for name in judges)
+    return ok(f"{said}; {left:,} of them tell a checker nothing and are left out" if left else said)
+
+
+def _left_out(result: CheckResult) -> int:
+    return sum(n for why, n in result.ops.excluded.items() if why.startswith("unknown"))
 
 
 def _duration(facts: RunFacts) -> AuditRow:

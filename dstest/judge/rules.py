@@ -267,7 +267,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("V10", State.PARTIAL_SURFACE, _rf2_killed_none, _rows("RF2")),
     Rule("V10", State.PARTIAL_MODEL, _other_flag, _other_flags),
-    Rule("V11", State.PASS_SMOKE, lambda v: not v.planned, _no_fault, _smoke_no_fault),
     Rule(
         "V12",
         State.PARTIAL_SURFACE,
@@ -275,13 +274,14 @@ RULES: Final[tuple[Rule, ...]] = (
         _rows(*STRENGTH),
     ),
     Rule("V12", State.PARTIAL_MODEL, lambda v: v.any_short(*STRENGTH), _rows(*STRENGTH)),
-    # Before V12b: a run that is too narrow and too short as well is no pass of any kind.
+    # Before V11 and V12b: a run that is too short is no pass of any kind, with faults or without.
     Rule(
         "V13",
         State.PARTIAL_MODEL,
         lambda v: v.e.budget.met == "none",
         lambda v: gaps(v.e.budget, "smoke"),
     ),
+    Rule("V11", State.PASS_SMOKE, lambda v: not v.planned, _no_fault, _smoke_no_fault),
     Rule("V12b", State.PASS_SMOKE, lambda v: v.any_short(*_CAPS), _narrow, _smoke_breadth),
     Rule(
         "V14",

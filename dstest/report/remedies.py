@@ -12,6 +12,13 @@ from dstest.report.command import command_of
 __all__ = ["Remedy", "remedies"]
 
 
+_LOAD_MIN_S: Final = 30.0
+"""Seconds of load: those of the smoke budget, and what the first fault waits for."""
+
+_WITH_FAULTS: Final = frozenset({"hardening", "release"})
+"""Tiers that ask for faults."""
+
+
 class Remedy(NamedTuple):
     """One obstacle and the command against it; `command` is empty where none would do."""
 
@@ -27,16 +34,22 @@ class _Run(NamedTuple):
     path: str
 
     def command(self, **changes: Any) -> str:
-        """The command of this run, without its seed, with other flags."""
+        """The command of this run, without its seed, with other flags; its load is as long as any
+        pass needs."""
         options = changes.pop("options", [])
         spec = {**self.spec, "seed": None, **changes}
+        if spec.get("time_limit_s") is not None:
+            spec["time_limit_s"] = max(spec["time_limit_s"], _LOAD_MIN_S)
+        if spec.get("nemesis") == "none" and spec.get("tier") in _WITH_FAULTS:
+            spec["nemesis"] = "partition"
         given = None if self.given is None else [*self.given, *options]
         return command_of(spec, given)
 
 
 def _wanted(line: str) -> Tier:
     """The tier that the line names, or the one above smoke."""
-    return "release" if "release" in line else "hardening"
+    named: tuple[Tier, ...] = ("release", "smoke")
+    return next((tier for tier in named if f"{tier} budget" in line), "hardening")
 
 
 def _tier(run: _Run, line: str) -> str:
@@ -53,7 +66,9 @@ def _longer(run: _Run, line: str) -> str:
     tier = _wanted(line)
     options = run.spec.get("options", {})
     cycle_s = float(options.get("fault_s", 6.0)) + float(options.get("quiet_s", 4.0))
-    needed_s = max(SHAPES[tier].time_limit_s, 15.0 + cycle_s * TIERS[tier]["faults"])
+    needed_s = 15.0 + cycle_s * TIERS[tier]["faults"]
+    if needed_s <= SHAPES[tier].time_limit_s:
+        return _tier(run, line)
     return run.command(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
 
 
@@ -76,7 +91,7 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     (" budget asks for ", _tier),
     ("No fault was planned", lambda run, _: run.command(nemesis="partition")),
     ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
-    ("A violation stands", _replay),
+    ("A violation stands", lambda run, _: ""),
     ("re-run", _replay),
 )
 """What a line holds, and what makes the command; the first that fits."""

@@ -22,8 +22,8 @@ from dstest.store.layout import write_file
 
 __all__ = ["command_of_session", "session_reports", "session_text", "write_session"]
 
-_SHOWN_MAX: Final = 3
-"""Arms of which the terminal says what keeps them from being better; all are in the report."""
+_SHOWN_MAX: Final = 8
+"""Reasons why it is not better that the terminal shows; all are in the report."""
 
 
 def command_of_session(spec: RunSpec, given: list[str], verdict: SessionVerdict) -> str:
@@ -41,16 +41,18 @@ def command_of_session(spec: RunSpec, given: list[str], verdict: SessionVerdict)
 
 def _obstacles(
     spec: RunSpec, given: list[str], verdict: SessionVerdict, links: Mapping[str, str]
-) -> list[tuple[ArmVerdict, list[Remedy]]]:
+) -> list[tuple[str, Remedy]]:
+    """What stands in the way, with the ids of the arms of which that holds."""
     plain = msgspec.to_builtins(spec)
-    found = []
+    found: dict[str, tuple[list[str], Remedy]] = {}
     for arm in verdict.arms:
         lines = arm.why_not_better
         if not arm.rule:
             lines = [arm.reason]
         own = {**plain, "nodes": arm.nodes}
-        found.append((arm, remedies(lines, own, given, links.get(arm.id) or arm.id)))
-    return found
+        for remedy in remedies(lines, own, given, links.get(arm.id) or arm.id):
+            found.setdefault(remedy.obstacle, ([], remedy))[0].append(arm.id)
+    return [(", ".join(arms), remedy) for arms, remedy in found.values()]
 
 
 def session_text(
@@ -61,12 +63,16 @@ def session_text(
     for arm in verdict.arms:
         before = f"  (after {', '.join(s.value for s in arm.earlier)})" if arm.earlier else ""
         lines += wrap(f"{arm.id:12} {arm.state.value:32} {arm.rule}{before}", "  ", "    ")
-    shown = 0
     links = {arm: f"{path}/{link}" for arm, link in _links(path, verdict).items() if link}
-    for arm, found in _obstacles(spec, given, verdict, links):
-        if found and shown < _SHOWN_MAX:
-            shown += 1
-            lines += ["", f"why {arm.id} is not better", *obstacles(found)]
+    found = _obstacles(spec, given, verdict, links)
+    if found:
+        named = [
+            Remedy(f"{arms}: {remedy.obstacle}", remedy.command)
+            for arms, remedy in found[:_SHOWN_MAX]
+        ]
+        lines += ["", "why not better", *obstacles(named)]
+    if len(found) > _SHOWN_MAX:
+        lines.append(f"  - and {len(found) - _SHOWN_MAX} more, in the report")
     lines += [
         "",
         f"session     {verdict.outcome}",
@@ -76,13 +82,22 @@ def session_text(
     return "\n".join(lines)
 
 
+def _runs(path: Path, arm: ArmVerdict) -> list[str]:
+    """The run directories of an arm below the session's, oldest first."""
+    runs = sorted(p.parent for p in (path / "arms" / arm.id).glob("*/segments"))
+    return [run.relative_to(path).as_posix() for run in runs]
+
+
 def _links(path: Path, verdict: SessionVerdict) -> dict[str, str]:
-    """The newest run directory of each arm below the session's; empty where there is none."""
-    found = {}
-    for arm in verdict.arms:
-        runs = sorted(p.parent for p in (path / "arms" / arm.id).glob("*/segments"))
-        found[arm.id] = runs[-1].relative_to(path).as_posix() if runs else ""
-    return found
+    """The newest run directory of each arm; empty where there is none."""
+    return {arm.id: next(reversed(_runs(path, arm)), "") for arm in verdict.arms}
+
+
+def _earlier(path: Path, arm: ArmVerdict) -> list[tuple[str, str]]:
+    """State and run directory of each attempt before the one that counts."""
+    runs = _runs(path, arm)[:-1]
+    runs += [""] * (len(arm.earlier) - len(runs))
+    return [(state.value, run) for state, run in zip(arm.earlier, runs, strict=False)]
 
 
 def session_reports(
@@ -90,11 +105,7 @@ def session_reports(
 ) -> dict[str, str]:
     """All reports of a judged session by file name."""
     links = _links(path, verdict)
-    found = [
-        (arm.id, remedy)
-        for arm, group in _obstacles(spec, given, verdict, links)
-        for remedy in group
-    ]
+    found = _obstacles(spec, given, verdict, links)
     command = command_of_session(spec, given, verdict)
     name = f"{path.parent.name}/{path.name}"
     template = environment().get_template("session.html.j2")
@@ -103,6 +114,7 @@ def session_reports(
         name=name,
         tone=tone_of(verdict.state),
         links=links,
+        earlier={arm.id: _earlier(path, arm) for arm in verdict.arms},
         remedies=found,
         command=command,
     )
@@ -180,7 +192,8 @@ def _case(
     arm: ArmVerdict,
 ) -> str | None:
     case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case_name})
-    _properties(case, {"seed": arm.seed, "nodes": arm.nodes, "rule": arm.rule})
+    facts = {"verdict": state.value, "rule": arm.rule, "seed": arm.seed, "nodes": arm.nodes}
+    _properties(case, facts)
     kind = kind_of(state)
     if kind is not None:
         row = {"message": xml_text(reason), "type": state.value}

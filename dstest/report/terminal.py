@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final
 
 from dstest.core.verdict import State
@@ -70,9 +69,12 @@ def _fault(fault: FaultView) -> list[str]:
 def obstacles(remedies: Sequence[Remedy]) -> list[str]:
     """What stands in the way; under those that one command supplies, that command."""
     lines: list[str] = []
-    for command, group in groupby(remedies[:_SHOWN_MAX], key=lambda remedy: remedy.command):
-        for remedy in group:
-            lines += wrap(remedy.obstacle, "  - ", "    ")
+    groups: dict[str, list[str]] = {}
+    for remedy in remedies[:_SHOWN_MAX]:
+        groups.setdefault(remedy.command, []).append(remedy.obstacle)
+    for command, group in groups.items():
+        for obstacle in group:
+            lines += wrap(obstacle, "  - ", "    ")
         if command:
             lines.append(f"    try: {_clean(command)}")
     return lines

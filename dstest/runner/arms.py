@@ -29,6 +29,7 @@ from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.session import SessionVerdict, judge_session
 from dstest.runner.integrity import finished
+from dstest.runner.outlook import lasts_s, shortfalls
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
@@ -126,12 +127,17 @@ def begin(
         started=clock.utc_stamp(),
         lab_id=lab_id,
     )
+    ui, faults = ui or Progress(), []
     for arm in arms:
-        plugins_of(_spec_of(file, arm), given)
+        plugins = plugins_of(_spec_of(file, arm), given)
+        _named_lab(plugins, file, arm)
+        faults.append(len(plugins.plans))
     require_key(sign_key)
+    for said in shortfalls(plan.tier, plan.arms, plan.time_limit_s, min(faults)):
+        ui.say(f"note: {said}")
     name = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     directory = SessionDir.create(store, name, arms[0].seed)
-    return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+    return _Driver(directory, file, ui, plugins_of, sign_key).run()
 
 
 def resume(
@@ -156,6 +162,17 @@ def resume(
     once(directory, file)
     require_key(sign_key)
     return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+
+
+def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str, bool]:
+    """The lab of this arm by its name, and whether it is up: the user's own where it has the arm's
+    size, else one named after it (after us without a name). Raises ConfigError for no name."""
+    wanted = [f"{file.lab_id}-{arm.nodes}" if file.lab_id else f"s{os.getpid()}-{arm.nodes}"]
+    for name in ([file.lab_id] if file.lab_id else []) + wanted:
+        info = plugins.lab.status(name)
+        if info is not None and len(info.nodes) == arm.nodes:
+            return name, True
+    return wanted[0], False
 
 
 def _spec_of(file: SessionFile, arm: ArmState) -> RunSpec:
@@ -186,7 +203,12 @@ class _Driver:
         file.verdict = None
         self._dir.write(file)
         self._dir.write_text("status", "running\n")
-        self._ui.say(f"session {self._dir.path}: {len(file.arms)} arms, tier {file.tier}")
+        todo = sum(1 for arm in file.arms if not arm.done)
+        minutes = lasts_s(todo, file.spec.time_limit_s) / 60
+        self._ui.say(
+            f"session {self._dir.path}: {len(file.arms)} arms, {todo} to run in about "
+            f"{minutes:.0f} minutes, tier {file.tier}"
+        )
         try:
             for size in dict.fromkeys(arm.nodes for arm in file.arms):
                 self._of_size(size)
@@ -270,21 +292,17 @@ class _Driver:
         return found
 
     def _lab(self, plugins: Plugins, arm: ArmState) -> str:
-        """The lab for this arm: the user's where it has its size, else one of our own."""
-        lab = plugins.lab
-        named = self._file.lab_id
-        if named is not None:
-            info = lab.status(named)
-            if info is not None and len(info.nodes) == arm.nodes:
-                return named
-        own = self._file.own_lab
-        if own is None or lab.status(own) is None:
-            own = f"s{os.getpid()}-{arm.nodes}"
-            self._file.own_lab = own
+        """The lab for this arm; one that is not up is brought up, and is ours to take down."""
+        name, up = _named_lab(plugins, self._file, arm)
+        if not up:
+            self._file.own_lab = name
             self._dir.write(self._file)
-            self._ui.phase("lab", f"bringing {arm.nodes} {plugins.spec.lab} nodes up")
-            lab.up(own, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say)
-        return own
+            said = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
+            self._ui.phase("lab", said)
+            plugins.lab.up(
+                name, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say
+            )
+        return name
 
     def _down(self) -> None:
         """Our own lab, or the one that a dead process of this session left."""

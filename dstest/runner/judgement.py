@@ -6,6 +6,7 @@ ended (`dstest recover`).
 
 from __future__ import annotations
 
+import tomllib
 import traceback
 from functools import partial
 from pathlib import Path
@@ -33,8 +34,8 @@ from dstest.judge.facts import Canary, ClockFact, Gap, Healed, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.logscan import log_names, scan_logs
-from dstest.runner.reconcile import issued, reconcile
-from dstest.runner.schedule_file import SCHEDULE
+from dstest.runner.reconcile import Beside, issued, reconcile
+from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.runner.self_test import record_canaries
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import RunDir
@@ -121,10 +122,21 @@ def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
     return Canary(killed=killed, total=len(details), details=details, untold=untold)
 
 
-def _planned(run: RunDir) -> int | None:
-    """Faults in the run's schedule file, None where it has none."""
+def _beside(run: RunDir) -> Beside:
+    """What the files beside run.json say of the plan. A broken one is empty."""
+    spec = None
+    if (run.path / "spec.toml").exists():
+        try:
+            spec = tomllib.loads((run.path / "spec.toml").read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            spec = {}
     schedule = run.read_json(SCHEDULE)
-    return None if schedule is None else len(schedule["plans"])
+    if schedule is not None:
+        try:
+            schedule = msgspec.to_builtins(msgspec.convert(schedule, Schedule))
+        except msgspec.ValidationError:
+            schedule = {}
+    return Beside(schedule=schedule, spec=spec)
 
 
 def _without_nodes(system: Any, spec: RunSpec) -> Any:
@@ -176,7 +188,9 @@ def _run_facts(
         processes = None
     logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
     records: list[LandingRecord] = folded.records
-    agreed = reconcile(folded, facts, _planned(run))
+    agreed = reconcile(folded, facts, _beside(run))
+    # A run that died did not come to write run.json again.
+    journaled = {k: v for note in folded.notes for k, v in note.get("members_at", {}).items()}
     return RunFacts(
         history=history,
         records=records,
@@ -209,7 +223,7 @@ def _run_facts(
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
         replicas=facts.get("replicas", {} if isinstance(able, Replicas) else None),
-        members_at=facts.get("members_at", {} if isinstance(able, Membership) else None),
+        members_at=facts.get("members_at", journaled if isinstance(able, Membership) else None),
         problems=[*facts.get("clean_up_problems", []), *facts.get("heal_problems", [])],
         recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
@@ -248,7 +262,7 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
     tried = [
-        *record_canaries(run.segments, folded, facts, _planned(run), fold, reconcile),
+        *record_canaries(run.segments, folded, facts, _beside(run), fold, reconcile),
         *lint_canaries(history, lambda broken: lint(broken, None, context)),
         *audit_canaries(run_facts, red_flags, measure),
         *decide_canaries(build_evidence(run_facts, history_lint), decide),

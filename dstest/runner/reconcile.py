@@ -9,16 +9,27 @@ died leaves behind: its last line may be torn, and its last event uncounted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from dstest.store.seal import Folded, Segment
 
-__all__ = ["KEPT", "Reconciled", "issued", "reconcile"]
+__all__ = ["KEPT", "Beside", "Reconciled", "issued", "reconcile"]
 
 CONTROL = "control.seg"
+
+
+class Beside(NamedTuple):
+    """What a run's other files say of its plan, decoded: None where a file is not there, empty
+    where it is broken.
+
+    `schedule` is schedule.json, `spec` is spec.toml.
+    """
+
+    schedule: Mapping[str, Any] | None = None
+    spec: Mapping[str, Any] | None = None
 
 
 class Reconciled(NamedTuple):
@@ -28,11 +39,9 @@ class Reconciled(NamedTuple):
     forgiven: list[str]
 
 
-def reconcile(folded: Folded, facts: Mapping[str, Any], planned: int | None = None) -> Reconciled:
-    """Compare the segments with each other and with `facts`, the content of run.json.
-
-    `planned` is the number of faults in the run's schedule file, None where it has none.
-    """
+def reconcile(folded: Folded, facts: Mapping[str, Any], beside: Beside) -> Reconciled:
+    """Compare the segments with each other, with `facts`, the content of run.json, and with the
+    files beside it."""
     wrong: list[str] = []
     forgiven: list[str] = []
     workers = _workers(folded, facts)
@@ -40,7 +49,11 @@ def reconcile(folded: Folded, facts: Mapping[str, Any], planned: int | None = No
     _counters(folded.counters, wrong)
     _files(folded, facts, workers, dead, wrong, forgiven)
     _traffic(folded, facts, dead, wrong, forgiven)
-    _faults(folded, facts, planned, wrong)
+    if beside.schedule == {}:
+        wrong.append("schedule.json is no fault schedule")
+        beside = beside._replace(schedule=None)
+    _faults(folded, facts, beside.schedule, wrong)
+    _spec(facts, beside, wrong)
     _whole(facts, wrong, forgiven)
     return Reconciled(wrong, forgiven)
 
@@ -206,14 +219,24 @@ def _traffic(
 
 
 def _faults(
-    folded: Folded, facts: Mapping[str, Any], planned: int | None, wrong: list[str]
+    folded: Folded,
+    facts: Mapping[str, Any],
+    schedule: Mapping[str, Any] | None,
+    wrong: list[str],
 ) -> None:
     """Landing records: those of the journal against those of run.json, and against the plan."""
-    noted = [len(note["planned"]) for note in folded.notes if "planned" in note]
+    plans = [("schedule.json", schedule["plans"])] if schedule is not None else []
+    plans += [(CONTROL, note["planned"]) for note in folded.notes if "planned" in note]
     wanted = facts.get("faults_planned")
-    for count, where in ((planned, "schedule.json"), *((n, CONTROL) for n in noted)):
-        if count is not None and count != wanted:
-            wrong.append(f"run.json plans {wanted} faults, {where} {count}")
+    wrong += [
+        f"run.json plans {wanted} faults, {where} {len(plan)}"
+        for where, plan in plans
+        if len(plan) != wanted
+    ]
+    if any(plan != plans[0][1] for _, plan in plans):
+        wrong.append(f"schedule.json plans other faults than {CONTROL}")
+    for where, plan in plans:
+        _against(where, plan, folded, wrong)
     if "records" not in facts:
         return
     kept = {row["fault_id"]: row for row in facts["records"]}
@@ -222,4 +245,37 @@ def _faults(
         f"the record of {name} in run.json is not the one in {CONTROL}"
         for name in sorted(kept.keys() | held.keys())
         if kept.get(name) != held.get(name)
+    ]
+
+
+def _against(
+    where: str, plan: Sequence[Mapping[str, Any]], folded: Folded, wrong: list[str]
+) -> None:
+    """Is each record that of a fault as it was planned?"""
+    wanted = {row.get("fault_id"): (row.get("nemesis"), row.get("start_ns", 0)) for row in plan}
+    for record in folded.records:
+        nemesis, start_ns = wanted.get(record.fault_id, (None, 0))
+        if (record.nemesis, record.scheduled_at) != (nemesis, start_ns):
+            planned = f"plans it as {nemesis} at {start_ns / 1e9:g} s" if nemesis else "has none"
+            wrong.append(
+                f"the record of {record.fault_id} is of {record.nemesis} at "
+                f"{record.scheduled_at / 1e9:g} s, {where} {planned}"
+            )
+
+
+def _spec(facts: Mapping[str, Any], beside: Beside, wrong: list[str]) -> None:
+    """Were the run, its spec.toml and its schedule made for the same test?"""
+    spec = {k: v for k, v in (facts.get("spec") or {}).items() if v is not None}
+    options = {k: v for k, v in (spec.get("options") or {}).items() if v is not None}
+    if beside.spec is not None and {**beside.spec} != {**spec, "options": options}:
+        wrong.append("spec.toml asks for something else than run.json")
+    schedule = beside.schedule
+    if schedule is None:
+        return
+    asked = {key: spec.get(key) for key in ("nodes", "time_limit_s")}
+    asked["options"] = {key: options.get(key) for key in schedule["options"]}
+    wrong += [
+        f"schedule.json was made for {key} = {schedule[key]}, run.json says {value}"
+        for key, value in asked.items()
+        if schedule[key] != value
     ]

@@ -258,6 +258,8 @@ class Run:
             rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
             standing = list(self._loop.standing) if self._loop else []
             fault = f"fault {' and '.join(standing)}" if standing else "cluster whole"
+            if now_ns > self._plugins.spec.time_limit_s * 1e9:
+                fault += ", load goes on until its recovery is measured"
             self._ui.figures(
                 f"load {now_ns / 1e9:5.1f}s  {rate:6.0f} ok/s  ok {now['ok']}  fail {now['fail']}"
                 f"  unknown {now['unknown']}  {fault}"
@@ -300,6 +302,8 @@ class Run:
         known: dict[str, list[str]] = self._facts.setdefault("members_at", {})
         names = await self._deployment.member_names()
         known[fault_id] = names or next(reversed(known.values()), [])
+        if self._journal is not None:
+            self._journal.note(members_at={fault_id: known[fault_id]})
 
     async def _compare_replicas(self) -> None:
         """Nobody writes any more: the members' states, once they agree or after some tries."""

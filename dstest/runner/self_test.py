@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from dstest.judge.canary_audit import row
-from dstest.runner.reconcile import Reconciled
+from dstest.runner.reconcile import Beside, Reconciled
 from dstest.store.seal import Folded
 
 __all__ = ["Fold", "Reconcile", "record_canaries"]
 
 Fold = Callable[[Path], Folded]
-Reconcile = Callable[[Folded, Mapping[str, Any], int | None], Reconciled]
+Reconcile = Callable[[Folded, Mapping[str, Any], Beside], Reconciled]
 
 LINES_MAX: Final = 200
 """Lines of a segment that are copied, broken and read again."""
@@ -57,18 +57,20 @@ def record_canaries(
     segments: Path,
     folded: Folded,
     facts: Mapping[str, Any],
-    planned: int | None,
+    beside: Beside,
     fold: Fold,
     reconcile: Reconcile,
 ) -> list[dict[str, Any]]:
     """Broken copies of the record, each of which the reconciliation must notice; none of a record
     that does not reconcile as it is."""
-    if reconcile(folded, facts, planned).wrong:
+    if reconcile(folded, facts, beside).wrong:
         return []
     damaged = {**folded.counters, "damaged_lines": folded.counters["damaged_lines"] + 1}
     broken = {"damaged-line": ("a line cannot be read", folded._replace(counters=damaged))}
-    for node in [n for n, held in folded.by_node.items() if held.get("ok")][:1]:
-        fewer = {**folded.by_node[node], "ok": folded.by_node[node]["ok"] - 1}
+    # A run that died has no board to compare its answers with.
+    board = facts.get("traffic", {})
+    for node in [n for n in folded.by_node if board.get(n, {}).get("ok")][:1]:
+        fewer = {**folded.by_node[node], "ok": board[node]["ok"] - 1}
         changed = folded._replace(by_node={**folded.by_node, node: fewer})
         broken["one-answer-less"] = (f"an answer of {node} is missing", changed)
     for record in folded.records[:1] if "records" in facts else ():
@@ -76,6 +78,6 @@ def record_canaries(
         broken["no-record"] = (f"the record of {record.fault_id} is missing", changed)
     rows = _segments(segments, fold)
     for kind, (said, copy) in broken.items():
-        found = set(reconcile(copy, facts, planned).wrong)
+        found = set(reconcile(copy, facts, beside).wrong)
         rows.append(row("reconcile", kind, said, bool(found), sorted(found)[:1]))
     return rows

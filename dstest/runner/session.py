@@ -18,6 +18,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
+from dstest.core.spec import to_toml
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
 from dstest.runner.integrity import (
@@ -33,7 +34,7 @@ from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import Progress
 from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
-from dstest.store.layout import RunDir, disk_full
+from dstest.store.layout import RunDir, disk_full, link_latest
 from dstest.store.signing import require_key
 
 __all__ = [
@@ -91,19 +92,6 @@ def _initial_facts(plugins: Plugins) -> dict[str, Any]:
     }
 
 
-def _toml(spec: dict[str, Any]) -> str:
-    def value(v: Any) -> str:
-        if isinstance(v, bool):
-            return str(v).lower()
-        if isinstance(v, str):
-            return '"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        return str(v)
-
-    plain = [f"{k} = {value(v)}" for k, v in spec.items() if k != "options" and v is not None]
-    options = [f"{k} = {value(v)}" for k, v in spec["options"].items() if v is not None]
-    return "\n".join([*plain, "", "[options]", *options]) + "\n"
-
-
 def lock_of(lab: LabInfo) -> Path:
     """The file that a run in this lab holds locked."""
     return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
@@ -132,17 +120,24 @@ def _alone(lab: LabInfo) -> Iterator[None]:
         yield
 
 
+def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
+    """The named or the default lab where it is up. Raises ConfigError for what is no name, LabError
+    where it has another size."""
+    found: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
+    if found is not None and len(found.nodes) != plugins.spec.nodes:
+        raise LabError(
+            f"lab {found.lab_id} has {len(found.nodes)} nodes, the run wants {plugins.spec.nodes}",
+            remedy=f"--nodes {len(found.nodes)}, or another lab with --lab-id NAME",
+        )
+    return found
+
+
 @contextmanager
 def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
     spec, lab = plugins.spec, plugins.lab
-    found = lab.status(lab_id or DEFAULT_LAB)
+    found = _fitting(plugins, lab_id)
     if found is not None:
-        if len(found.nodes) != spec.nodes:
-            raise LabError(
-                f"lab {found.lab_id} has {len(found.nodes)} nodes, the run wants {spec.nodes}",
-                remedy=f"--nodes {len(found.nodes)}, or `dstest lab down` first",
-            )
         ui.phase("lab", f"{found.lab_id}, already up")
         with _alone(found):
             yield found
@@ -175,8 +170,8 @@ def run_session(
 ) -> Finished:
     """Run, judge, report. Raises ConfigError or LabError where a run could not even begin.
 
-    The run directory is `store/name/<utc>-<seed>`, and `store/latest` without a name; `tier` is the
-    budget that the user asked for.
+    The run directory is `store/name/<utc>-<seed>`; without a name `store/latest` points to it once
+    it has a lab. `tier` is the budget that the user asked for.
     """
     ui = ui or Progress()
     spec = plugins.spec
@@ -188,9 +183,13 @@ def run_session(
             remedy="; ".join(remedies),
         )
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
-    run = RunDir.create(store, name or usual, spec.seed, latest=name is None)
+    found = _fitting(plugins, lab_id)
+    if found is not None:
+        with _alone(found):
+            pass  # refused before a run directory exists; the lab is taken again below
+    run = RunDir.create(store, name or usual, spec.seed)
     facts = {**_initial_facts(plugins), "tier_wanted": tier}
-    run.write("spec.toml", _toml(facts["spec"]))
+    run.write("spec.toml", to_toml(plugins.spec))
     run.write_json("run.json", facts)
     run.write_json(SCHEDULE, schedule_of(plugins))
     ui.say(f"run {run.path}")
@@ -198,6 +197,8 @@ def run_session(
         with _lab(plugins, lab_id, keep_lab, ui) as lab:
             facts["lab_id"] = lab.lab_id
             run.write_json("run.json", facts)
+            if name is None:
+                link_latest(store, run.path)
             outcome = asyncio.run(Run(plugins, lab, run, ui).execute())
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")
@@ -277,7 +278,8 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     except OSError as error:
         raise disk_full(run.path, error) from None
     with judging(run):
-        facts.setdefault("ended_by", "the process died")
+        refused = run.status().removeprefix("error: ") if run.status().startswith("error:") else ""
+        facts.setdefault("ended_by", refused or "the process died")
     earlier = None if finished(run) else run.read_json("verdict.json")
     run.write_json("run.json", facts)
     if earlier is not None:

@@ -108,15 +108,13 @@ class RunDir:
         self._ballast = path / ".ballast"
 
     @classmethod
-    def create(cls, store: Path, name: str, seed: int, *, latest: bool = True) -> RunDir:
-        """A new run directory with status `running`, and with `latest` `store/latest` to it."""
+    def create(cls, store: Path, name: str, seed: int) -> RunDir:
+        """A new run directory with status `running`."""
         try:
             run = cls(new_directory(store, name, seed))
             run.segments.mkdir()
             run.write_status("running")
             run._reserve()
-            if latest:
-                link_latest(store, run.path)
         except OSError as error:
             raise no_directory(store, error) from None
         return run

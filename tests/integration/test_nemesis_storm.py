@@ -59,9 +59,7 @@ def test_a_schedule_is_followed_to_the_letter(lab: LabInfo, tmp_path: Path) -> N
     )  # fmt: skip
     assert first.returncode == Exit.PASS, first.stdout
     schedule = latest(stores[0]) / "schedule.json"
-    again = dstest(
-        *common, "--seed", "8", "--schedule", schedule, "--nemesis", "none", "--store", stores[1]
-    )
+    again = dstest(*common, "--seed", "8", "--schedule", schedule, "--store", stores[1])
     assert again.returncode == Exit.PASS, again.stdout
     assert (latest(stores[1]) / "schedule.json").read_bytes() == schedule.read_bytes()
 

@@ -23,7 +23,7 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.history import Window, epochs_of
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import FaultPlan
-from dstest.core.spec import RunSpec
+from dstest.core.spec import RunSpec, to_toml
 from dstest.core.verdict import Verdict
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.judgement import judge
@@ -35,6 +35,7 @@ S = 1_000_000_000
 LOAD_S = 28
 WORKERS = 2
 INJECTED, HEALED = 8 * S, 12 * S
+PLAN = FaultPlan(fault_id="f1", nemesis="partition", start_ns=INJECTED, duration_ns=4 * S)
 
 
 def registers(seed: int = 1, count: int = 1500, processes: int = 8) -> list[Op]:
@@ -187,7 +188,7 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
         writer.finish()
         writer.close()
     control = SegmentWriter(run.segments / "control.seg", {"control": True})
-    control.append(["note", 1, {"planned": [{"fault_id": record.fault_id}]}])
+    control.append(["note", 1, {"planned": [msgspec.to_builtins(PLAN)]}])
     control.append(["fault", msgspec.to_builtins(record)])
     control.finish()
     control.close()
@@ -250,15 +251,16 @@ def recorded(
         options={"op_timeout_s": 2.0, **(options or {})},
     )
     _record(run, placed, nodes, record)
-    plan = FaultPlan(fault_id="f1", nemesis="partition", start_ns=INJECTED, duration_ns=4 * S)
     run.write_json(
         SCHEDULE,
-        Schedule(nemesis="partition", nodes=nodes, time_limit_s=30.0, options={}, plans=[plan]),
+        Schedule(
+            nemesis="partition", nodes=nodes, time_limit_s=float(LOAD_S), options={}, plans=[PLAN]
+        ),
     )
     names = [f"n{i + 1}" for i in range(nodes)]
     for name in names:
         run.write(f"nodes/{name}/etcd.log", LOG)
-    run.write("spec.toml", 'system = "etcd"\n')
+    run.write("spec.toml", to_toml(spec))
     clock = {"name": "CLOCK_MONOTONIC", "resolution_ns": 1, "boot_id": "b", "host": "control"}
     run.write_json(
         "run.json",

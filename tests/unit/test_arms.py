@@ -27,9 +27,10 @@ from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.report.session import write_session
+from dstest.report.session import session_text, write_session
 from dstest.runner import arms, session_check
 from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
+from dstest.runner.outlook import shortfalls
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished
 from dstest.runner.session_file import SessionDir, SessionFile
@@ -64,7 +65,7 @@ class Runs:
         step = self.script.pop(0) if self.script else CLEAN
         if isinstance(step, Exception) and not isinstance(step, Interrupted):
             raise step
-        run = RunDir.create(store, name, plugins.spec.seed, latest=False)
+        run = RunDir.create(store, name, plugins.spec.seed)
         spec = msgspec.to_builtins(plugins.spec)
         facts = {"spec": spec, "options_given": plugins.given}
         facts |= {"host": HOST, "system_version": "3.4"}
@@ -94,7 +95,7 @@ class Lab:
 
 
 def plugins_of(spec: RunSpec, given: list[str]) -> Any:
-    return SimpleNamespace(spec=spec, lab=Lab(), given=given)
+    return SimpleNamespace(spec=spec, lab=Lab(), given=given, plans=[0] * 12)
 
 
 PLAN = ArmsPlan(
@@ -127,6 +128,15 @@ def test_all_arms_are_run_and_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (done.path / "status").read_text() == "DONE: PASS-hardening\n"
     for name in ("report.html", "session.md", "junit.xml", "session.json"):
         assert (done.path / name).stat().st_size > 100
+
+
+def test_what_keeps_all_arms_from_being_better_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = start(tmp_path, Runs(*[UNPROVEN] * 8), monkeypatch)
+    assert done.verdict is not None
+    said = session_text(done.path, RunSpec(), [], done.verdict)
+    assert "n5-s1, n5-s2, n5-s3, n3-s1: Fault f1" in " ".join(said.split())
 
 
 def test_an_arm_whose_fault_did_not_land_is_tried_once_more(
@@ -167,6 +177,54 @@ def test_a_lab_that_fails_leaves_the_arm_unrun(
 
 
 LACKING = evidence(missing_capability=["no NFQUEUE"])
+
+
+class FewLabs(Lab):
+    """Some are up; what is brought up and taken down is kept."""
+
+    def __init__(self, up: dict[str, int]) -> None:
+        self.sizes = dict(up)
+        self.brought: list[tuple[str, int]] = []
+        self.taken: list[str] = []
+
+    def status(self, lab_id: str) -> Any:
+        size = self.sizes.get(lab_id)
+        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+
+    def up(self, lab_id: str, nodes: int, **_: Any) -> None:
+        self.brought.append((lab_id, nodes))
+        self.sizes[lab_id] = nodes
+
+    def down(self, lab_id: str) -> list[str]:
+        self.taken.append(lab_id)
+        self.sizes.pop(lab_id, None)
+        return []
+
+
+@pytest.mark.parametrize(
+    ("up", "brought"),
+    [
+        ({}, [("mine-5", 5), ("mine-3", 3)]),
+        ({"mine": 5}, [("mine-3", 3)]),
+        ({"mine": 3, "mine-5": 5}, []),
+    ],
+)
+def test_labs_of_a_session_are_named_after_the_users(
+    up: dict[str, int],
+    brought: list[tuple[str, int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    labs = FewLabs(up)
+    monkeypatch.setattr(arms.registry, "load", lambda _group, _name: labs)
+    monkeypatch.setattr(arms, "run_session", Runs())
+    begin(
+        RunSpec(), [], PLAN, store=tmp_path, ui=Quiet(), lab_id="mine",
+        plugins_of=lambda spec, given: SimpleNamespace(spec=spec, lab=labs, given=given, plans=[]),
+    )  # fmt: skip
+    assert labs.brought == brought
+    assert set(labs.taken) == {name for name, _ in brought}
+    assert labs.sizes == up
 
 
 def test_what_the_environment_cannot_deliver(
@@ -409,3 +467,12 @@ def test_one_arm_of_a_tier_is_a_session_and_no_pass(
     flags = ["--tier", tier, "--seeds", "1", "--nodes", "5", "--store", str(tmp_path)]
     done = CliRunner().invoke(app, ["run", *flags])
     assert done.exit_code == Exit.NOT_PROVEN, done.output
+
+
+def test_what_a_session_cannot_supply_is_said_before_it_begins() -> None:
+    whole = [(5, 1), (5, 2), (5, 3), (3, 1)]
+    assert shortfalls("hardening", whole, 305.0, 12) == []
+    assert shortfalls("smoke", [(5, 1)], 60.0, 2) == []
+    said = " ".join(shortfalls("hardening", [(3, 1), (3, 2)], 20.0, 1))
+    for what in ("300 seconds", "5 nodes", "10 faults", "3 seeds", "2 cluster sizes"):
+        assert what in said

@@ -8,7 +8,7 @@ import pytest
 
 from dstest.core import registry, rng
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.evidence import CheckerEvidence, Evidence, FaultEvidence
+from dstest.core.evidence import Budgets, CheckerEvidence, Evidence, FaultEvidence
 from dstest.core.protocols import Option
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State, Verdict, exit_code
@@ -117,7 +117,8 @@ def clean(**changes: object) -> Evidence:
         keys_total=1,
         keys_decided=1,
     )
-    return Evidence(**{"attempted": True, "checker": checker, **changes})  # type: ignore[arg-type]
+    budget = Budgets(met="smoke")
+    return Evidence(**{"attempted": True, "checker": checker, "budget": budget, **changes})  # type: ignore[arg-type]
 
 
 def test_a_pass_cannot_be_built_without_its_evidence() -> None:
@@ -125,6 +126,7 @@ def test_a_pass_cannot_be_built_without_its_evidence() -> None:
     bad = [
         clean(checker=CheckerEvidence()),
         clean(violation=True),
+        clean(budget=Budgets()),
         clean(fault_planned=True, faults_planned=1),
         clean(fault_planned=True, faults_planned=1, faults=[fault]),
     ]

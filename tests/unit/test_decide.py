@@ -168,6 +168,12 @@ GOLDEN: list[tuple[str, Evidence, str, State]] = [
     ("an op left out", but(checker=checker(ops_consumed=99)), "V09", State.PARTIAL_MODEL),
     ("no fault", but(fault_planned=False, faults=[], faults_planned=0), "V11", State.PASS_SMOKE),
     ("budget none", but(budget=BUDGETS["none"]), "V13", State.PARTIAL_MODEL),
+    (
+        "neither a fault nor the smoke budget",
+        but(fault_planned=False, faults=[], faults_planned=0, budget=BUDGETS["none"]),
+        "V13",
+        State.PARTIAL_MODEL,
+    ),
     ("budget smoke", but(budget=BUDGETS["smoke"]), "V14", State.PASS_SMOKE),
     *((f"{n} short", short(n), "V12", State.PARTIAL_MODEL) for n in STRENGTH),
     *((f"{n} short", short(n), "V12b", State.PASS_SMOKE) for n in BREADTH),
@@ -306,12 +312,12 @@ def restated(
         return State.PARTIAL_MODEL
     if short_rows & {"RF2", "RF3", "RF4", "RF7", "RF8"}:
         return State.PARTIAL_MODEL
-    if not planned:
-        return State.PASS_SMOKE
     if short_rows & {f"WO{n}" for n in (1, 2, 3, 4, 5, 8, 9, 12, 13, 14)}:
         return State.PARTIAL_SURFACE if surface else State.PARTIAL_MODEL
     if tier == "none":
         return State.PARTIAL_MODEL
+    if not planned:
+        return State.PASS_SMOKE
     if short_rows & {"WO6", "WO7", "WO10", "WO11", "RF10"}:
         return State.PASS_SMOKE
     if tier == "smoke" or "RF6" in short_rows:
@@ -445,7 +451,7 @@ def noticed(rules: list[Rule]) -> bool:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("V03", "V06"), ("V06", "V07"), ("V08", "V09"), ("V11", "V12"),
+    [("V03", "V06"), ("V06", "V07"), ("V08", "V09"), ("V11", "V12"), ("V11", "V13"),
      ("V13", "V12b"), ("V12", "V12b"), ("V01", "V02"), ("V13", "V14")],
 )  # fmt: skip
 def test_another_order_would_be_noticed(one: str, other: str) -> None:

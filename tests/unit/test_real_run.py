@@ -213,6 +213,19 @@ def reproduced(run: RunDir) -> None:
     change_facts(run, rerun={"same_seed_runs": 2, "reproduced": 1})
 
 
+def schedule(**changes: Any) -> Callable[[RunDir], None]:
+    def change(run: RunDir) -> None:
+        told = run.read_json("schedule.json")
+        run.write_json("schedule.json", {**told, "plans": [{**told["plans"][0], **changes}]})
+
+    return change
+
+
+def other_spec(run: RunDir) -> None:
+    path = run.path / "spec.toml"
+    path.write_text(path.read_text().replace("time_limit_s = 24.0", "time_limit_s = 300.0"))
+
+
 def without_faults(run: RunDir) -> None:
     """No fault was planned, and none stood: every stamp goes with it."""
     from dstest.store.segment import encode_line, read_segment
@@ -309,6 +322,8 @@ BROKEN: dict[str, Case] = {
     "H14 claims": (facts(claims=["liveness"]), set(), {"H14"}, ORACLE),
     "H14 nodes": (facts(nodes=["n2", "n3", "n4", "n5"]), set(), {"H14"}, ORACLE),
     "H14 plan": (facts(faults_planned=2), {"RF3", "RF4"}, {"H14"}, ORACLE),
+    "H14 schedule": (schedule(duration_ns=1), set(), {"H14"}, ORACLE),
+    "H14 spec": (other_spec, set(), {"H14"}, ORACLE),
     "V01 nothing": (empty, set(), set(), State.NOT_RUN),
     "V02 lacking": (
         facts(missing_capability=["no NFQUEUE"]),

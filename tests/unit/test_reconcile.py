@@ -11,11 +11,14 @@ import msgspec
 import pytest
 
 from dstest.core.evidence import LandingRecord
-from dstest.runner.reconcile import KEPT, Reconciled, issued, reconcile
+from dstest.runner.reconcile import KEPT, Beside, Reconciled, issued, reconcile
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter, encode_line
 
 NODES = ("n1", "n2")
+PLANS = [{"fault_id": "f1", "nemesis": "partition", "start_ns": 100, "duration_ns": 9, "facts": {}}]
+SPEC = {"nodes": 2, "time_limit_s": 9.0, "options": {"fault_s": 5.0}}
+SCHEDULE = {"nodes": 2, "time_limit_s": 9.0, "options": {"fault_s": 5.0}, "plans": PLANS}
 RECORD = LandingRecord(
     fault_id="f1", nemesis="partition", targets=["n1"], scheduled_at=100, epoch="f1"
 )
@@ -42,13 +45,13 @@ def run(path: Path) -> dict[str, Any]:
     worker(path, 0)
     worker(path, 1)
     control = SegmentWriter(path / "control.seg", {"control": True})
-    control.append(["note", 1, {"planned": [{"fault_id": "f1"}]}])
+    control.append(["note", 1, {"planned": PLANS}])
     control.append(["fault", msgspec.to_builtins(RECORD)])
     control.finish()
     control.close()
     per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}
     return dict.fromkeys(KEPT) | {
-        "spec": {"nodes": 2},
+        "spec": SPEC,
         "nodes": list(NODES),
         "workers": 2,
         "worker_exits": [0, 0],
@@ -61,8 +64,8 @@ def run(path: Path) -> dict[str, Any]:
     }
 
 
-def agreed(path: Path, facts: dict[str, Any], planned: int = 1) -> Reconciled:
-    return reconcile(fold(path), facts, planned)
+def agreed(path: Path, facts: dict[str, Any], **schedule: Any) -> Reconciled:
+    return reconcile(fold(path), facts, Beside(schedule=SCHEDULE | schedule, spec=facts["spec"]))
 
 
 def test_a_whole_run_agrees(tmp_path: Path) -> None:
@@ -232,3 +235,33 @@ def test_a_run_that_was_stopped_by_a_violation_waited_for_nothing(tmp_path: Path
     del facts["healthy"], facts["load_end_ns"]
     assert agreed(tmp_path, facts).wrong == ["run.json lacks healthy, load_end_ns"]
     assert agreed(tmp_path, facts | {"stopped_by": "linearizable found"}).wrong == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"plans": []}, "schedule.json 0"),
+        ({"plans": [{**PLANS[0], "facts": {"shape": "one"}}]}, "plans other faults"),
+        (
+            {"plans": [{**PLANS[0], "start_ns": 200}]},
+            "schedule.json plans it as partition at 2e-07",
+        ),
+        ({"plans": [{**PLANS[0], "nemesis": "kill"}]}, "schedule.json plans it as kill"),
+        ({"plans": [{**PLANS[0], "fault_id": "f7"}]}, "schedule.json has none"),
+        ({"nodes": 3}, "made for nodes = 3"),
+        ({"time_limit_s": 8.0}, "made for time_limit_s"),
+        ({"options": {"fault_s": 6.0}}, "made for options"),
+    ],
+)
+def test_a_schedule_that_was_not_followed(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    facts = run(tmp_path)
+    assert said in " ".join(agreed(tmp_path, facts, **changes).wrong)
+
+
+@pytest.mark.parametrize("spec", [{}, {**SPEC, "nodes": 3}, {**SPEC, "options": {}}])
+def test_a_spec_of_another_run(spec: dict[str, Any], tmp_path: Path) -> None:
+    facts = run(tmp_path)
+    found = reconcile(fold(tmp_path), facts, Beside(schedule=SCHEDULE, spec=spec)).wrong
+    assert "spec.toml asks for something else than run.json" in found

@@ -64,7 +64,8 @@ def test_a_violation_is_replayed_and_no_fault_is_one_flag() -> None:
 
     bad = msgspec.structs.replace(good().results["linearizable"], valid=False)
     found = supplied(results={"linearizable": bad}, rerun=Rerun())
-    assert words(found, "A violation")[:3] == ["dstest", "replay", "store/run"]
+    assert words(found, "No re-run")[:3] == ["dstest", "replay", "store/run"]
+    assert words(found, "A violation") == []
     found = supplied(records=[], faults_planned=0)
     assert "--nemesis" in words(found, "No fault was planned")
 
@@ -78,3 +79,37 @@ def test_the_command_asks_for_the_same_numbers(rate: float) -> None:
     command = shlex.split(command_of({**SPEC, "rate": rate, "stop_on_violation": True}))
     assert float(command[command.index("--rate") + 1]) == rate
     assert "--stop-on-violation" in command
+
+
+def command(line: str, **changes: Any) -> list[str]:
+    return shlex.split(remedies([line], SPEC | changes, [], "run")[0].command)
+
+
+def test_a_suggested_run_is_long_enough_for_what_it_is_to_show() -> None:
+    said = command("No fault was planned: x", nemesis="none", time_limit_s=4.0)
+    assert said[said.index("--time-limit") + 1] == "30"
+    assert said[said.index("--nemesis") + 1] == "partition"
+    said = command("RF1: no whole second of load", time_limit_s=1.0)
+    assert said[said.index("--time-limit") + 1] == "30"
+
+
+def test_the_smoke_budget_is_not_met_by_a_hardening_session_alone() -> None:
+    said = command("The smoke budget asks for 20 seconds of load; this run had 4.")
+    assert said[said.index("--tier") + 1] == "smoke"
+
+
+def test_a_tier_that_asks_for_faults_gets_some() -> None:
+    said = command("WO6: 60 s of load, hardening asks for 300 s", nemesis="none")
+    assert said[said.index("--nemesis") + 1] == "partition"
+
+
+def test_the_tier_alone_gives_time_enough_for_its_faults() -> None:
+    line = "The hardening budget asks for 10 landed faults; this run had 5."
+    assert "--time-limit" not in command(line)
+    slow = command(line, options={"fault_s": 60.0, "quiet_s": 60.0})
+    assert slow[slow.index("--time-limit") + 1] == "1215"
+
+
+def test_a_schedule_names_its_own_faults() -> None:
+    said = command_of({**SPEC, "schedule": "a.json"})
+    assert "--nemesis" not in said and "--schedule a.json" in said

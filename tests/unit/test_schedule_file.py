@@ -115,6 +115,14 @@ def test_wrong_files_are_refused(tmp_path: Path, change: dict[str, Any], message
         read_schedule(path)
 
 
+def test_another_nemesis_beside_a_schedule_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_bytes(msgspec.json.encode(schedule_of(plugins())))
+    result = CliRunner().invoke(app, ["run", "--schedule", str(path), "--nemesis", "disk-full"])
+    assert isinstance(result.exception, ConfigError)
+    assert "--nemesis disk-full, but" in result.exception.message
+
+
 def test_a_file_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text("not json")

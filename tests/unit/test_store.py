@@ -9,7 +9,7 @@ import pytest
 
 from dstest.core.errors import ConfigError, HarnessError, HistoryError
 from dstest.store.jsonl import read_history
-from dstest.store.layout import RunDir
+from dstest.store.layout import RunDir, link_latest
 
 HEAD = '{"schema":"dstest.history/1"}\n'
 OP = '{"op_id":1,"process_id":0,"invoke_ts":5,"op_type":"read"}\n'
@@ -49,7 +49,7 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_run_directory(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path / "store", "etcd-register-none", 7)
     assert run.status() == "running"
-    assert (tmp_path / "store" / "latest").resolve() == run.path
+    assert not (tmp_path / "store" / "latest").exists()  # nothing has run in it yet
     run.write_json("x/y.json", {"a": 1})
     assert run.read_json("x/y.json") == {"a": 1}
     assert run.read_json("absent.json") is None
@@ -60,6 +60,7 @@ def test_run_directory(tmp_path: Path) -> None:
     assert rows["x/y.json"] == hashlib.sha256((run.path / "x/y.json").read_bytes()).hexdigest()
     again = RunDir.create(tmp_path / "store", "etcd-register-none", 7)
     assert again.path != run.path
+    link_latest(tmp_path / "store", again.path)
     assert (tmp_path / "store" / "latest").resolve() == again.path
 
 
