@@ -20,6 +20,7 @@ from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.claims import Fields
 from dstest.core.evidence import Evidence
 from dstest.core.history import History
+from dstest.core.spec import RunSpec, to_toml
 from dstest.core.verdict import State
 from dstest.judge.budgets import budgets
 from dstest.judge.rows import ok
@@ -82,7 +83,9 @@ def workload(options: dict[str, Any] | None = None, **changes: Any) -> Plug:
             change_facts(run, claims=sorted(changes["claims"]))
         if options:
             spec = run.read_json("run.json")["spec"]
-            change_facts(run, spec={**spec, "options": {**spec["options"], **options}})
+            changed = {**spec, "options": {**spec["options"], **options}}
+            change_facts(run, spec=changed)
+            run.write("spec.toml", to_toml(msgspec.convert(changed, RunSpec)))
 
     return plug
 

@@ -65,7 +65,8 @@ def run(path: Path) -> dict[str, Any]:
 
 
 def agreed(path: Path, facts: dict[str, Any], **schedule: Any) -> Reconciled:
-    return reconcile(fold(path), facts, Beside(schedule=SCHEDULE | schedule, spec=facts["spec"]))
+    beside = Beside(schedule=SCHEDULE | schedule, spec=facts.get("spec"))
+    return reconcile(fold(path), facts, beside)
 
 
 def test_a_whole_run_agrees(tmp_path: Path) -> None:
