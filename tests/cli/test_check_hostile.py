@@ -472,6 +472,9 @@ def test_a_directory_stands_for_its_history(tmp_path: Path) -> None:
     assert check(tmp_path)[0] == 0
     (tmp_path / "empty").mkdir()
     code, said = check(tmp_path / "empty")
+    assert (code, "not a run directory" in said) == (2, True)
+    (tmp_path / "cut" / "segments").mkdir(parents=True)
+    code, said = check(tmp_path / "cut")
     assert (code, "dstest recover" in said) == (2, True)
 
 
