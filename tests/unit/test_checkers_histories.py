@@ -430,7 +430,7 @@ def test_excluded_operations_have_reasons() -> None:
     text = "1 add 7 @0-1\n2 read -> ? @2-3\n1 add 8 -> ! @4-5\n3 read -> [7] @6-7\n4 hop @8-9"
     result = check(*SET, text)
     assert result.valid == "unknown"
-    assert result.reason == "key None: hop: not an operation of set-full"
+    assert result.reason == "key null: hop: not an operation of set-full"
     assert result.ops.consumed == 0
     assert result.ops.excluded == {
         "fail": 1,

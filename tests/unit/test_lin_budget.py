@@ -49,7 +49,7 @@ def check(ops: list[Op], model: str, budget: Budget) -> tuple[CheckResult, float
 def test_a_spent_budget_is_unknown_and_says_what_was_decided(budget: Budget, why: str) -> None:
     result, took_s = check(hard() + easy(), "counter", budget)
     assert result.valid == "unknown"
-    assert result.reason == f"key 'hard': {why}"
+    assert result.reason == f'key "hard": {why}'
     assert result.keys.undecided == ["hard"]
     assert (result.keys.decided, result.keys.total) == (1, 2)
     assert result.ops.consumed == 2
