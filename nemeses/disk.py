@@ -24,6 +24,7 @@ BACKING: Final = f"{HOME}/disk"
 SOCKET: Final = f"{HOME}/faultfs.sock"
 LOG: Final = f"{HOME}/faultfs.log"
 MOUNTED_LOOKS: Final = 100
+UNMOUNT_TRIES: Final = 100
 POLL_S: Final = 0.05
 
 _SOURCES: Final = ("faultfs.c", "faultfs_undo.c", "faultfs_control.c")
@@ -136,8 +137,20 @@ async def take_away(ctx: NemesisContext, names: Sequence[str]) -> None:
     path: str = ctx.deployment.data_dir()
 
     async def one(node: Node) -> None:
-        if await _mounted(node, path):
-            await node.run(["umount", path], timeout_s=10.0)
+        said = ""
+        # A server that was killed may hold its files for a while yet.
+        for _ in range(UNMOUNT_TRIES):
+            if not await _mounted(node, path):
+                break
+            done = await node.run(["umount", path], timeout_s=10.0, check=False)
+            said = done.stderr.strip()
+            await asyncio.sleep(POLL_S)
+        else:
+            raise LabError(f"{node.name}: the file system is still mounted: {said}")
         await node.run(["rm", "-rf", BACKING, SOCKET])
 
-    await asyncio.gather(*(one(ctx.node(name)) for name in names))
+    # One node that fails leaves the others clean.
+    ends = await asyncio.gather(*(one(ctx.node(name)) for name in names), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
