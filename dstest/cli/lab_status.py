@@ -57,7 +57,7 @@ def look_at(kind: str, lab_id: str, *, nodes: bool = True) -> LabLook:
     info = made.status(lab_id)
     users = users_of(made, lab_id)
     state = _state(made, lab_id, info, bool(users))
-    left, trouble = _left_on_nodes(info, bool(users)) if nodes and info is not None else ({}, None)
+    left, trouble = _left_on_nodes(info) if nodes and info is not None else ({}, None)
     return LabLook(
         lab_id=lab_id,
         kind=kind,
@@ -70,12 +70,16 @@ def look_at(kind: str, lab_id: str, *, nodes: bool = True) -> LabLook:
     )
 
 
-def _left_on_nodes(info: Any, used: bool) -> tuple[dict[str, Any], str | None]:
-    """What earlier runs left on each node, and why nobody looked, if so."""
+def _left_on_nodes(info: Any) -> tuple[dict[str, Any], str | None]:
+    """What earlier runs left on each node, and why nobody looked, if so.
+
+    Whoever only owns the lab, to take it down in the end, is not in the way.
+    """
     from dstest.core.errors import DstestError
     from dstest.runner.residues import left_on
+    from dstest.runner.session import in_use
 
-    if used:
+    if in_use(info):
         return {}, "a run uses the lab now, its nodes were not looked at"
     try:
         return left_on(info), None
