@@ -35,7 +35,7 @@ def behind_our_back(lab: LabInfo, folder: Path, script: str, node: str = "n2") -
     try:
         wait_for("a healed fault", lambda: "f1: heal proven" in log.read_text(), 90)
         done = dstest("lab", "ssh", "--lab-id", lab.lab_id, node, "--", script)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         process.wait(timeout=120)
     finally:
         process.kill()

@@ -164,7 +164,7 @@ def test_the_file_system_forgets_what_was_not_synced(tmp_path: Path) -> None:
 
     def ask(*words: str) -> dict[str, int]:
         done = subprocess.run([tool, "ask", socket, *words], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return {k: int(v) for k, v in (p.split("=") for p in done.stdout.split())}
 
     def write(name: str, data: bytes, at: int = 0, *, sync: bool) -> None:

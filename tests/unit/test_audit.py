@@ -552,6 +552,27 @@ def test_clients_that_hang_in_a_fault_are_not_missing_load() -> None:
     assert red_flags(facts, measure(facts))["RF1"].status == "ok"
 
 
+def test_a_slow_recovery_is_not_missing_load() -> None:
+    """Nobody is answered for fifteen seconds after a heal, or at some other time."""
+    healed_ns = windows()[0].healed_at or 0
+
+    def mute(from_ns: int, *healed: Healed) -> str:
+        kept = tuple(
+            msgspec.structs.replace(o, output=None, error="no leader")
+            if from_ns <= o.invoke_ts < from_ns + 15 * S
+            else o
+            for o in ops()[: 60 * RATE]
+        )
+        facts = minute(history=history(kept, windows=windows()[:2]), recoveries=list(healed))
+        return red_flags(facts, measure(facts))["RF1"].status
+
+    recovered = Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)
+    assert mute(healed_ns, recovered) == "ok"
+    assert mute(healed_ns) == "short"
+    assert mute(healed_ns, Healed(healed_ns=healed_ns, settled_ns=None)) == "short"
+    assert mute(4 * S, recovered) == "short"
+
+
 def test_a_low_rate_is_not_short_by_chance() -> None:
     import random
 
