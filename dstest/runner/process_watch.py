@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
-from dstest.core.protocols import Deployment, Processes
+from dstest.core.protocols import Deployment, Processes, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
 __all__ = ["ProcessWatch", "as_facts"]
@@ -66,7 +66,7 @@ class ProcessWatch:
     """`run()` looks until it is cancelled; `finish()` gives what was seen."""
 
     def __init__(
-        self, system: Any, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
+        self, system: System, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
     ) -> None:
         self._nodes = [_Node(node, system.deploy([node], options)) for node in nodes.values()]
         self.offered = all(one.servers is not None for one in self._nodes)

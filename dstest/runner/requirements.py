@@ -7,12 +7,12 @@ needs no node. What is lacking then is lacking for the whole run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.implements import broken_claims, implements, unfit
+from dstest.core.implements import broken_claims, implements, members_of, unfit
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
     LACKING,
@@ -22,6 +22,8 @@ from dstest.core.protocols import (
     Nemesis,
     System,
     When,
+    administration,
+    capabilities,
 )
 
 __all__ = [
@@ -34,6 +36,14 @@ __all__ = [
     "for_planning",
     "lacking",
 ]
+
+
+_CAPABILITIES: Final = tuple(
+    kind
+    for module in (administration, capabilities)
+    for kind in (getattr(module, name) for name in module.__all__)
+    if members_of(kind)
+)
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +66,9 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
 def deployment_of(system: System) -> type[Deployment]:
     """The class of the system's deployments.
 
-    Raises ConfigError where the system does not say it, or where the class lacks a method that
-    every deployment has or that a capability among its bases has.
+    Raises ConfigError where the system does not say it, where the class lacks a method that every
+    deployment has or that a capability among its bases has, or where it has all methods of a
+    capability and one of them cannot be called as they are.
     """
     kind = getattr(system, "deployment", None)
     if not isinstance(kind, type):
@@ -79,6 +90,15 @@ def deployment_of(system: System) -> type[Deployment]:
             f"system {system.name}: {kind.__name__} claims {name} and lacks {', '.join(methods)}",
             remedy=f"write what is missing in {kind.__name__}, or take {name} from its bases",
         )
+    for capability in _CAPABILITIES:
+        # Whoever has all the methods is taken to have the capability, by runner and nemeses alike.
+        if implements(kind, capability) and (wrong := unfit(kind, capability)):
+            raise ConfigError(
+                f"system {system.name}: {kind.__name__} has all of {capability.__name__}, but"
+                f" {', '.join(wrong)}",
+                remedy=f"as it is in {capability.__module__.replace('.', '/')}.py, or under another"
+                " name",
+            )
     return kind
 
 
@@ -114,12 +134,10 @@ def _when(nemesis: Nemesis) -> tuple[When, ...]:
     return found
 
 
-def _lacks(
-    kind: type, nemesis: Nemesis, capabilities: Iterable[type], when: str = ""
-) -> list[Lack]:
+def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = "") -> list[Lack]:
     return [
         Lack(nemesis=nemesis.name, capability=asked.__name__, missing=tuple(methods), when=when)
-        for asked in capabilities
+        for asked in asked_for
         if (methods := unfit(kind, asked))
     ]
 
@@ -160,7 +178,7 @@ def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -
     """The options, and under `LACKING` what a fault that is drawn at random may not ask for."""
     kind = deployment_of(system)
     asked = {c for part in _parts(nemesis) for when in _when(part) for c in when.requires}
-    return {**options, LACKING: frozenset(c for c in asked if not implements(kind, c))}
+    return {**options, LACKING: frozenset(c for c in asked if unfit(kind, c))}
 
 
 def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:

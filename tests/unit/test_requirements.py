@@ -302,6 +302,17 @@ def test_a_claim_that_is_not_kept_names_the_method(
         resolve(spec(nemesis), [])
 
 
+def test_what_nobody_has_to_have_can_be_called_where_it_is_there(
+    ships: Callable[..., None],
+) -> None:
+    """Who leads is asked of every system that has such a method."""
+    ships(
+        BARE + PROCESSES.replace("def kill", "def primaries(self, wait_s): ...\n    async def kill")
+    )
+    with pytest.raises(ConfigError, match=r"has all of Leadership, but primaries \(must take"):
+        resolve(spec("kill"), [])
+
+
 def test_systems_and_nemeses_that_do_not_say(ships: Callable[..., None]) -> None:
     ships(BARE.replace("    deployment = Deployment\n", ""))
     with pytest.raises(ConfigError, match="does not say of which class its deployments are"):
