@@ -44,7 +44,11 @@ class Pause(ProcessFault):
     name = "pause"
     doc = "stops server processes, by SIGSTOP or by the freezer, and lets them go on"
     faults: tuple[str, ...] = ("N03",)
-    requires_when = (*ProcessFault.requires_when, When("way", "signal", (Pausable,)))
+    requires_when = (
+        *ProcessFault.requires_when,
+        When("way", "signal", (Pausable,)),
+        When("way", None, (Pausable,)),  # as schedules have it that are older than the option
+    )
     residues: tuple[Residue, ...] = (freezer.RESIDUE, STOPPED)
     outcome = "stopped"
     options: Mapping[str, Option] = {

@@ -230,6 +230,15 @@ def test_a_schedule_is_held_to_the_same(less: Callable[..., None]) -> None:
         resolve(RunSpec(time_limit_s=90.0), [], schedule=schedule)
 
 
+def test_a_fault_that_does_not_say_how_it_pauses_stops_by_signal() -> None:
+    pause = registry.load("nemeses", "pause")
+    plans = resolve(spec("pause", "etcd"), ["way=freezer"]).plans
+    check_plans(without("Pause"), pause, plans)
+    facts = {key: value for key, value in plans[0].facts.items() if key != "way"}
+    with pytest.raises(ConfigError, match="it lacks Pause"):
+        check_plans(without("Pause"), pause, [msgspec.structs.replace(plans[0], facts=facts)])
+
+
 def test_a_mix_is_held_to_each_of_its_parts() -> None:
     """`one` means another thing to each."""
     parts = [registry.load("nemeses", name) for name in ("kill", "membership")]
