@@ -29,7 +29,18 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    FaultPlan,
+    Members,
+    NemesisContext,
+    Option,
+    Probed,
+    Replication,
+    Revisions,
+    ServerLogs,
+    Snapshots,
+    Supervised,
+)
 from dstest.core.residue import Residue
 from nemeses.member import UNAIMED, MemberFault, bystanders, signal
 from nemeses.membership import incomplete, plain
@@ -52,7 +63,9 @@ class Backup(MemberFault):
     faults: tuple[str, ...] = ("N22",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     residues: tuple[Residue, ...] = (STOPPED,)
-    needs = ("back_up", "put_back", "put_back_command", "commits_at_start", "doom", "rejoin")
+    requires = (
+        Supervised, Probed, Members, Replication, Revisions, ServerLogs, Snapshots,
+    )  # fmt: skip
     _all: bool = False
     options: Mapping[str, Option] = {
         "scope": Option(
@@ -83,14 +96,14 @@ class Backup(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         if record.facts["scope"] == "all":
-            return [ctx.deployment.put_back_command()]
-        return [ctx.deployment.rejoin_command(False)] * GOES
+            return [ctx.need(Snapshots).put_back_command()]
+        return [ctx.need(Members).rejoin_command(False)] * GOES
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
         self._all = record.facts["scope"] == "all"
         # What `apply` finds out goes in here; the record itself cannot change while it runs.
-        facts = {**record.facts, "log_bytes": await ctx.deployment.log_sizes(), "restore": {}}
+        facts = {**record.facts, "log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
         return msgspec.structs.replace(record, facts=facts)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
@@ -98,12 +111,12 @@ class Backup(MemberFault):
         names, found = record.targets, record.facts["restore"]
         if not self._all:
             for name in names:
-                await ctx.deployment.doom(name)
+                await ctx.need(Members).doom(name)
         found["backup_at"] = ctx.clock.now_ns()
-        found["copies"] = await ctx.deployment.back_up(names)
+        found["copies"] = await ctx.need(Snapshots).back_up(names)
         await asyncio.sleep(record.facts["age_s"])
-        found["applied_before"] = await ctx.deployment.progress()
-        found["revisions_before"] = await ctx.deployment.revisions()
+        found["applied_before"] = await ctx.need(Replication).progress()
+        found["revisions_before"] = await ctx.need(Revisions).revisions()
         found["restore_at"] = ctx.clock.now_ns()
         found["stores"] = await self.put_back(ctx, names)
         found["restored_at"] = ctx.clock.now_ns()
@@ -114,15 +127,14 @@ class Backup(MemberFault):
         self, ctx: NemesisContext, names: Sequence[str]
     ) -> dict[str, tuple[str, str]]:
         """The copies take the place of the data; a test sabotages this."""
-        found: dict[str, tuple[str, str]] = await ctx.deployment.put_back(names)
-        return found
+        return await ctx.need(Snapshots).put_back(names)
 
     async def _first_answers(self, ctx: NemesisContext) -> dict[str, int]:
         """The first revision that each member reports."""
         found: dict[str, int] = {}
         deadline_ns = ctx.clock.now_ns() + int(FIRST_ANSWER_S * 1e9)
         while len(found) < len(ctx.nodes) and ctx.clock.now_ns() < deadline_ns:
-            for name, revision in (await ctx.deployment.revisions()).items():
+            for name, revision in (await ctx.need(Revisions).revisions()).items():
                 if revision is not None:
                     found.setdefault(name, revision)
             await asyncio.sleep(POLL_S)
@@ -131,14 +143,14 @@ class Backup(MemberFault):
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         if not self._all:
             for name in names:
-                await ctx.deployment.rejoin(name, learner=False)
-        await ctx.deployment.restart(names)
-        await ctx.deployment.drop_backups()
+                await ctx.need(Members).rejoin(name, learner=False)
+        await ctx.need(Supervised).restart(names)
+        await ctx.need(Snapshots).drop_backups()
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[LandingRecord, Signal, Signal, Signal]:
-        starts = await ctx.deployment.commits_at_start(record.facts["log_bytes"])
+        starts = await ctx.need(Snapshots).commits_at_start(record.facts["log_bytes"])
         record = msgspec.structs.replace(record, facts={**record.facts, "starts": starts})
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [f"{n} has started anew" for n in others if starts[n]]
@@ -148,12 +160,12 @@ class Backup(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        said = incomplete(plain(await ctx.deployment.members()), list(ctx.nodes))
+        said = incomplete(plain(await ctx.need(Members).members()), list(ctx.nodes))
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """A cluster that is not of all nodes."""
-        now = plain(await ctx.deployment.members())
+        now = plain(await ctx.need(Members).members())
         return incomplete({node.name: now[node.name]}, list(ctx.nodes))
 
 

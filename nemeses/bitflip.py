@@ -29,7 +29,21 @@ import msgspec
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    Damageable,
+    Digests,
+    FaultPlan,
+    Members,
+    NemesisContext,
+    Option,
+    Probed,
+    Replication,
+    Revisions,
+    ServerLogs,
+    Supervised,
+    Truncatable,
+    When,
+)
 from nemeses import logtail
 from nemeses.member import MemberFault, bystanders, signal
 from nemeses.membership import GOES, Listing, incomplete, plain
@@ -53,21 +67,8 @@ class BitFlip(MemberFault):
     faults: tuple[str, ...] = ("N19",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     _put_back: dict[str, dict[str, Any]]
-    needs = (
-        "flip_in_log",
-        "flip_in_store",
-        "flipped",
-        "unflip",
-        "corruption_lines",
-        "hashes",
-        "store_commits",
-        "cut_log",
-        "last_at_start",
-        "doomed",
-        "rejoin",
-        "rejoin_command",
-        "members",
-    )
+    requires = (Supervised, Probed, Damageable, Digests, Revisions, ServerLogs)
+    requires_when = (When("what", "tail", (Members, Replication, Truncatable)),)
     options: Mapping[str, Option] = {
         "what": Option(
             type=str,
@@ -110,24 +111,24 @@ class BitFlip(MemberFault):
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        unflip: list[str] = ctx.deployment.unflip_command()
+        unflip = ctx.need(Damageable).unflip_command()
         if record.facts["what"] == "tail":
-            return [unflip, *[ctx.deployment.rejoin_command(False)] * GOES]
+            return [unflip, *[ctx.need(Members).rejoin_command(False)] * GOES]
         return [unflip]
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        await ctx.deployment.write_value(KEY, record.facts["value"])
+        await ctx.need(Damageable).write_value(KEY, record.facts["value"])
         record = await super()._before(ctx, record)
         facts = {
             **record.facts,
-            "log_bytes": await ctx.deployment.log_sizes(),
-            "values_before": await ctx.deployment.own_values(KEY),
+            "log_bytes": await ctx.need(ServerLogs).log_sizes(),
+            "values_before": await ctx.need(Damageable).own_values(KEY),
             "hash_before": await _odd_ones(ctx),
         }
         if record.facts["what"] == "store":
             await _in_the_file(ctx, record.targets)
         if record.facts["what"] == "tail":
-            facts["applied_before"] = await ctx.deployment.progress()
+            facts["applied_before"] = await ctx.need(Replication).progress()
         return msgspec.structs.replace(record, facts=facts)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
@@ -140,27 +141,29 @@ class BitFlip(MemberFault):
         """Kill, flip, start; a test sabotages this."""
         facts = record.facts
         if facts["what"] == "log":
-            await ctx.deployment.flip_in_log(name, facts["fraction"])
+            await ctx.need(Damageable).flip_in_log(name, facts["fraction"])
         elif facts["what"] == "tail":
-            await ctx.deployment.cut_log(name, facts["fraction"], KEY, facts["value"])
+            cuts = ctx.need(Truncatable)
+            await cuts.cut_log(name, facts["fraction"], KEY, facts["value"])
         else:
-            await ctx.deployment.flip_in_store(name, facts["value"], _wrong(facts["value"]))
+            files = ctx.need(Damageable)
+            await files.flip_in_store(name, facts["value"], _wrong(facts["value"]))
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
-            self._put_back[name] = await ctx.deployment.unflip(name)
+            self._put_back[name] = await ctx.need(Damageable).unflip(name)
             if record.facts["what"] == "tail":
-                await ctx.deployment.rejoin(name, learner=False)
-        await ctx.deployment.restart(record.targets)
+                await ctx.need(Members).rejoin(name, learner=False)
+        await ctx.need(Supervised).restart(record.targets)
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[LandingRecord, Signal, Signal, Signal]:
         targets = record.targets
         others = [n for n in ctx.nodes if n not in targets]
-        states = {n: await ctx.deployment.flipped(n) for n in targets}
-        lines = await ctx.deployment.corruption_lines(record.facts["log_bytes"])
-        values = await ctx.deployment.own_values(KEY)
+        states = {n: await ctx.need(Damageable).flipped(n) for n in targets}
+        lines = await ctx.need(Damageable).corruption_lines(record.facts["log_bytes"])
+        values = await ctx.need(Damageable).own_values(KEY)
         facts = {**record.facts, "flipped": states, "corruption_lines": lines, "values": values}
         record = msgspec.structs.replace(record, facts=facts)
         hit = [f"{n} tells of corruption: {lines[n][0]}" for n in others if lines[n]]
@@ -168,7 +171,7 @@ class BitFlip(MemberFault):
         hit += [f"{n} holds {values[n]!r}" for n in others if values[n] not in (right, None)]
         what = record.facts["what"]
         if what == "tail":
-            starts = await ctx.deployment.last_at_start(record.facts["log_bytes"])
+            starts = await ctx.need(Truncatable).last_at_start(record.facts["log_bytes"])
             record = msgspec.structs.replace(record, facts={**facts, "starts": starts})
             hit += [f"{n} has started anew" for n in others if starts[n]]
             injector, victim = logtail.injector(record, states), logtail.victim(record, states)
@@ -192,13 +195,13 @@ class BitFlip(MemberFault):
         """The bytes are back, every member holds the value, and all hashes agree."""
         proven = await super()._whole(ctx, record, before)
         said = []
-        listing = plain(await ctx.deployment.members()) if record.facts["what"] == "tail" else {}
+        listing = plain(await ctx.need(Members).members()) if record.facts["what"] == "tail" else {}
         said += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
             state = self._put_back.get(name)
             said += _not_back(name, state, listing) if state else []
             said += [f"{name}: its bytes are still flipped"] if state is None else []
-        values = await ctx.deployment.own_values(KEY)
+        values = await ctx.need(Damageable).own_values(KEY)
         right = record.facts["value"]
         said += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
         odd = await _odd_ones(ctx)
@@ -207,8 +210,11 @@ class BitFlip(MemberFault):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """Bytes that are flipped still, copies aside, a member that is to be replaced."""
-        left = ["flipped bytes"] if await ctx.deployment.flipped(node.name) else []
-        return [*left, *(["is to join anew"] if await ctx.deployment.doomed(node.name) else [])]
+        left = ["flipped bytes"] if await ctx.need(Damageable).flipped(node.name) else []
+        members = ctx.offered(Members)
+        if members is not None and await members.doomed(node.name):
+            left.append("is to join anew")
+        return left
 
 
 async def _in_the_file(ctx: NemesisContext, names: Sequence[str]) -> None:
@@ -217,13 +223,17 @@ async def _in_the_file(ctx: NemesisContext, names: Sequence[str]) -> None:
     A kill between the writing of a page and of what points to it leaves a page that nobody reads.
     The first commit that ends may have begun before the value came, the second has not.
     """
-    was = await ctx.deployment.store_commits()
+    was = await ctx.need(Damageable).store_commits()
     deadline_ns = ctx.clock.now_ns() + int(STORED_S * 1e9)
     while ctx.clock.now_ns() < deadline_ns:
-        now = await ctx.deployment.store_commits()
-        if all(None not in (was[n], now[n]) and now[n] >= was[n] + 2 for n in names):
+        now = await ctx.need(Damageable).store_commits()
+        if all(_twice_since(was[n], now[n]) for n in names):
             return
         await asyncio.sleep(0.05)
+
+
+def _twice_since(was: int | None, now: int | None) -> bool:
+    return was is not None and now is not None and now >= was + 2
 
 
 def _wrong(value: str) -> str:
@@ -252,12 +262,11 @@ def _injector(states: Mapping[str, Mapping[str, Any]]) -> Signal:
 async def _refuses(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server found the corruption and serves nobody."""
     lines, said, found = record.facts["corruption_lines"], [], {}
-    deployment = ctx.deployment
+    port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
     for name in record.targets:
         found[name] = len(lines[name])
         said += [] if lines[name] else [f"{name} has logged no corruption"]
         address = ctx.node(name).info.address
-        port, request = deployment.service_port, deployment.service_request
         if await ask_from_control(address, port, request):
             said.append(f"{name} serves")
     return signal(
@@ -294,8 +303,8 @@ async def _odd_ones(ctx: NemesisContext) -> list[str]:
     """Members whose hash at one revision is not that of most; all that differ, looked at anew."""
     odd: list[str] = []
     for _ in range(TRIES):
-        reached = [r for r in (await ctx.deployment.revisions()).values() if r is not None]
-        hashes = await ctx.deployment.hashes(min(reached, default=0))
+        reached = [r for r in (await ctx.need(Revisions).revisions()).values() if r is not None]
+        hashes = await ctx.need(Digests).hashes(min(reached, default=0))
         known = [h for h in hashes.values() if h is not None]
         usual = max(set(known), key=known.count) if known else None
         odd = sorted(n for n, h in hashes.items() if h is None or h != usual)

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import registry
+from dstest.core.protocols import Nemesis, When
 from nemeses.shapes_page import shapes
 
 __all__ = ["CATALOGUE", "Fault", "Row", "markdown", "rows"]
@@ -282,6 +283,16 @@ CATALOGUE: Final = (
 )
 
 
+def _asked(nemesis: Nemesis) -> str:
+    """What it asks of a system, in a sentence."""
+    always = [capability.__name__ for capability in nemesis.requires]
+    said = f"asks of the system: {', '.join(always) or 'nothing'}"
+    whens: tuple[When, ...] = getattr(nemesis, "requires_when", ())
+    for when in (row for row in whens if row.among(nemesis.options)):
+        said += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
+    return said
+
+
 def rows() -> list[Row]:
     """The catalogue with what the registered nemeses deliver."""
     plugins = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
@@ -323,13 +334,13 @@ def markdown() -> str:
     for name in registry.names("nemeses"):
         plugin = registry.load("nemeses", name)
         numbers = f" ({', '.join(plugin.faults)})" if plugin.faults else ""
-        lines += [f"**{name}**{numbers}: {plugin.doc}", ""]
+        lines += [f"**{name}**{numbers}: {plugin.doc}", "", f"- {_asked(plugin)}"]
         for key, option in plugin.options.items():
             choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
             default = str(option.default).lower() if option.type is bool else option.default
             shown = f"`-o {key}={default}`" if default != "" else f"`-o {key}=`"
             lines.append(f"- {shown}{choices}: {option.help}")
-        lines += [""] if plugin.options else []
+        lines += [""]
     lines += [
         "Several at once: `--nemesis partition,kill,pause` plans one fault at a time and mixes the",
         "kinds; `-o weights=kill:2` makes one of them come more often.",

@@ -25,7 +25,16 @@ import msgspec
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    MonotonicTimer,
+    NemesisContext,
+    Option,
+    Probed,
+    Processes,
+    When,
+)
 from dstest.core.residue import Residue
 from nemeses import clock_evidence as evidence
 from nemeses import lease_clock
@@ -52,6 +61,10 @@ class Clock(ProcessFault):
     name = "clock"
     doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
     faults: tuple[str, ...] = ("N23", "N24")
+    requires_when = (
+        *ProcessFault.requires_when,
+        When("monotonic", True, (MonotonicTimer, Leadership)),
+    )
     residues: tuple[Residue, ...] = (SHIFTED, TOOLS)
     _undone_ms: float | None = None
     options: Mapping[str, Option] = {
@@ -149,7 +162,7 @@ class Clock(ProcessFault):
         await asyncio.gather(*(_ask(ctx, n, facts["pids"][n], words) for n in record.targets))
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        pids = await ctx.deployment.processes()
+        pids = await ctx.need(Processes).processes()
         await asyncio.gather(*(_ask(ctx, n, pids[n], ["off"]) for n in names if n in pids))
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
@@ -279,13 +292,8 @@ async def _ask(
 
 
 async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:
-    deployment = ctx.deployment
-    found = await asyncio.gather(
-        *(
-            skew_of(ctx.node(n).info.address, deployment.service_port, deployment.service_request)
-            for n in names
-        )
-    )
+    port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
+    found = await asyncio.gather(*(skew_of(ctx.node(n).info.address, port, request) for n in names))
     return dict(zip(names, found, strict=True))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Probed
 from nemeses.clock_tool import Patch
 from nemeses.service_clock import Skew, Strobe, strobe_of
 
@@ -124,8 +124,8 @@ def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) 
 
 async def watch_strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str, Strobe]:
     """Which times each target tells, asked again and again."""
-    deployment, offset_s = ctx.deployment, record.facts["skew_s"]
-    port, request = deployment.service_port, deployment.service_request
+    probed, offset_s = ctx.need(Probed), record.facts["skew_s"]
+    port, request = probed.service_port, probed.service_request
     found = await asyncio.gather(
         *(strobe_of(ctx.node(n).info.address, port, request, offset_s) for n in record.targets)
     )

@@ -8,7 +8,7 @@ from typing import Final
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Primary
+from dstest.core.protocols import FaultPlan, Leadership, NemesisContext
 from dstest.core.residue import GUARD_LEASES
 
 __all__ = [
@@ -46,9 +46,10 @@ def begun(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
 
 async def leader_and_term(ctx: NemesisContext) -> tuple[str | None, int]:
     """The leader that most nodes name, and the highest term seen; (None, 0) where unknown."""
-    if not isinstance(ctx.deployment, Primary):
+    led = ctx.offered(Leadership)
+    if led is None:
         return None, 0
-    views = await ctx.deployment.primaries()
+    views = await led.primaries()
     named = [v.leader for v in views if v.leader]
     term = max((v.term or 0 for v in views), default=0)
     return (max(set(named), key=named.count) if named else None), term

@@ -23,7 +23,15 @@ import msgspec
 
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    Compacts,
+    Digests,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Processes,
+    Revisions,
+)
 from nemeses.member import UNAIMED, MemberFault, signal
 from nemeses.process import Proven
 from nemeses.process_sight import Sight
@@ -47,7 +55,7 @@ class Compaction(MemberFault):
     doc = "makes all members drop old versions while clients read and write"
     faults: tuple[str, ...] = ("N32",)
     scope = "all"
-    needs = ("compact", "compactions", "make_history", "old_reads", "revisions", "hashes")
+    requires = (*MemberFault.requires, Compacts, Digests, Revisions)
     options: Mapping[str, Option] = {
         "history": Option(
             type=int,
@@ -77,25 +85,25 @@ class Compaction(MemberFault):
         return ["true"]  # a compaction ends by itself
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        await ctx.deployment.make_history(record.facts["history"])
+        await ctx.need(Compacts).make_history(record.facts["history"])
         head = await self._head(ctx)
         facts = {
             **record.facts,
             "head": head,
-            "old_reads_before": await ctx.deployment.old_reads(head),
-            "compactions_before": await ctx.deployment.compactions(),
+            "old_reads_before": await ctx.need(Compacts).old_reads(head),
+            "compactions_before": await ctx.need(Compacts).compactions(),
             # What `apply` sees goes in here; the record itself cannot change while it runs.
             "served_meanwhile": {},
         }
         # What was just read must itself be old by the time of the compaction.
-        await ctx.deployment.make_history(record.facts["history"] // 2)
+        await ctx.need(Compacts).make_history(record.facts["history"] // 2)
         return await super()._before(ctx, msgspec.structs.replace(record, facts=facts))
 
     async def _head(self, ctx: NemesisContext) -> int:
         """The newest revision that every member has reached, of those that say so in time."""
         deadline_ns = ctx.clock.now_ns() + int(HEAD_DEADLINE_S * 1e9)
         while True:
-            found = await ctx.deployment.revisions()
+            found = await ctx.need(Revisions).revisions()
             if None not in found.values() or ctx.clock.now_ns() > deadline_ns:
                 return min((r for r in found.values() if r is not None), default=0)
             await asyncio.sleep(WATCH_GAP_S)
@@ -104,13 +112,13 @@ class Compaction(MemberFault):
         """Ask for it, and count the clients' answers for as long as it goes on."""
         meanwhile: dict[str, int] = record.facts["served_meanwhile"]
         earlier = dict(meanwhile)
-        before = await ctx.deployment.compactions()
+        before = await ctx.need(Compacts).compactions()
         began = ctx.traffic.by_node()
         await self.compact(ctx, await self._head(ctx) - record.facts["keep"])
         deadline_ns = ctx.clock.now_ns() + int(WATCHED_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             now = ctx.traffic.by_node()
-            if all(_ended(before, await ctx.deployment.compactions()).values()):
+            if all(_ended(before, await ctx.need(Compacts).compactions()).values()):
                 break
             for name, counts in now.items():
                 meanwhile[name] = earlier.get(name, 0) + counts["ok"] - began[name]["ok"]
@@ -118,12 +126,12 @@ class Compaction(MemberFault):
 
     async def compact(self, ctx: NemesisContext, revision: int) -> None:
         """Ask for it; a test sabotages this."""
-        await ctx.deployment.compact(revision)
+        await ctx.need(Compacts).compact(revision)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Wait until nothing is being dropped any more."""
         last = None
-        while (now := await ctx.deployment.compactions()) != last:
+        while (now := await ctx.need(Compacts).compactions()) != last:
             last = now
             await asyncio.sleep(STILL_S)
 
@@ -132,7 +140,7 @@ class Compaction(MemberFault):
         if record.injected_at is None:
             return record
         try:
-            await ctx.deployment.make_history(record.facts["history"] // 2)
+            await ctx.need(Compacts).make_history(record.facts["history"] // 2)
             await self.apply(ctx, record)
         except LabError as error:
             notes = [*record.notes, f"not compacted once more: {error.message}"]
@@ -143,9 +151,9 @@ class Compaction(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[LandingRecord, Signal, Signal, Signal]:
         facts, before = record.facts, record.facts["compactions_before"]
-        now = await ctx.deployment.compactions()
+        now = await ctx.need(Compacts).compactions()
         ended = _ended(before, now)
-        reads = await ctx.deployment.old_reads(facts["head"])
+        reads = await ctx.need(Compacts).old_reads(facts["head"])
         return (
             record,
             signal(
@@ -160,7 +168,7 @@ class Compaction(MemberFault):
         )
 
     async def _control(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
-        pids = await ctx.deployment.processes()
+        pids = await ctx.need(Processes).processes()
         other = [n for n in ctx.nodes if list(pids.get(n, ())) != record.facts["pids"][n]]
         return Signal(
             signal="pids of all servers",
@@ -174,7 +182,7 @@ class Compaction(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        hashes = await ctx.deployment.hashes(await self._head(ctx))
+        hashes = await ctx.need(Digests).hashes(await self._head(ctx))
         agree = len(set(hashes.values())) == 1 and None not in hashes.values()
         said = [] if agree else [f"members differ in hash or compacted revision: {hashes}"]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])

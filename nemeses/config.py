@@ -22,7 +22,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import Divergent, NemesisContext, Overrides, Probed, Supervised
 from nemeses.member import MemberFault, bystanders, patiently, signal
 from nemeses.process import Proven
 
@@ -44,11 +44,10 @@ class Config(MemberFault):
     doc = "lets one member run with other settings than the rest"
     faults: tuple[str, ...] = ("N30",)
     explains: frozenset[str] = frozenset({"exit"})
-    needs = ("configure", "bounce", "unconfigure_command", "quotas", "takes_transactions_of")
+    requires = (Supervised, Probed, Divergent, Overrides)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.unconfigure_command()
-        return command
+        return ctx.need(Overrides).unconfigure_command()
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
@@ -58,17 +57,17 @@ class Config(MemberFault):
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
             await self.configure(ctx, name, FLAGS)
-            await ctx.deployment.bounce(name)
+            await ctx.need(Overrides).bounce(name)
 
     async def configure(self, ctx: NemesisContext, name: str, flags: Sequence[str]) -> None:
         """Write the settings down; a test sabotages this."""
-        await ctx.deployment.configure(name, flags)
+        await ctx.need(Divergent).configure(name, flags)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.deployment.unconfigure(name)
-            await ctx.deployment.bounce(name)
-        await ctx.deployment.restart(names)
+            await ctx.need(Overrides).unconfigure(name)
+            await ctx.need(Overrides).bounce(name)
+        await ctx.need(Supervised).restart(names)
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
@@ -104,7 +103,8 @@ class Config(MemberFault):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """Settings that would be there after a restart."""
-        return ["settings of its own"] if node.name in await ctx.deployment.configured() else []
+        differing = await ctx.need(Overrides).configured()
+        return ["settings of its own"] if node.name in differing else []
 
 
 async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
 
     async def ask() -> dict[str, Any]:
         quotas, takes = await asyncio.gather(
-            ctx.deployment.quotas(), ctx.deployment.takes_transactions_of(OPERATIONS)
+            ctx.need(Divergent).quotas(), ctx.need(Divergent).takes_transactions_of(OPERATIONS)
         )
         return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
 

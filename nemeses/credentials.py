@@ -24,7 +24,14 @@ import msgspec
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    Authenticated,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Probed,
+    Supervised,
+)
 from nemeses.member import MemberFault, bystanders, patiently, signal
 from nemeses.process import Proven
 from nemeses.schedule import WINDOW_OPTIONS
@@ -42,7 +49,7 @@ class Credentials(MemberFault):
     doc = "lets one member check tokens with another secret than the rest (with -o auth=true)"
     faults: tuple[str, ...] = ("N31",)
     explains: frozenset[str] = frozenset({"exit"})
-    needs = ("take_secret", "keep_secret", "keep_secret_command", "refused_tokens")
+    requires = (Supervised, Probed, Authenticated)
     options: Mapping[str, Option] = WINDOW_OPTIONS
 
     def plan(
@@ -61,12 +68,11 @@ class Credentials(MemberFault):
 
     async def setup(self, ctx: NemesisContext) -> None:
         await super().setup(ctx)
-        if not ctx.deployment.asks_for_tokens:
+        if not ctx.need(Authenticated).asks_for_tokens:
             raise FaultRefused(f"{self.name}: nobody asks for tokens", remedy="-o auth=true")
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.keep_secret_command()
-        return command
+        return ctx.need(Authenticated).keep_secret_command()
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
@@ -79,12 +85,12 @@ class Credentials(MemberFault):
 
     async def rotate(self, ctx: NemesisContext, name: str) -> None:
         """Change the secret of one member; a test sabotages this."""
-        await ctx.deployment.take_secret(name, OTHER)
+        await ctx.need(Authenticated).take_secret(name, OTHER)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.deployment.keep_secret(name)
-        await ctx.deployment.restart(names)
+            await ctx.need(Authenticated).keep_secret(name)
+        await ctx.need(Supervised).restart(names)
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
@@ -120,17 +126,16 @@ class Credentials(MemberFault):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """A secret that is not the cluster's."""
-        strange = await ctx.deployment.strange_secrets()
+        strange = await ctx.need(Authenticated).strange_secrets()
         return ["a secret of its own"] if node.name in strange else []
 
 
 async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
     """What each member says to either token."""
+    members = ctx.need(Authenticated)
 
     async def ask() -> dict[str, Any]:
-        right, other = await asyncio.gather(
-            ctx.deployment.refused_tokens(), ctx.deployment.refused_tokens(OTHER)
-        )
+        right, other = await asyncio.gather(members.refused_tokens(), members.refused_tokens(OTHER))
         return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
 
     def mute(found: dict[str, Any]) -> bool:

@@ -23,9 +23,9 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Probed, Processes, ServerLogs, Supervised
 from dstest.core.residue import Residue
-from nemeses.member import Abilities, signal
+from nemeses.member import signal
 from nemeses.process import Looks, ProcessFault, Proven
 from nemeses.process_evidence import control, landed
 from nemeses.process_sight import Sight, look_twice
@@ -84,13 +84,13 @@ class Files(msgspec.Struct, frozen=True):
         return self.soft - sum(number < self.soft for number in self.open)
 
 
-class Descriptors(Abilities, ProcessFault):
+class Descriptors(ProcessFault):
     """The `fds` nemesis."""
 
     name = "fds"
     doc = "lets a server open no more files and accept no more connections"
     faults: tuple[str, ...] = ()
-    needs = ("log_sizes", "log_since")
+    requires = (Supervised, Probed, ServerLogs)
     residues: tuple[Residue, ...] = (LIMITS,)
     explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
@@ -101,7 +101,7 @@ class Descriptors(Abilities, ProcessFault):
             **record.facts,
             "limit_before": {n: f.soft for n, f in files.items() if f is not None},
             "spare_before": {n: f.spare for n, f in files.items() if f is not None},
-            "log_bytes_before": await ctx.deployment.log_sizes(),
+            "log_bytes_before": await ctx.need(ServerLogs).log_sizes(),
         }
         return msgspec.structs.replace(record, facts=facts)
 
@@ -122,7 +122,7 @@ class Descriptors(Abilities, ProcessFault):
                 for n in record.targets
             )
         )
-        await ctx.deployment.restart(record.targets)
+        await ctx.need(Supervised).restart(record.targets)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         pid, start = record.facts["pids"][name]
@@ -133,19 +133,22 @@ class Descriptors(Abilities, ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         """A server that ended for lack of files is started."""
-        return [self.heal_command(ctx, record, name), ctx.deployment.restart_command(name)]
+        restart = ctx.need(Supervised).restart_command(name)
+        return [self.heal_command(ctx, record, name), restart]
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         files = await _files(ctx, record.facts["pids"])
         freed = [n for n in record.targets if (f := files[n]) is not None and f.spare]
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in freed))
         asked, sights = await asyncio.gather(
-            self._ask(ctx, record), look_twice(ctx, _others(record), ctx.deployment.service_port)
+            self._ask(ctx, record),
+            look_twice(ctx, _others(record), ctx.need(Probed).service_port),
         )
         files = await _files(ctx, record.facts["pids"])
         gone = [n for n in record.targets if files[n] is None]
+        logs = ctx.need(ServerLogs)
         texts = await asyncio.gather(
-            *(ctx.deployment.log_since(n, record.facts["log_bytes_before"][n]) for n in gone)
+            *(logs.log_since(n, record.facts["log_bytes_before"][n]) for n in gone)
         )
         ended = [n for n, text in zip(gone, texts, strict=True) if FULL in text.lower()]
         injector = _injector(record, files, ended)
@@ -159,12 +162,12 @@ class Descriptors(Abilities, ProcessFault):
         )
 
     async def _ask(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
-        deployment, names = ctx.deployment, list(ctx.nodes)
+        probed, names = ctx.need(Probed), list(ctx.nodes)
         return await ask_all(
             ctx,
             ways(names, record.targets),
-            deployment.service_port,
-            deployment.service_request,
+            probed.service_port,
+            probed.service_request,
             patient=list(_others(record)),
         )
 
@@ -181,7 +184,7 @@ class Descriptors(Abilities, ProcessFault):
     ) -> Proven:
         """As for any process fault, which asks anew; and the limits are what they were."""
         proven = await super()._whole(ctx, record, before)
-        files = await _files(ctx, await ctx.deployment.processes())
+        files = await _files(ctx, await ctx.need(Processes).processes())
         limits: dict[str, int] = record.facts["limit_before"]
         wrong = [
             f"{n}: its server may open {f.soft} files, not {limits[n]}"

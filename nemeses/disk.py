@@ -94,12 +94,7 @@ async def _mounted(node: Node, path: str) -> bool:
 
 async def lay(ctx: NemesisContext, nemesis: str) -> None:
     """Put the file system under the data of each node, unless it is there already."""
-    if not isinstance(ctx.deployment, DataDir):
-        raise FaultRefused(
-            f"{nemesis}: the system does not say where its data is",
-            remedy="another --nemesis, or a system with the capability",
-        )
-    path: str = ctx.deployment.data_dir()
+    path = ctx.need(DataDir).data_dir()
     program = await compiled(
         nemesis,
         _SOURCES,
@@ -134,7 +129,7 @@ async def lay(ctx: NemesisContext, nemesis: str) -> None:
 
 async def take_away(ctx: NemesisContext, names: Sequence[str]) -> None:
     """Unmount it; the system must have stopped. The data goes with it."""
-    path: str = ctx.deployment.data_dir()
+    path = ctx.need(DataDir).data_dir()
 
     async def one(node: Node) -> None:
         said = ""

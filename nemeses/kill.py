@@ -12,13 +12,22 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, LogFiles, NemesisContext
+from dstest.core.protocols import (
+    FaultPlan,
+    LogFiles,
+    NemesisContext,
+    Probed,
+    Processes,
+    Restartable,
+    Supervised,
+    Terminate,
+)
+from dstest.core.protocols import Kill as Killable
 from nemeses.process import Looks, ProcessFault
 from nemeses.process_sight import Sight, signal_command
 
@@ -36,17 +45,17 @@ class Kill(ProcessFault):
     name = "kill"
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
+    requires: tuple[type, ...] = (Supervised, Probed)
     explains: frozenset[str] = frozenset({"exit"})
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.kill(names)
+        await ctx.need(Killable).kill(names)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.restart(names)
+        await ctx.need(Killable).restart(names)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.restart_command(name)
-        return command
+        return ctx.need(Restartable).restart_command(name)
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         """Gone is the process that served, and nobody serves in its place."""
@@ -77,35 +86,17 @@ class Kill(ProcessFault):
         return None if sight.listener == pid else f"process {pid} does not serve"
 
 
-@runtime_checkable
-class Terminate(Protocol):
-    """Servers that end in good order on SIGTERM and log both ends of that."""
-
-    shutdown_markers: tuple[str, ...]
-
-    async def terminate(self, names: Sequence[str]) -> None:
-        """SIGTERM; does not wait."""
-        ...
-
-
 class Stop(Kill):
     """The `stop` nemesis."""
 
     name = "stop"
     doc = "ends server processes in good order with SIGTERM and starts them again"
     faults: tuple[str, ...] = ("N02",)
-
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
-        if not isinstance(ctx.deployment, Terminate) or not isinstance(ctx.deployment, LogFiles):
-            raise FaultRefused(
-                "stop: the system does not say how its servers end in good order",
-                remedy="--nemesis kill",
-            )
+    requires = (*Kill.requires, Terminate, LogFiles)
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Remember how long the logs are: what was written before speaks for nothing."""
-        (path,) = ctx.deployment.log_files()
+        (path,) = ctx.need(LogFiles).log_files()
         sizes = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in ctx.nodes))
         found = {n: row.get("size", 0) for n, row in zip(ctx.nodes, sizes, strict=True)}
         facts = {**plan.facts, "log": path, "log_bytes_before": found}
@@ -113,10 +104,10 @@ class Stop(Kill):
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """SIGTERM, and wait until the processes have ended or will not."""
-        await ctx.deployment.terminate(names)
+        await ctx.need(Terminate).terminate(names)
         deadline_ns = ctx.clock.now_ns() + int(EXIT_DEADLINE_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            running = await ctx.deployment.processes()
+            running = await ctx.need(Processes).processes()
             if not any(name in running for name in names):
                 return
             await asyncio.sleep(POLL_S)
@@ -124,10 +115,10 @@ class Stop(Kill):
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Start them again; first kill those that have not ended yet, since they still would."""
         pids = record.facts["pids"]
-        running = await ctx.deployment.processes()
+        running = await ctx.need(Processes).processes()
         late = [n for n in record.targets if n in running and running[n][0] == pids[n][0]]
         if late:
-            await ctx.deployment.kill(late)
+            await ctx.need(Killable).kill(late)
         await self.undo(ctx, record.targets)
 
     def heal_commands(
@@ -157,7 +148,7 @@ class Stop(Kill):
             bytes_max=LOG_BYTES_MAX,
         )
         text = base64.b64decode(grown["data"]).decode("utf-8", "replace")
-        markers = ctx.deployment.shutdown_markers
+        markers = ctx.need(Terminate).shutdown_markers
         return int(all(marker in text for marker in markers))
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:

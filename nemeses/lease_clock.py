@@ -18,7 +18,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import MonotonicTimer, NemesisContext
 from nemeses.clock_evidence import expected_s, tolerance_s
 from nemeses.cluster import leader_and_term
 
@@ -42,6 +42,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 async def _end(ctx: NemesisContext, lease: int) -> End | None:
+    timer = ctx.need(MonotonicTimer)
     leader, term = await leader_and_term(ctx)
     if leader is None:
         return None
@@ -51,7 +52,7 @@ async def _end(ctx: NemesisContext, lease: int) -> End | None:
     deadline_ns = clock.monotonic_ns() + int(WATCH_S * 1e9)
     while clock.monotonic_ns() < deadline_ns:
         asked_ns = clock.monotonic_ns()
-        left = await ctx.deployment.lease_left(leader, lease)
+        left = await timer.lease_left(leader, lease)
         answered_ns = clock.monotonic_ns()
         if left is None or left < 0:
             return None
@@ -77,10 +78,9 @@ def _half_s(asked_ns: int, answered_ns: int) -> float:
 
 async def first_look(ctx: NemesisContext) -> dict[str, Any]:
     """What the record keeps of a lease of ours before the fault; {} where none can be had."""
-    if not hasattr(ctx.deployment, "grant_lease"):
-        return {}
+    timer = ctx.need(MonotonicTimer)
     try:
-        lease = await ctx.deployment.grant_lease(TTL_S)
+        lease = await timer.grant_lease(TTL_S)
     except DstestError:
         return {}
     return {"id": lease, "before": msgspec.to_builtins(await _end(ctx, lease))}
@@ -139,6 +139,6 @@ async def drop(ctx: NemesisContext, record: LandingRecord) -> None:
     lease = record.facts.get("lease")
     if lease:
         try:
-            await ctx.deployment.revoke_lease(lease["id"])
+            await ctx.need(MonotonicTimer).revoke_lease(lease["id"])
         except DstestError:
             return

@@ -1,7 +1,8 @@
 """The common part of faults that reach into the system itself: what they need, what they prove.
 
-A nemesis of this kind names the abilities that it asks of a deployment and gives its own three
-signals; choosing, leases, epochs, rechecks and the proof of the heal are those of `process.py`.
+A nemesis of this kind requires capabilities of a deployment (`dstest.core.protocols`,
+`administration`) and gives its own three signals; choosing, leases, epochs, rechecks and the proof
+of the heal are those of `process.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, NemesisContext, Option, Processes
 from nemeses.process import Looks, ProcessFault
 from nemeses.process_evidence import landed
 from nemeses.process_sight import Sight
 from nemeses.schedule import WINDOW_OPTIONS
 
-__all__ = ["UNAIMED", "Abilities", "MemberFault", "bystanders", "patiently", "signal"]
+__all__ = ["UNAIMED", "MemberFault", "bystanders", "patiently", "signal"]
 
 UNAIMED: Final[Mapping[str, Option]] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
 """Options of a fault that chooses its targets by what it is."""
@@ -33,28 +33,7 @@ RESTART_S: Final = 20.0
 ASK_TRIES: Final = 3
 
 
-class Abilities:
-    """Refuses a system that cannot do what the fault is made of."""
-
-    name: str
-    needs: ClassVar[tuple[str, ...]] = ()
-
-    async def check(self, ctx: NemesisContext) -> None:
-        """FaultRefused where the deployment lacks a method of `needs`."""
-        lacking = [n for n in self.needs if not hasattr(ctx.deployment, n)]
-        if lacking:
-            raise FaultRefused(
-                f"{self.name}: the system does not offer {', '.join(lacking)}",
-                remedy="another --nemesis, or a system with the capability",
-            )
-
-    async def setup(self, ctx: NemesisContext) -> None:
-        """`check`, then as for any fault."""
-        await self.check(ctx)
-        await super().setup(ctx)  # type: ignore[misc]
-
-
-class MemberFault(Abilities, ProcessFault):
+class MemberFault(ProcessFault):
     """Servers go on, or start again; `evidence` says what they show."""
 
     scope: ClassVar[str] = "one"
@@ -134,7 +113,7 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
 
     `hit` are reasons of the nemesis's own to say that others were hit as well.
     """
-    pids, now = await ctx.deployment.processes(), ctx.traffic.by_node()
+    pids, now = await ctx.need(Processes).processes(), ctx.traffic.by_node()
     before = record.facts["traffic_at_inject"]
     others = [n for n in ctx.nodes if n not in record.targets]
     said = [

@@ -21,11 +21,10 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option
 from nemeses.kill import Kill
-from nemeses.member import Abilities
 from nemeses.process import Looks, Proven
-from nemeses.schedule import WINDOW_OPTIONS
+from nemeses.schedule import WINDOW_OPTIONS, drawable
 
 __all__ = ["GOES", "NEMESIS", "Listing", "Membership", "incomplete", "plain"]
 
@@ -34,13 +33,13 @@ GOES: Final = 3
 """A janitor gives a command ten seconds; joining may take longer."""
 
 
-class Membership(Abilities, Kill):
+class Membership(Kill):
     """The `membership` nemesis."""
 
     name = "membership"
     doc = "removes a member under load, wipes its data and lets its node join anew"
     faults: tuple[str, ...] = ("N33",)
-    needs = ("members", "expel", "rejoin", "rejoin_command")
+    requires = (*Kill.requires, Members)
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -67,7 +66,8 @@ class Membership(Abilities, Kill):
         """Scopes and ways to join are drawn per fault."""
         found = []
         for plan in super().plan(rng, nodes, time_limit_s, {**options, "scope": "one"}):
-            scope, join = rng.choice(("one", "primaries")), rng.choice(JOINS)
+            scopes = drawable(self.requires_when, "scope", ("one", "primaries"), options)
+            scope, join = rng.choice(scopes), rng.choice(JOINS)
             facts = {
                 **plan.facts,
                 "scope": scope if options["scope"] == "random" else options["scope"],
@@ -80,26 +80,26 @@ class Membership(Abilities, Kill):
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.deployment.expel(name)
+            await ctx.need(Members).expel(name)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.deployment.rejoin(name, learner=self._learner)
+            await ctx.need(Members).rejoin(name, learner=self._learner)
         await super().undo(ctx, names)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        command = ctx.deployment.rejoin_command(record.facts["join"] == "learner")
+        command = ctx.need(Members).rejoin_command(record.facts["join"] == "learner")
         return [command] * GOES
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
-        facts = {**record.facts, "members_before": plain(await ctx.deployment.members())}
+        facts = {**record.facts, "members_before": plain(await ctx.need(Members).members())}
         return msgspec.structs.replace(record, facts=facts)
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        facts = {**record.facts, "members": plain(await ctx.deployment.members())}
+        facts = {**record.facts, "members": plain(await ctx.need(Members).members())}
         return await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
@@ -133,7 +133,7 @@ class Membership(Abilities, Kill):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        now = plain(await ctx.deployment.members())
+        now = plain(await ctx.need(Members).members())
         said = incomplete(now, list(ctx.nodes))
         was = record.facts.get("members_before", {})
         for target in record.targets:
@@ -144,7 +144,7 @@ class Membership(Abilities, Kill):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """A cluster that is not of all nodes."""
-        now = plain(await ctx.deployment.members())
+        now = plain(await ctx.need(Members).members())
         return incomplete({node.name: now[node.name]}, list(ctx.nodes))
 
 

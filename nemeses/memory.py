@@ -30,12 +30,18 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    ControlGroups,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Processes,
+    Supervised,
+)
 from dstest.core.residue import Residue
 from nemeses.cgroup import Group
 from nemeses.cluster import nodes_of
 from nemeses.kill import Kill
-from nemeses.member import Abilities
 from nemeses.process import Looks, Proven
 from nemeses.process_sight import Sight
 
@@ -71,13 +77,13 @@ _READ: Final = (
 Readings = Mapping[str, Mapping[str, int]]
 
 
-class Memory(Abilities, Kill):
+class Memory(Kill):
     """The `memory` nemesis."""
 
     name = "memory"
     doc = "leaves a server no memory beyond what it has, by a control group"
     faults: tuple[str, ...] = ()
-    needs = ("start_in", "kill", "restart")
+    requires = (*Kill.requires, ControlGroups)
     residues: tuple[Residue, ...] = (MEMORY.residue,)
     explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
     options: Mapping[str, Option] = {
@@ -107,10 +113,11 @@ class Memory(Abilities, Kill):
         """A group on each node, and the servers started anew in it."""
         await super().setup(ctx)
         await asyncio.gather(*(MEMORY.make(node, self.name) for node in nodes_of(ctx)))
-        await ctx.deployment.start_in(MEMORY.path)
-        await ctx.deployment.processes()
-        await ctx.deployment.kill(list(ctx.nodes))
-        await ctx.deployment.restart(list(ctx.nodes))
+        await ctx.need(ControlGroups).start_in(MEMORY.path)
+        servers = ctx.need(Supervised)
+        await servers.processes()
+        await servers.kill(list(ctx.nodes))
+        await servers.restart(list(ctx.nodes))
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
@@ -142,7 +149,7 @@ class Memory(Abilities, Kill):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         """As `undo`, twice, for the same reason."""
-        start = shlex.join(ctx.deployment.restart_command(name))
+        start = shlex.join(ctx.need(Supervised).restart_command(name))
         return [
             ["sh", "-c", _LOOSEN, MEMORY.path],
             ["sh", "-c", f"sleep 1; exec {start}"],
@@ -194,7 +201,7 @@ class Memory(Abilities, Kill):
     ) -> Proven:
         """As for `kill`; no limit, and the server is in its group again."""
         proven = await super()._whole(ctx, record, before)
-        found, pids = await asyncio.gather(_readings(ctx), ctx.deployment.processes())
+        found, pids = await asyncio.gather(_readings(ctx), ctx.need(Processes).processes())
         wrong = [f"{n}: {text}" for n, row in found.items() for text in limited(row)]
         wrong += [
             f"{n}: its server is not in its group"
@@ -210,7 +217,7 @@ class Memory(Abilities, Kill):
 
     async def teardown(self, ctx: NemesisContext) -> None:
         """Take groups and mounts away on every node; the servers go on."""
-        await ctx.deployment.start_in("")
+        await ctx.need(ControlGroups).start_in("")
         await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
 
 

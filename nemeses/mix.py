@@ -83,16 +83,19 @@ class Mix:
     """The nemeses `members` in one run."""
 
     def __init__(self, members: Sequence[Nemesis]) -> None:
-        self._members = {member.name: member for member in members}
+        self.parts: Mapping[str, Nemesis] = {member.name: member for member in members}
         alone = [member.name for member in members if getattr(member, "restarts_nodes", False)]
         if alone:
             raise ConfigError(
                 f"{', '.join(alone)} takes with the nodes what others need there",
                 remedy=f"--nemesis {alone[0]} in a run of its own",
             )
-        self.name = ",".join(self._members)
-        self.doc = "one fault at a time, or two at once, of: " + ", ".join(self._members)
+        self.name = ",".join(self.parts)
+        self.doc = "one fault at a time, or two at once, of: " + ", ".join(self.parts)
         self.faults: tuple[str, ...] = tuple(dict.fromkeys(f for m in members for f in m.faults))
+        self.requires: tuple[type, ...] = tuple(
+            dict.fromkeys(asked for m in members for asked in getattr(m, "requires", ()))
+        )
         self.options: Mapping[str, Option] = _merged(members)
 
     def plan(
@@ -106,7 +109,7 @@ class Mix:
 
         ConfigError where a kind gets no window: a run that names it must test it.
         """
-        weights = parse_weights(options["weights"], list(self._members))
+        weights = parse_weights(options["weights"], list(self.parts))
         offers = {
             name: member.plan(
                 random.Random(rng.getrandbits(64)),
@@ -114,7 +117,7 @@ class Mix:
                 time_limit_s,
                 self._of(member, options),
             )
-            for name, member in self._members.items()
+            for name, member in self.parts.items()
         }
         first, *others = offers
         strays = [name for name in others if _times(offers[name]) != _times(offers[first])]
@@ -159,39 +162,39 @@ class Mix:
         return msgspec.structs.replace(ctx, options=self._of(member, ctx.options))
 
     async def prepare(self, ctx: NemesisContext) -> None:
-        for member in self._members.values():
+        for member in self.parts.values():
             if isinstance(member, Prepares):
                 await member.prepare(self._seen_by(member, ctx))
 
     async def withdraw(self, ctx: NemesisContext) -> None:
-        for member in self._members.values():
+        for member in self.parts.values():
             if isinstance(member, Prepares):
                 await member.withdraw(self._seen_by(member, ctx))
 
     async def setup(self, ctx: NemesisContext) -> None:
-        for member in self._members.values():
+        for member in self.parts.values():
             await member.setup(self._seen_by(member, ctx))
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        member = self._members[plan.nemesis]
+        member = self.parts[plan.nemesis]
         return await member.inject(self._seen_by(member, ctx), plan)
 
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        member = self._members[record.nemesis]
+        member = self.parts[record.nemesis]
         return await member.recheck(self._seen_by(member, ctx), record)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        member = self._members[record.nemesis]
+        member = self.parts[record.nemesis]
         return await member.heal(self._seen_by(member, ctx), record)
 
     async def teardown(self, ctx: NemesisContext) -> None:
-        for member in self._members.values():
+        for member in self.parts.values():
             await member.teardown(self._seen_by(member, ctx))
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """What any member finds, each thing once."""
         found: dict[str, list[str]] = {}
-        for member in self._members.values():
+        for member in self.parts.values():
             for node, rows in (await member.audit(self._seen_by(member, ctx))).items():
                 known = found.setdefault(node, [])
                 known += [row for row in rows if row not in known]

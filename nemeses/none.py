@@ -19,6 +19,7 @@ class NoNemesis:
     name = "none"
     doc = "no fault"
     faults: tuple[str, ...] = ()
+    requires: tuple[type, ...] = ()
     options: Mapping[str, Option] = {}
 
     def plan(

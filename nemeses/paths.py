@@ -18,13 +18,13 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option, When
 from dstest.core.residue import Residue
 from nemeses import nft, probes
 from nemeses.cluster import begun, drop_stale_leases, leader_now, nodes_of, standing_leases
 from nemeses.grudges import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
 from nemeses.partition_evidence import accounts, path_name
-from nemeses.schedule import WINDOW_OPTIONS, planned
+from nemeses.schedule import WINDOW_OPTIONS, drawable, planned
 
 __all__ = ["PATH_OPTIONS", "STILL_S", "Lifted", "PathFault", "Reached"]
 
@@ -68,6 +68,8 @@ class PathFault:
     name: str
     doc: str
     faults: tuple[str, ...]
+    requires: tuple[type, ...] = ()
+    requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
     looks = 1
@@ -141,7 +143,8 @@ class PathFault:
 
         def draw() -> dict[str, Any]:
             if not shapes:
-                shapes.extend(s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3)
+                fitting = [s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3]
+                shapes.extend(drawable(self.requires_when, "shape", fitting, options))
                 rng.shuffle(shapes)
             drawn = {
                 "shape": shapes.pop(),

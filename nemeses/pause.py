@@ -22,7 +22,8 @@ import msgspec
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, NemesisContext, Option, Probed, When
+from dstest.core.protocols import Pause as Pausable
 from dstest.core.residue import Residue
 from nemeses import freezer
 from nemeses.cluster import nodes_of
@@ -43,6 +44,11 @@ class Pause(ProcessFault):
     name = "pause"
     doc = "stops server processes, by SIGSTOP or by the freezer, and lets them go on"
     faults: tuple[str, ...] = ("N03",)
+    requires_when = (
+        *ProcessFault.requires_when,
+        When("way", "signal", (Pausable,)),
+        When("way", None, (Pausable,)),  # as schedules have it that are older than the option
+    )
     residues: tuple[Residue, ...] = (freezer.RESIDUE, STOPPED)
     outcome = "stopped"
     options: Mapping[str, Option] = {
@@ -86,7 +92,7 @@ class Pause(ProcessFault):
             )
         sleeper = await node.call("spawn", argv=["/bin/sleep", "60"])
         where = await freezer.home(node, found, sleeper["pid"])
-        port, sights = ctx.deployment.service_port, []
+        port, sights = ctx.need(Probed).service_port, []
         try:
             try:
                 await freezer.freeze(node, where, sleeper["pid"])
@@ -133,7 +139,7 @@ class Pause(ProcessFault):
         await asyncio.gather(*(self.freeze(ctx.node(n), homes[n], pids[n][0]) for n in homes))
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.pause(names)
+        await ctx.need(Pausable).pause(names)
 
     async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
         """Freeze a server; a test sabotages this."""
@@ -151,7 +157,7 @@ class Pause(ProcessFault):
         await asyncio.gather(*map(thaw, homes))
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.resume(names)
+        await ctx.need(Pausable).resume(names)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         homes = _homes(record)

@@ -14,10 +14,18 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from dstest.core import limits
-from dstest.core.errors import DstestError, FaultRefused, LabError
+from dstest.core.errors import DstestError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    NemesisContext,
+    Option,
+    Probed,
+    Processes,
+    When,
+)
 from nemeses.cluster import (
     ELECTION_DEADLINE_S,
     begun,
@@ -27,8 +35,8 @@ from nemeses.cluster import (
     standing_leases,
 )
 from nemeses.process_evidence import demote, gather, landed
-from nemeses.process_sight import Processes, Sight, listeners, look
-from nemeses.schedule import WINDOW_OPTIONS, given_targets, planned
+from nemeses.process_sight import Sight, listeners, look
+from nemeses.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.scopes import SCOPES, fitting, victims
 from nemeses.service import ask_all, ways
 
@@ -59,6 +67,8 @@ class ProcessFault:
     name: str
     doc: str
     faults: tuple[str, ...]
+    requires: tuple[type, ...] = (Processes, Probed)
+    requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
     outcome: ClassVar[str] = "gone"
     explains: frozenset[str] = frozenset()
     """Kinds of alarms that its targets may give while it stands: ends of processes are `exit`."""
@@ -124,7 +134,7 @@ class ProcessFault:
 
         def draw() -> dict[str, Any]:
             if not scopes:
-                scopes.extend(fitting(len(nodes)))
+                scopes.extend(drawable(self.requires_when, "scope", fitting(len(nodes)), options))
                 rng.shuffle(scopes)
             drawn = scopes.pop()
             scope = drawn if options["scope"] == "random" else options["scope"]
@@ -133,12 +143,7 @@ class ProcessFault:
         return planned(self.name, time_limit_s, options, draw)
 
     async def setup(self, ctx: NemesisContext) -> None:
-        """Check that the system has processes to strike; drop what a dead run left."""
-        if not isinstance(ctx.deployment, Processes):
-            raise FaultRefused(
-                f"{self.name}: the system does not say which processes serve",
-                remedy="another --nemesis, or a system with the capability",
-            )
+        """Drop what a dead run left."""
         await asyncio.gather(*map(drop_stale_leases, nodes_of(ctx)))
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
@@ -158,7 +163,7 @@ class ProcessFault:
             )
         except ValueError as error:
             return msgspec.structs.replace(record, notes=[f"nothing was injected: {error}"])
-        pids = {n: list(p) for n, p in (await ctx.deployment.processes()).items()}
+        pids = {n: list(p) for n, p in (await ctx.need(Processes).processes()).items()}
         facts = {**record.facts, "leader_before": leader, "term_before": term, "pids": pids}
         record = msgspec.structs.replace(record, targets=chosen, facts=facts)
         lacking = [n for n in ctx.nodes if n not in pids]
@@ -169,16 +174,16 @@ class ProcessFault:
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """The record with what the servers show before: who listens, who answers."""
-        deployment, names = ctx.deployment, list(ctx.nodes)
+        probed, names = ctx.need(Probed), list(ctx.nodes)
         asked = await ask_all(
             ctx,
             ways(names, record.targets),
-            deployment.service_port,
-            deployment.service_request,
+            probed.service_port,
+            probed.service_request,
             patient=names,
         )
         heard = await asyncio.gather(
-            *(listeners(ctx.node(n), deployment.service_port) for n in record.targets)
+            *(listeners(ctx.node(n), probed.service_port) for n in record.targets)
         )
         facts = {
             **record.facts,
@@ -309,9 +314,9 @@ class ProcessFault:
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         """Process, answers, linearizable request, one leader for all, clients: what is missing?"""
-        deployment, names = ctx.deployment, record.targets
-        port = deployment.service_port
-        pids = await deployment.processes()
+        names = record.targets
+        port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
+        pids = await ctx.need(Processes).processes()
         missing: list[str] = []
         served: dict[str, int] = {}
         for name in names:
@@ -320,9 +325,9 @@ class ProcessFault:
             served[name] = (sight.listener or 0) if sight else 0
             wrong = self.healed(record, name, pid, sight)
             missing += [f"{name}: {wrong}"] if wrong else []
-        asked = await ask_all(ctx, ways(list(ctx.nodes), names), port, deployment.service_request)
+        asked = await ask_all(ctx, ways(list(ctx.nodes), names), port, request)
         missing += [f"no answer {path}" for path, n in asked.items() if not n]
-        healthy = await deployment.healthy()
+        healthy = await ctx.deployment.healthy()
         missing += [f"{n} serves no linearizable request" for n in names if not healthy.get(n)]
         missing += await self._disagree(ctx)
         now = ctx.traffic.by_node()
@@ -334,9 +339,10 @@ class ProcessFault:
         )
 
     async def _disagree(self, ctx: NemesisContext) -> list[str]:
-        if not isinstance(ctx.deployment, Primary):
+        led = ctx.offered(Leadership)
+        if led is None:
             return []
-        views = await ctx.deployment.primaries()
+        views = await led.primaries()
         mute = [n for n in ctx.nodes if n not in {v.node for v in views}]
         leaders = {(v.leader, v.term) for v in views}
         said = [f"no view of the leader from {', '.join(mute)}"] if mute else []
@@ -353,8 +359,8 @@ class ProcessFault:
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """Servers that do not run, are stopped or frozen, and leases that stand."""
-        pids = await ctx.deployment.processes()
-        port = ctx.deployment.service_port
+        pids = await ctx.need(Processes).processes()
+        port = ctx.need(Probed).service_port
 
         async def check(node: Node) -> list[str]:
             if node.name not in pids:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.evidence import Landed, LandingRecord, Signal
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Probed
 from nemeses.cluster import leader_and_term
 from nemeses.process_sight import Sight, look_twice
 from nemeses.service import ask_all, ways
@@ -118,15 +118,16 @@ async def gather(
     names, targets = list(ctx.nodes), record.targets
     bystanders = {n: p for n, p in facts["pids"].items() if n not in targets}
     led = facts["leader_before"] in targets and "new_term" not in facts
+    probed = ctx.need(Probed)
     asked, sights, (leader, term) = await asyncio.gather(
         ask_all(
             ctx,
             ways(names, targets),
-            ctx.deployment.service_port,
-            ctx.deployment.service_request,
+            probed.service_port,
+            probed.service_request,
             patient=list(bystanders),
         ),
-        look_twice(ctx, facts["pids"], ctx.deployment.service_port),
+        look_twice(ctx, facts["pids"], probed.service_port),
         leader_and_term(ctx) if led else asyncio.sleep(0, (None, 0)),
     )
     facts["quiet"] = _quiet(ctx, record)

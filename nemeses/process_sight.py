@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import msgspec
 
@@ -19,7 +19,6 @@ from dstest.core.residue import Residue
 
 __all__ = [
     "STOPPED",
-    "Processes",
     "Sight",
     "frozen_in",
     "listeners",
@@ -75,25 +74,6 @@ _SIGNAL: Final = (
 def signal_command(pid: int, start_time: int, name: str) -> list[str]:
     """Sends a process a signal, unless another one, with another start time, has its number."""
     return ["sh", "-c", _SIGNAL, str(pid), str(start_time), name]
-
-
-@runtime_checkable
-class Processes(Protocol):
-    """A deployment with one server process per node.
-
-    `service_port` and `service_request` make any healthy server answer without its peers.
-    """
-
-    service_port: int
-    service_request: str
-
-    async def processes(self) -> dict[str, tuple[int, int]]:
-        """Pid and start time of each server that runs, looked up now."""
-        ...
-
-    def restart_command(self, name: str) -> list[str]:
-        """Starts the server on its node unless it runs; returns at once."""
-        ...
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):

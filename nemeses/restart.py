@@ -27,7 +27,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node, Reopens, Restarts
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Restartable
 from nemeses.kill import Kill
 from nemeses.process import Proven
 from nemeses.process_evidence import gather, landed
@@ -69,6 +69,7 @@ class Restart(Kill):
             help="how often each target goes down in one fault",
         ),
     }
+    requires_lab: tuple[type, ...] = (Restarts,)
     restarts_nodes = True
     """What other nemeses have laid on a node does not survive this one: no part of a mix."""
 
@@ -112,7 +113,7 @@ class Restart(Kill):
 
     async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """A process that starts the nodes where we are gone."""
-        healing = {n: ctx.deployment.restart_command(n) for n in record.targets}
+        healing = {n: ctx.need(Restartable).restart_command(n) for n in record.targets}
         self._guards[record.fault_id] = await asyncio.to_thread(
             self.lab(ctx).guard, ctx.lab.lab_id, healing
         )
@@ -138,9 +139,10 @@ class Restart(Kill):
 
     async def _data(self, ctx: NemesisContext, names: Sequence[str]) -> dict[str, int]:
         """The data directory of each target, as its file system knows it; 0 where there is none."""
-        if not isinstance(ctx.deployment, DataDir):
+        data = ctx.offered(DataDir)
+        if data is None:
             return {}
-        path = ctx.deployment.data_dir()
+        path = data.data_dir()
         rows = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in names))
         return {n: int(row.get("inode", 0)) for n, row in zip(names, rows, strict=True)}
 

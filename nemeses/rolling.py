@@ -19,9 +19,16 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import limits
-from dstest.core.errors import FaultRefused, LabError
+from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    NemesisContext,
+    Option,
+    Probed,
+    Processes,
+)
 from nemeses.cluster import ELECTION_DEADLINE_S, begun, leader_and_term, leader_now
 from nemeses.kill import Kill
 from nemeses.process_evidence import demote, landed
@@ -39,6 +46,7 @@ class Rolling(Kill):
     name = "rolling"
     doc = "kills and restarts the leader, then the next leader, and the next"
     faults: tuple[str, ...] = ("N25",)
+    requires = (*Kill.requires, Leadership)
     options: Mapping[str, Option] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
 
     def plan(
@@ -53,20 +61,13 @@ class Rolling(Kill):
             rng, nodes, time_limit_s, {**options, "scope": "primaries", "targets": ""}
         )
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
-        if not isinstance(ctx.deployment, Primary):
-            raise FaultRefused(
-                "rolling: the system does not say who leads", remedy="--nemesis kill"
-            )
-
     async def choose(self, ctx: NemesisContext) -> str | None:
         """Whose turn it is: the leader's."""
         return (await leader_now(ctx, wanted=True))[0]
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """The first step."""
-        pids = {n: list(p) for n, p in (await ctx.deployment.processes()).items()}
+        pids = {n: list(p) for n, p in (await ctx.need(Processes).processes()).items()}
         record = begun(ctx, self.name, plan)
         steps = {"steps": [], "pids": pids, "traffic_at_inject": ctx.traffic.by_node()}
         record = msgspec.structs.replace(record, facts={**record.facts, **steps})
@@ -107,8 +108,8 @@ class Rolling(Kill):
 
     async def _step(self, ctx: NemesisContext, record: LandingRecord, name: str) -> LandingRecord:
         """Kill and restart one member, wait for a new term, and judge all steps so far."""
-        port = ctx.deployment.service_port
-        before = (await ctx.deployment.processes()).get(name, (0, 0))
+        port = ctx.need(Probed).service_port
+        before = (await ctx.need(Processes).processes()).get(name, (0, 0))
         _, term = await leader_and_term(ctx)
         heard = sorted(await listeners(ctx.node(name), port))
         notes = list(record.notes)
@@ -120,7 +121,7 @@ class Rolling(Kill):
         except LabError as error:
             notes.append(f"{name}: {error.message}")
             gone, new_term = False, term
-        after = (await ctx.deployment.processes()).get(name, (0, 0))
+        after = (await ctx.need(Processes).processes()).get(name, (0, 0))
         step = {
             "node": name,
             "pid": before[0],
@@ -144,7 +145,7 @@ class Rolling(Kill):
 
     async def _judge(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         steps: list[dict[str, Any]] = record.facts["steps"]
-        pids = await ctx.deployment.processes()
+        pids = await ctx.need(Processes).processes()
         injector, victim = _injector(steps), _victim(ctx, record)
         others = [n for n in ctx.nodes if n not in record.targets]
         changed = [n for n in others if list(pids.get(n, ())) != record.facts["pids"][n]]

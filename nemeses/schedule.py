@@ -8,13 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import FaultPlan, Option
+from dstest.core.protocols import LACKING, FaultPlan, Option, When
 
 __all__ = [
     "RECOVERY_S",
     "WARMUP_S",
     "WINDOW_OPTIONS",
     "carrying",
+    "drawable",
     "given_targets",
     "planned",
     "windows",
@@ -90,6 +91,19 @@ def planned(
         )
         for index, (start_ns, duration_ns) in enumerate(found, 1)
     ]
+
+
+def drawable(
+    requires_when: Sequence[When], fact: str, values: Sequence[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Of these values of a planned fact, those that ask for nothing which the system lacks."""
+    lacking: frozenset[type] = options.get(LACKING, frozenset())
+    without = {
+        when.value
+        for when in requires_when
+        if when.fact == fact and lacking.intersection(when.requires)
+    }
+    return [value for value in values if value not in without]
 
 
 def carrying(plans: Sequence[FaultPlan], **facts: Any) -> list[FaultPlan]:

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, SyncStats
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, SyncStats
 from dstest.core.residue import Residue
 from nemeses import disk
 from nemeses.compiled import TOOLS
@@ -46,6 +46,7 @@ class SlowDisk(ProcessFault):
     name = "slow-disk"
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
+    requires = (*ProcessFault.requires, DataDir, SyncStats)
     residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
     options: Mapping[str, Option] = {
         "delay_ms": Option(
@@ -75,14 +76,6 @@ class SlowDisk(ProcessFault):
         """Take it away with the data."""
         await disk.take_away(ctx, list(ctx.nodes))
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
-        if not isinstance(ctx.deployment, SyncStats):
-            raise FaultRefused(
-                f"{self.name}: the system does not measure its syncs",
-                remedy="another --nemesis, or a system with the capability",
-            )
-
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         return disk.asking("clear")
 
@@ -101,7 +94,7 @@ class SlowDisk(ProcessFault):
         await asyncio.gather(*(disk.ask(ctx.node(n), "clear") for n in names))
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        now, stats = await asyncio.gather(readings(ctx), ctx.deployment.sync_stats())
+        now, stats = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
         # Syncs from before the delay do not count: the first look comes after it.
         facts = {"syncs_since": stats, **record.facts}
         record = msgspec.structs.replace(record, facts=facts)
@@ -120,9 +113,9 @@ class SlowDisk(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         """Nothing is delayed any more, by our word and by the servers' own, and they serve."""
-        earlier = await ctx.deployment.sync_stats()
+        earlier = await ctx.need(SyncStats).sync_stats()
         await asyncio.sleep(0.5)
-        found, now = await asyncio.gather(readings(ctx), ctx.deployment.sync_stats())
+        found, now = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
         took_ms = _took_ms(earlier, now, syncs_min=1)
         limit_ms = SPARED_MAX * record.facts["delay_ms"]
         missing = [f"{n}: the file system has {f}" for n, r in found.items() for f in faulty(r)]

@@ -21,10 +21,17 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Primary
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    NemesisContext,
+    Option,
+    Probed,
+    Replication,
+)
 from dstest.core.residue import Residue
 from nemeses.cgroup import Group
 from nemeses.cluster import leader_and_term, leader_now, nodes_of
@@ -64,6 +71,7 @@ class SlowFollower(ProcessFault):
     name = "slow-follower"
     doc = "gives one server that does not lead a small share of a processor"
     faults: tuple[str, ...] = ("N27",)
+    requires = (*ProcessFault.requires, Leadership, Replication)
     residues: tuple[Residue, ...] = (CPU.residue,)
     options: Mapping[str, Option] = {
         "cpu_percent": Option(
@@ -91,12 +99,6 @@ class SlowFollower(ProcessFault):
 
     async def setup(self, ctx: NemesisContext) -> None:
         await super().setup(ctx)
-        if not isinstance(ctx.deployment, Primary) or not hasattr(ctx.deployment, "progress"):
-            raise FaultRefused(
-                f"{self.name}: the system does not say who leads and how far each log is",
-                remedy="another --nemesis, or a system with the capability",
-            )
-
         await asyncio.gather(*(CPU.make(node, self.name) for node in nodes_of(ctx)))
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
@@ -115,7 +117,7 @@ class SlowFollower(ProcessFault):
         looks = []
         for pause_s in (0.0, MEASURED_S):
             await asyncio.sleep(pause_s)
-            seen = await look(ctx.node(name), pid, start, ctx.deployment.service_port)
+            seen = await look(ctx.node(name), pid, start, ctx.need(Probed).service_port)
             looks.append((ctx.clock.now_ns(), seen.ticks))
         (then_ns, then), (now_ns, now) = looks
         used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
@@ -207,7 +209,7 @@ async def _behind(ctx: NemesisContext) -> dict[str, int]:
     """Entries that each server is behind the furthest, in the middle of some samples."""
     samples: dict[str, list[int]] = {n: [] for n in ctx.nodes}
     for _ in range(SAMPLES):
-        at = await ctx.deployment.progress()
+        at = await ctx.need(Replication).progress()
         furthest = max((p for p in at.values() if p is not None), default=0)
         for name, position in at.items():
             samples[name].append(MUTE if position is None else furthest - position)

@@ -26,9 +26,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, Leads, NemesisContext, Option, Primary
+from dstest.core.protocols import FaultPlan, Leadership, Leads, NemesisContext, Option
 from nemeses.cluster import leader_now
 from nemeses.grudges import grudge
 from nemeses.partition import Partition
@@ -91,6 +90,7 @@ class SplitBrain(Partition):
     name = "split-brain"
     doc = "cuts the leader off until two nodes claim to lead at once"
     faults: tuple[str, ...] = ("N26",)
+    requires = (Leadership, Leads)
     options: Mapping[str, Option] = {
         "rounds": Option(
             type=int,
@@ -116,13 +116,6 @@ class SplitBrain(Partition):
         plans = super().plan(rng, nodes, time_limit_s, values)
         return carrying(plans, rounds=rounds, round=1, rivals=None)
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        if not isinstance(ctx.deployment, Primary) or not isinstance(ctx.deployment, Leads):
-            raise FaultRefused(
-                "split-brain: the system does not say who leads", remedy="--nemesis partition"
-            )
-        await super().setup(ctx)
-
     async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Watch the claims; cut the next leader off where this one noticed too early."""
         while True:
@@ -139,11 +132,12 @@ class SplitBrain(Partition):
         claims: list[Claim] = []
         deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
         found: list[Rivals] = []
+        members = ctx.need(Leads)
 
         async def ask(name: str) -> None:
             while not found and ctx.clock.now_ns() < deadline_ns:
                 asked_ns = ctx.clock.now_ns()
-                if await ctx.deployment.leads(name):
+                if await members.leads(name):
                     claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
                     if (proof := rivals(claims, old)) is not None:
                         found.append(proof)
@@ -157,7 +151,7 @@ class SplitBrain(Partition):
         await self.lift(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(AGREE_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            views = await ctx.deployment.primaries()
+            views = await ctx.need(Leadership).primaries()
             if len(views) == len(ctx.nodes) and len({(v.leader, v.term) for v in views}) == 1:
                 break
             await asyncio.sleep(POLL_S)

@@ -29,7 +29,7 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Supervised
 from dstest.core.residue import Residue
 from nemeses import disk
 from nemeses.compiled import TOOLS
@@ -65,6 +65,7 @@ def faulty(reading: Mapping[str, int]) -> list[str]:
 class OnDisk(Kill):
     """Base: the file system under the data, its counters before and now, its leaks."""
 
+    requires = (*Kill.requires, DataDir)
     residues: tuple[Residue, ...] = (disk.RESIDUE, TOOLS)
     # A server whose disk refuses ends by its own decision, with loud last words.
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
@@ -84,7 +85,7 @@ class OnDisk(Kill):
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         clear = shlex.join(disk.asking("clear"))
-        restart = shlex.join(ctx.deployment.restart_command(name))
+        restart = shlex.join(ctx.need(Supervised).restart_command(name))
         return ["sh", "-c", f"{clear}; exec {restart}"]
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
@@ -248,7 +249,7 @@ class Power(OnDisk):
             found = await asyncio.gather(*(disk.ask(n, "get") for n in nodes))
             if all(row["dirty_bytes"] for row in found):
                 break
-        killing = asyncio.create_task(ctx.deployment.kill(record.targets))
+        killing = asyncio.create_task(ctx.need(Supervised).kill(record.targets))
         await asyncio.sleep(KILL_FIRST_S)
         await self.cut(ctx, record)
         await killing
@@ -271,7 +272,7 @@ class Power(OnDisk):
         """Those that lost something come first: they must serve without the memory of others."""
         if record.injected_at is not None and len(record.facts["losers"]) < len(record.targets):
             with contextlib.suppress(LabError):
-                await ctx.deployment.restart(record.facts["losers"])
+                await ctx.need(Supervised).restart(record.facts["losers"])
         return await super().heal(ctx, record)
 
 

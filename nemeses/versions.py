@@ -31,7 +31,15 @@ import msgspec
 from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import (
+    Builds,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Overrides,
+    Probed,
+    Supervised,
+)
 from nemeses.member import UNAIMED, MemberFault, bystanders, signal
 from nemeses.process import Proven
 from nemeses.schedule import WINDOW_OPTIONS
@@ -57,7 +65,7 @@ class MixedVersions(MemberFault):
     faults: tuple[str, ...] = ("N28",)
     explains: frozenset[str] = frozenset({"exit"})
     _other: str
-    needs = ("take_build", "use_build", "versions", "cluster_versions", "unconfigure_command")
+    requires: tuple[type, ...] = (Supervised, Probed, Builds, Overrides)
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -90,12 +98,12 @@ class MixedVersions(MemberFault):
         await super().setup(ctx)
         program = await asyncio.to_thread(Path(ctx.options["other_build"]).read_bytes)
         try:
-            other = await ctx.deployment.take_build(program)
+            other = await ctx.need(Builds).take_build(program)
         except LabError as error:
             raise FaultRefused(
                 f"{self.name}: {error.message}", remedy="-o other_build=PATH"
             ) from None
-        known = set((await ctx.deployment.versions()).values())
+        known = set((await ctx.need(Builds).versions()).values())
         if other in known:
             raise FaultRefused(
                 f"{self.name}: the members run {other} already: one version is no mixture",
@@ -108,19 +116,18 @@ class MixedVersions(MemberFault):
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """No other build on the nodes any more."""
-        await ctx.deployment.drop_build()
+        await ctx.need(Builds).drop_build()
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.unconfigure_command()
-        return command
+        return ctx.need(Overrides).unconfigure_command()
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
         facts = {
             **record.facts,
             "other": self._other,
-            "versions_before": await ctx.deployment.versions(),
-            "cluster_before": await ctx.deployment.cluster_versions(),
+            "versions_before": await ctx.need(Builds).versions(),
+            "cluster_before": await ctx.need(Builds).cluster_versions(),
             "steps": [],
         }
         return msgspec.structs.replace(record, facts=facts)
@@ -129,30 +136,30 @@ class MixedVersions(MemberFault):
         """One after the other; the next only when the last one serves."""
         for name in record.targets:
             await self.change(ctx, name)
-            await ctx.deployment.restart([name])
+            await ctx.need(Supervised).restart([name])
             step = {
                 "node": name,
                 "at_ns": ctx.clock.now_ns(),
-                "versions": await ctx.deployment.versions(),
+                "versions": await ctx.need(Builds).versions(),
                 "answered": ctx.traffic.by_node()[name]["ok"],
             }
             record.facts["steps"].append(step)
 
     async def change(self, ctx: NemesisContext, name: str) -> None:
         """Restart a member as the other build; a test sabotages this."""
-        await ctx.deployment.use_build(name)
+        await ctx.need(Builds).use_build(name)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
-            await ctx.deployment.unconfigure(name)
-            await ctx.deployment.bounce(name)
-            await ctx.deployment.restart([name])
+            await ctx.need(Overrides).unconfigure(name)
+            await ctx.need(Overrides).bounce(name)
+            await ctx.need(Supervised).restart([name])
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[LandingRecord, Signal, Signal, Signal]:
         versions, cluster = await asyncio.gather(
-            ctx.deployment.versions(), ctx.deployment.cluster_versions()
+            ctx.need(Builds).versions(), ctx.need(Builds).cluster_versions()
         )
         facts = {**record.facts, "versions": versions, "cluster": cluster}
         record = msgspec.structs.replace(record, facts=facts)
@@ -196,7 +203,7 @@ class MixedVersions(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        now = await ctx.deployment.versions()
+        now = await ctx.need(Builds).versions()
         wanted = self.wanted(record)
         said = [f"{n} reports {now[n]}" for n in ctx.nodes if now[n] != wanted[n]]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
@@ -208,7 +215,7 @@ class MixedVersions(MemberFault):
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
         """Members that would be of the other build after a restart."""
-        return ["another build"] if node.name in await ctx.deployment.configured() else []
+        return ["another build"] if node.name in await ctx.need(Overrides).configured() else []
 
 
 class Upgrade(MixedVersions):
@@ -217,6 +224,7 @@ class Upgrade(MixedVersions):
     name = "upgrade"
     doc = "makes one member after the other another build, for good (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N29",)
+    requires = (Supervised, Probed, Builds)
     scope = "all"
     options: Mapping[str, Option] = {**OTHER_BUILD, **UNAIMED}
 
@@ -231,22 +239,21 @@ class Upgrade(MixedVersions):
         return super().plan(rng, nodes, time_limit_s, options)[:1]
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        command: list[str] = ctx.deployment.restart_command(name)
-        return command
+        return ctx.need(Supervised).restart_command(name)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """All of them, then until the common format is raised or will not be."""
         await super().apply(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(RAISED_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            if set((await ctx.deployment.cluster_versions()).values()) - set(
+            if set((await ctx.need(Builds).cluster_versions()).values()) - set(
                 record.facts["cluster_before"].values()
             ):
                 return
             await asyncio.sleep(POLL_S)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.restart(names)
+        await ctx.need(Supervised).restart(names)
 
     def victim(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
         found, facts = super().victim(ctx, record), record.facts

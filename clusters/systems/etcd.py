@@ -19,7 +19,6 @@ from clusters.systems.etcd_auth import SECRET, SECRET_FILE, SECRET_KEPT, auth_fl
 from clusters.systems.etcd_client import CLIENT_PORT, Stub
 from clusters.systems.etcd_clients import CLIENTS, DEFINITE_ERRORS
 from clusters.systems.etcd_files import EtcdFiles
-from clusters.systems.etcd_metrics import metrics, wal_syncs
 from clusters.systems.etcd_node import DATA, HOME, LOG, PEER_PORT, PIDFILE, url
 from clusters.systems.etcd_residues import RESIDUES
 from clusters.systems.etcd_wire import message
@@ -27,7 +26,22 @@ from clusters.systems.http2 import Http2Requests
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Option, PrimaryView
+from dstest.core.protocols import (
+    Authenticated,
+    Client,
+    DataDir,
+    Deployment,
+    Leadership,
+    Leads,
+    LogFiles,
+    Option,
+    Pause,
+    PrimaryView,
+    Probed,
+    Replication,
+    Supervised,
+    Terminate,
+)
 
 __all__ = ["SYSTEM", "Etcd", "EtcdDeployment"]
 
@@ -35,8 +49,11 @@ BINARY: Final = "/usr/bin/etcd"
 START_TIMEOUT_S: Final = 45.0
 
 
-class EtcdDeployment(EtcdFiles):
-    """etcd on the nodes of one lab. Implements Kill, Pause, Primary and LogFiles too.
+class EtcdDeployment(
+    EtcdFiles, Authenticated, DataDir, Leadership, Leads, LogFiles, Pause, Probed, Replication,
+    Supervised, Terminate,
+):  # fmt: skip
+    """etcd on the nodes of one lab. Its bases, and those of its parts, are what it can do.
 
     A member is known by its pid file: whoever started it last, we or a node's own lease, it is
     found again by `processes`.
@@ -307,16 +324,6 @@ class EtcdDeployment(EtcdFiles):
     def data_dir(self) -> str:
         return DATA
 
-    async def sync_stats(self) -> dict[str, tuple[int, float]]:
-        """Syncs of the write-ahead log, from each member's metrics."""
-
-        async def read(node: Node) -> tuple[int, float] | None:
-            text = await metrics(node.info.address)
-            return None if text is None else wal_syncs(text)
-
-        found = await self._each(list(self._nodes), read)
-        return {name: stats for name, stats in found.items() if stats is not None}
-
     def log_files(self) -> list[str]:
         return [LOG]
 
@@ -327,6 +334,7 @@ class Etcd:
     name = "etcd"
     doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
     packages: tuple[str, ...] = ("etcd-server",)
+    deployment: type[Deployment] = EtcdDeployment
     capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
     client_port = CLIENT_PORT

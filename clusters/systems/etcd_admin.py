@@ -12,11 +12,23 @@ import grpc.aio
 
 from clusters.systems import etcd_node
 from clusters.systems.etcd_client import Stub
-from clusters.systems.etcd_metrics import metrics, number
+from clusters.systems.etcd_metrics import metrics, number, wal_syncs
 from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
+from dstest.core.protocols import (
+    Compacts,
+    Digests,
+    Divergent,
+    Members,
+    Membership,
+    MonotonicTimer,
+    Overrides,
+    Replicas,
+    Revisions,
+    SyncStats,
+)
 
 __all__ = ["EtcdAdmin", "Member"]
 
@@ -35,7 +47,18 @@ _DROPPED: Final = "etcd_debugging_mvcc_db_compaction_keys_total"
 _COMPACTED: Final = "etcd_debugging_mvcc_compact_revision"
 
 
-class EtcdAdmin:
+class EtcdAdmin(
+    Members,
+    Membership,
+    Replicas,
+    Revisions,
+    Digests,
+    Compacts,
+    MonotonicTimer,
+    Divergent,
+    Overrides,
+    SyncStats,
+):
     """Part of the deployment. Where a member does not answer, its value is None."""
 
     _nodes: Mapping[str, Node]
@@ -136,6 +159,13 @@ class EtcdAdmin:
             node.name: row
             for node, row in zip(nodes, await asyncio.gather(*map(read, nodes)), strict=True)
         }
+
+    async def sync_stats(self) -> dict[str, tuple[int, float]]:
+        """Syncs of the write-ahead log, from each member's metrics."""
+        nodes = list(self._nodes.values())
+        pages = await asyncio.gather(*(metrics(node.info.address) for node in nodes))
+        found = {n.name: wal_syncs(page or "") for n, page in zip(nodes, pages, strict=True)}
+        return {name: stats for name, stats in found.items() if stats is not None}
 
     async def old_reads(self, revision: int) -> dict[str, str]:
         """Does each member still read at this revision? `served`, `compacted`, else the error."""

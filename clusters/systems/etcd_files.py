@@ -24,6 +24,14 @@ from clusters.systems.etcd_wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
+from dstest.core.protocols import (
+    Builds,
+    ControlGroups,
+    Damageable,
+    ServerLogs,
+    Snapshots,
+    Truncatable,
+)
 
 __all__ = ["EtcdFiles"]
 
@@ -39,7 +47,7 @@ COMMIT_S: Final = 12.0
 """An election among the others, several rounds if need be, and a write."""
 
 
-class EtcdFiles(EtcdAdmin):
+class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapshots, Truncatable):
     """Part of the deployment."""
 
     corruption_markers = (

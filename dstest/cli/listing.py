@@ -13,27 +13,60 @@ _STORE = Path("store")
 
 
 def _matrix() -> list[dict[str, Any]]:
-    """Every system x workload x nemesis with the reason where it does not fit."""
+    """Every system x workload x nemesis with the reason where it does not fit.
+
+    `lacks` are the capabilities, and of each the methods, that the nemesis asks of the system in
+    vain: always, or for faults of the kind `when` only, where it fits all the same.
+    """
     from dstest.core import registry
 
     rows = []
+    workloads = {name: registry.load("workloads", name) for name in registry.names("workloads")}
+    nemeses = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
     for system_name in registry.names("systems"):
         system = registry.load("systems", system_name)
-        for workload_name in registry.names("workloads"):
-            workload = registry.load("workloads", workload_name)
+        asked = {name: _asked(system, nemesis) for name, nemesis in nemeses.items()}
+        for workload_name, workload in workloads.items():
             fits = workload.capability in system.capabilities
-            why = None if fits else f"{system_name} offers no {workload.capability} client"
-            rows += [
-                {
-                    "system": system_name,
-                    "workload": workload_name,
-                    "nemesis": nemesis_name,
-                    "fits": fits,
-                    "reason": why,
-                }
-                for nemesis_name in registry.names("nemeses")
-            ]
+            refused = None if fits else f"{system_name} offers no {workload.capability} client"
+            for nemesis_name, (why, lacks) in asked.items():
+                reasons = [reason for reason in (refused, why) if reason]
+                rows.append(
+                    {
+                        "system": system_name,
+                        "workload": workload_name,
+                        "nemesis": nemesis_name,
+                        "fits": not reasons,
+                        "reason": "; ".join(reasons) or None,
+                        "lacks": lacks,
+                    }
+                )
     return rows
+
+
+def _asked(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]]]:
+    """Why no fault of the nemesis is possible on the system, None where one is; what it lacks."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.requirements import lacking
+
+    try:
+        found = lacking(system, nemesis)
+    except ConfigError as error:
+        return error.message, []
+    always = [lack.text for lack in found if not lack.when]
+    rows = [
+        {"capability": lack.capability, "missing": list(lack.missing), "when": lack.when or None}
+        for lack in found
+    ]
+    return f"{system.name} lacks {', '.join(always)}" if always else None, rows
+
+
+def _note(row: dict[str, Any]) -> str:
+    """Why not; or what the nemesis cannot do there, though it fits."""
+    said = [row["reason"]] if row["reason"] else []
+    if row["fits"]:
+        said = [f"not with {lack['when']}: no {lack['capability']}" for lack in row["lacks"]]
+    return f"  ({'; '.join(said)})" if said else ""
 
 
 def _workloads() -> list[dict[str, Any]]:
@@ -84,7 +117,6 @@ def list_(
     for row in _checkers():
         typer.echo(f"checker  {row['checker']:14} {', '.join(row['models'])}")
     for row in matrix:
-        note = "" if row["fits"] else f"  ({row['reason']})"
-        typer.echo(f"{row['system']:10} {row['workload']:14} {row['nemesis']:12}{note}")
+        typer.echo(f"{row['system']:10} {row['workload']:14} {row['nemesis']:12}{_note(row)}")
     for run in runs:
         typer.echo(f"{run['status']:32} {run['run']}")

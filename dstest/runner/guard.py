@@ -15,6 +15,7 @@ from typing import Any, Final
 from clusters.remote.residues import OTHERS_DONE
 from dstest.core import limits
 from dstest.core.errors import LabError
+from dstest.core.protocols import Deployment, Restartable
 from dstest.core.residue import GUARD_LEASES, Residue
 
 __all__ = ["SERVE", "Guard"]
@@ -40,9 +41,9 @@ class Guard:
         """Before anything is laid. Raises LabError where a node does not take it."""
         await self.tend()
 
-    async def serve(self, deployment: Any) -> None:
+    async def serve(self, deployment: Deployment) -> None:
         """From now on servers run: they shall run again after a sweep."""
-        if hasattr(deployment, "restart_command"):
+        if isinstance(deployment, Restartable):
             self._heal[SERVE] = {
                 name: [[*self._wait, SERVE], list(deployment.restart_command(name))]
                 for name in self._nodes

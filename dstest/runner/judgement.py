@@ -19,7 +19,8 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
-from dstest.core.protocols import Membership, Replicas
+from dstest.core.implements import implements
+from dstest.core.protocols import Membership, Processes, Replicas
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
@@ -35,6 +36,7 @@ from dstest.judge.lints import lint
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.logscan import log_names, scan_logs
 from dstest.runner.reconcile import Beside, issued, reconcile
+from dstest.runner.requirements import deployment_of
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.runner.self_test import record_canaries
 from dstest.store.jsonl import read_raw, write_history
@@ -139,14 +141,6 @@ def _beside(run: RunDir) -> Beside:
     return Beside(schedule=schedule, spec=spec)
 
 
-def _without_nodes(system: Any, spec: RunSpec) -> Any:
-    """The system's deployment, to be asked what it is able to; None where it needs nodes to say."""
-    try:
-        return system.deploy([], spec.options)
-    except Exception:
-        return None
-
-
 def _foreign(facts: dict[str, Any], workload: Any) -> list[str]:
     """Does run.json ask for what this workload and its checkers do not know?"""
     known = {m for name in facts["checkers"] for m in registry.load("checkers", name).models}
@@ -180,11 +174,11 @@ def _run_facts(
 ) -> RunFacts:
     spec = msgspec.convert(facts["spec"], RunSpec)
     system = registry.load("systems", spec.system)
-    able = _without_nodes(system, spec)
+    kind = deployment_of(system)
     workload = registry.load("workloads", spec.workload)
     seen = facts.get("processes")
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
-    if processes is not None and not processes.offered and hasattr(able, "processes"):
+    if processes is not None and not processes.offered and implements(kind, Processes):
         processes = None
     logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
     records: list[LandingRecord] = folded.records
@@ -222,8 +216,8 @@ def _run_facts(
         mismatches=[*agreed.wrong, *_foreign(facts, workload)],
         forgiven=agreed.forgiven,
         residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
-        replicas=facts.get("replicas", {} if isinstance(able, Replicas) else None),
-        members_at=facts.get("members_at", journaled if isinstance(able, Membership) else None),
+        replicas=facts.get("replicas", {} if implements(kind, Replicas) else None),
+        members_at=facts.get("members_at", journaled if implements(kind, Membership) else None),
         problems=[*facts.get("clean_up_problems", []), *facts.get("heal_problems", [])],
         recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core.errors import DstestError
-from dstest.core.protocols import LogFiles
+from dstest.core.protocols import Deployment, LogFiles
 from dstest.store.layout import RunDir
 
 __all__ = ["LOG_BYTES_MAX", "fetch_logs"]
@@ -17,7 +17,7 @@ LOG_BYTES_MAX: Final = 32 << 20
 
 
 async def fetch_logs(
-    run: RunDir, nodes: Mapping[str, Any], deployment: Any, facts: dict[str, Any]
+    run: RunDir, nodes: Mapping[str, Any], deployment: Deployment | None, facts: dict[str, Any]
 ) -> None:
     """Copy all logs to `nodes/NODE/NAME`; what became of each goes into `facts["logs"]`.
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.protocols import LogFiles
+from dstest.core.protocols import Deployment, LogFiles
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
@@ -42,7 +42,7 @@ class LogFacts(msgspec.Struct, kw_only=True):
 def log_names(system: Any, options: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
     """Names of the files that each node has to offer; [] for a system without logs."""
     try:
-        deployment = system.deploy([], options)
+        deployment: Deployment = system.deploy([], options)
     except Exception:
         # One that cannot say so without nodes has said so when it had them.
         kept = [*facts.get("logs", {}).get("files", {}), *facts.get("logs", {}).get("lost", {})]

@@ -8,9 +8,11 @@ import msgspec
 
 from dstest.core import limits, registry
 from dstest.core.errors import ConfigError
+from dstest.core.node import Lab
 from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner.requirements import check_lab, check_plans, check_requires, for_planning
 from dstest.runner.schedule_file import Schedule
 from dstest.runner.streaming import PREFIX_CLOSED
 from nemeses.mix import Mix
@@ -40,11 +42,11 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     spec: RunSpec
-    system: Any
-    workload: Any
-    nemesis: Any
-    lab: Any
-    checkers: list[Any]
+    system: System
+    workload: Workload
+    nemesis: Nemesis
+    lab: Lab
+    checkers: list[Checker]
     model: str
     plans: list[FaultPlan]
     given: list[str]
@@ -175,6 +177,9 @@ def resolve(
         raise ConfigError(
             f"workload {work.name} needs a {work.capability} client, {system.name} offers {offered}"
         )
+    lab = registry.load("labs", spec.lab)
+    check_requires(system, chosen)
+    check_lab(lab, chosen)
     checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
     model = work.model if spec.model is None else spec.model
     if not any(_speaks(checker, model, work) for checker in checkers):
@@ -191,15 +196,17 @@ def resolve(
     names = [f"n{i + 1}" for i in range(spec.nodes)]
     _check_nodes(options, declared, names)
     if schedule is None:
-        plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, options)
+        given = for_planning(system, chosen, options)
+        plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, given)
     else:
         plans = schedule.plans
+    check_plans(system, chosen, plans)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),
         system=system,
         workload=work,
         nemesis=chosen,
-        lab=registry.load("labs", spec.lab),
+        lab=lab,
         checkers=checkers,
         model=model,
         plans=plans,

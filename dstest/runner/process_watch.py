@@ -16,6 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
+from dstest.core.protocols import Deployment, Processes, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
 __all__ = ["ProcessWatch", "as_facts"]
@@ -49,9 +50,9 @@ done | sort -u
 class _Node:
     """What is known of one node."""
 
-    def __init__(self, node: Any, deployment: Any) -> None:
+    def __init__(self, node: Any, deployment: Deployment) -> None:
         self.node = node
-        self.deployment = deployment
+        self.servers = deployment if isinstance(deployment, Processes) else None
         self.alive: tuple[int, int] | None = None
         self.seen_ns: int | None = None
         self.looks = 0
@@ -65,11 +66,10 @@ class ProcessWatch:
     """`run()` looks until it is cancelled; `finish()` gives what was seen."""
 
     def __init__(
-        self, system: Any, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
+        self, system: System, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
     ) -> None:
-        made = {name: system.deploy([node], options) for name, node in nodes.items()}
-        self.offered = all(hasattr(deployment, "processes") for deployment in made.values())
-        self._nodes = [_Node(node, made[name]) for name, node in nodes.items()]
+        self._nodes = [_Node(node, system.deploy([node], options)) for node in nodes.values()]
+        self.offered = all(one.servers is not None for one in self._nodes)
         self._clock = run
         self._began_s = clock.wall_ns() // 1_000_000_000
         self._ends: list[Seen] = []
@@ -91,8 +91,8 @@ class ProcessWatch:
             return
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
-                if self.offered:
-                    running = await one.deployment.processes()
+                if self.offered and one.servers is not None:
+                    running = await one.servers.processes()
                     self._note(one, running.get(one.node.name))
                 if with_oom:
                     await self._count_kills(one)

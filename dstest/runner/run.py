@@ -19,7 +19,7 @@ from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Membership, NemesisContext, Prepares, Replicas
+from dstest.core.protocols import Deployment, Membership, NemesisContext, Prepares, Replicas
 from dstest.judge.facts import agree
 from dstest.runner import facts, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
@@ -30,6 +30,8 @@ from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
 from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
+from dstest.runner.requirements import deployed
+from dstest.runner.settle import all_serve
 from dstest.runner.streaming import PREFIX_CLOSED, watch_for_violation
 from dstest.store.layout import RunDir, disk_full
 from dstest.store.segment import SegmentWriter
@@ -39,7 +41,6 @@ __all__ = ["Outcome", "Run"]
 _WATCH_S: Final = 1.0
 _RECOVERY_S: Final = 8.0
 _PING_TIMEOUT_S: Final = 5.0
-_HEALTH_TRIES: Final = 10
 _REPLICA_TRIES: Final = 10
 
 
@@ -63,7 +64,7 @@ class Run:
         self._run = run
         self._ui = ui
         self._nodes: dict[str, Any] = {}
-        self._deployment: Any = None
+        self._deployment: Deployment | None = None
         self._load: Load | None = None
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
@@ -120,13 +121,14 @@ class Run:
         self._nodes = await connect_all(self._lab)
         await self._begin_clean()
         ui.phase("deploy", plugins.system.name)
-        self._deployment = plugins.system.deploy(list(self._nodes.values()), spec.options)
-        await self._deployment.install()
+        nodes = list(self._nodes.values())
+        deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
+        await deployment.install()
         if isinstance(plugins.nemesis, Prepares):
             await plugins.nemesis.prepare(self._context(RunClock(0), None))
-        await self._deployment.start()
-        await self._guard_of_run().serve(self._deployment)
-        self._facts["system_version"] = await self._deployment.version()
+        await deployment.start()
+        await self._guard_of_run().serve(deployment)
+        self._facts["system_version"] = await deployment.version()
         load = self._load = Load(plugins, self._lab, self._run)
         self._facts["workers"] = load.workers
         await load.start()
@@ -159,7 +161,7 @@ class Run:
         if "stopped_by" in self._facts:
             return
         ui.phase("settle", "faults healed; waiting for every node to serve")
-        await self._wait_healthy()
+        self._facts["healthy"] = await all_serve(deployment)
         self._facts["load_end_ns"] = clock.now_ns()
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
@@ -178,6 +180,7 @@ class Run:
         return self._guard
 
     def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
+        assert self._deployment is not None
         return NemesisContext(
             nodes=dict(self._nodes),
             lab=self._lab,
@@ -314,15 +317,6 @@ class Run:
             if agree(states):
                 return
             await asyncio.sleep(0.5)
-
-    async def _wait_healthy(self) -> None:
-        healthy: dict[str, bool] = {}
-        for _ in range(_HEALTH_TRIES):
-            healthy = await self._deployment.healthy()
-            if all(healthy.values()):
-                break
-            await asyncio.sleep(1.0)
-        self._facts["healthy"] = healthy
 
     async def _step(self, name: str, action: Callable[[], Any], timeout_s: float = 30.0) -> None:
         """One step of the clean-up; its failure is noted and stops nothing."""

@@ -30,10 +30,12 @@ class _Only:
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
-        self.deployment = self
 
     def node(self, name: str) -> Any:
         return self.nodes[name]
+
+    def need(self, capability: type) -> Any:
+        return self
 
     def data_dir(self) -> str:
         return etcd_node.DATA

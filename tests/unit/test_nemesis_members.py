@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
@@ -174,7 +175,7 @@ def test_a_value_is_in_the_file_after_the_second_commit(
         return {"n1": 0, "n2": left.pop(0)}
 
     clock = SimpleNamespace(now_ns=lambda: len(asked) * 10**9 * 3 // 9)
-    ctx: Any = SimpleNamespace(deployment=SimpleNamespace(store_commits=commits), clock=clock)
+    ctx = context(SimpleNamespace(store_commits=commits), clock=clock)
     monkeypatch.setattr(bitflip, "STORED_S", 2.5)
     asyncio.run(bitflip._in_the_file(ctx, ["n2"]))
     assert len(asked) == looks

@@ -112,6 +112,7 @@ class Other:
 
     name = "other"
     faults: tuple[str, ...] = ()
+    requires: tuple[type, ...] = ()
     options = {  # noqa: RUF012
         "scope": Option(type=int, default=1, help=""),
         "weights": Option(type=float, default=0.5, help=""),

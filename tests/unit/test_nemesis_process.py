@@ -6,10 +6,11 @@ import asyncio
 import random
 import subprocess
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
+from third_party import context
 
 from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
@@ -117,7 +118,7 @@ def test_what_a_stop_has_not_ended_is_killed_before_it_is_started_again() -> Non
     hit = msgspec.structs.replace(
         record(pids={"n1": [100, 7], "n2": [200, 8]}), targets=["n1", "n2"]
     )
-    asyncio.run(STOP.revert(cast(Any, SimpleNamespace(deployment=deployment)), hit))
+    asyncio.run(STOP.revert(context(deployment), hit))
     assert deployment.done == [("kill", ["n1"]), ("restart", ["n1", "n2"])]
 
 
@@ -125,7 +126,7 @@ def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
     server = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"])
     start = process_info(server.pid)["start_time"]
     restart = SimpleNamespace(restart_command=lambda name: ["echo", name])
-    ctx = cast(Any, SimpleNamespace(deployment=restart))
+    ctx = context(restart)
 
     def run(start_time: int) -> None:
         hit = record(pids={"n1": [server.pid, start_time]})

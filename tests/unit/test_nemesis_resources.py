@@ -15,7 +15,6 @@ import pytest
 from clusters.systems import etcd_node
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import NemesisContext
 from nemeses import descriptors, memory
 from nemeses.cgroup import Group
 from nemeses.descriptors import Files, lowered, parse
@@ -109,13 +108,6 @@ class Bare:
 def test_a_host_without_the_controller_is_refused() -> None:
     with pytest.raises(FaultRefused, match="memory: n1 has no control group with the memory"):
         asyncio.run(Group("memory").make(cast(Any, Bare()), "memory"))
-
-
-@pytest.mark.parametrize("nemesis", [memory.NEMESIS, descriptors.NEMESIS], ids=lambda n: n.name)
-def test_a_system_without_the_abilities_is_refused(nemesis: Any) -> None:
-    ctx = cast(NemesisContext, SimpleNamespace(deployment=object(), nodes={}))
-    with pytest.raises(FaultRefused, match="does not offer"):
-        asyncio.run(nemesis.setup(ctx))
 
 
 def test_a_member_joins_its_groups_before_it_starts(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Clients: what one operation is, how it ends, and how requests are counted on the wire."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from dstest.core.op import Key
+
+__all__ = [
+    "Client",
+    "CountsCalls",
+    "Definite",
+    "Indefinite",
+    "OpDraft",
+    "Reply",
+    "RequestCounter",
+    "Tapped",
+]
+
+
+class OpDraft(msgspec.Struct, frozen=True):
+    """An operation that a generator asks for, before it has a process or a time."""
+
+    op_type: str
+    key: Key
+    input: Any = None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A client's answer: the output and who answered."""
+
+    output: Any
+    node_seen: str | None = None
+
+
+class Definite(Exception):
+    """The operation provably had no effect. The argument is the system's error code."""
+
+
+class Indefinite(Exception):
+    """Whether the operation took effect is unknown. The argument is kept for diagnosis only."""
+
+
+class Client(Protocol):
+    """One logical process's connection to one node."""
+
+    async def open(self) -> None: ...
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """Do the operation. Raises `Definite` or `Indefinite`; anything else counts as unknown."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class RequestCounter(Protocol):
+    """Counts the requests in what one connection sends. `known` is false where it cannot."""
+
+    requests: int
+    known: bool
+
+    def feed(self, data: bytes) -> None: ...
+
+
+@runtime_checkable
+class Tapped(Protocol):
+    """A system whose requests can be counted on the wire."""
+
+    client_port: int
+
+    def request_counter(self) -> RequestCounter: ...
+
+
+@runtime_checkable
+class CountsCalls(Protocol):
+    """A client that counts the calls which it hands to its library."""
+
+    @property
+    def calls(self) -> int: ...

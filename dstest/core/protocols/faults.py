@@ -1,0 +1,193 @@
+"""Nemeses: planned faults, what a nemesis may touch, and what it asks of a system."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
+
+import msgspec
+
+from dstest.core.clock import RunClock
+from dstest.core.errors import FaultRefused
+from dstest.core.evidence import LandingRecord
+from dstest.core.implements import missing
+from dstest.core.node import LabInfo, Node
+from dstest.core.protocols.options import Option
+from dstest.core.protocols.systems import Deployment
+
+__all__ = [
+    "LACKING",
+    "Composite",
+    "Epochs",
+    "FaultPlan",
+    "Nemesis",
+    "NemesisContext",
+    "Prepares",
+    "Traffic",
+    "When",
+]
+
+LACKING: Final = "(lacking)"
+"""Under this key the options that a plan is made with hold the capabilities, as a set of protocols,
+that the nemesis may ask for and the system does not offer."""
+
+C = TypeVar("C")
+
+
+class Traffic(Protocol):
+    """Live counts of the load, cumulative: `{node: {"invoked", "ok", "fail", "unknown": n}}`."""
+
+    def by_node(self) -> dict[str, dict[str, int]]: ...
+
+
+class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned fault. `start_ns` and `duration_ns` are run time; `facts` are its parameters.
+
+    Faults that are due at the same time stand together: they are injected in the order of the
+    schedule, each once the one before has landed, and healed by `heal_rank`, lowest first.
+    """
+
+    fault_id: str
+    nemesis: str
+    start_ns: int
+    duration_ns: int
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    heal_rank: int = 0
+
+
+class When(msgspec.Struct, frozen=True):
+    """A fault whose planned `fact` has this `value` asks for these capabilities besides."""
+
+    fact: str
+    value: Any
+    requires: tuple[type, ...]
+
+    def __str__(self) -> str:
+        """`scope=primaries`."""
+        return f"{self.fact}={str(self.value).lower()}"
+
+    def among(self, options: Mapping[str, Option]) -> bool:
+        """Can such a fault be asked for by one of these options?"""
+        option = options.get(self.fact)
+        return option is not None and (not option.choices or self.value in option.choices)
+
+
+class Epochs(Protocol):
+    """Opens and closes fault epochs; clients stamp their operations with them."""
+
+    async def open(self, record: LandingRecord) -> LandingRecord:
+        """Begin an epoch: the record with `epoch` and `injected_at`. Inject right afterwards."""
+        ...
+
+    async def close(self, record: LandingRecord) -> LandingRecord:
+        """End the record's epoch: the record with `healed_at`."""
+        ...
+
+
+class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a nemesis may touch. Nodes have been verified to carry the lab's marker.
+
+    `traffic` is a `Traffic`, `epochs` an `Epochs`.
+    """
+
+    nodes: dict[str, Any]
+    lab: LabInfo
+    deployment: Deployment
+    clock: RunClock
+    traffic: Any
+    epochs: Any
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def node(self, name: str) -> Node:
+        """The node called `name`; KeyError where it is not in the cluster."""
+        found: Node = self.nodes[name]
+        return found
+
+    def need(self, capability: type[C]) -> C:
+        """The deployment, as one that has `capability`.
+
+        Raises FaultRefused where it lacks it. That is for a nemesis which does not declare what it
+        requires: what is declared has been asked for before there was a node.
+        """
+        lacking = missing(self.deployment, capability)
+        if lacking:
+            raise FaultRefused(
+                f"the system lacks {capability.__name__} ({', '.join(lacking)})",
+                remedy=f"declare {capability.__name__} in `requires` of the nemesis",
+            )
+        return cast(C, self.deployment)
+
+    def offered(self, capability: type[C]) -> C | None:
+        """As `need`, but None where the system lacks it: for what a fault can do without."""
+        return None if missing(self.deployment, capability) else cast(C, self.deployment)
+
+
+class Nemesis(Protocol):
+    """A family of faults. The runner calls `setup`, then per fault `inject`, `heal`; `audit` last.
+
+    `requires` are the capabilities that every fault of it asks of the system, as protocols; a run
+    whose system lacks one of them is refused when it is planned.
+
+    `inject` returns a record whose `landed` is already decided, or whose evidence `heal` completes;
+    `heal` returns the record with its heal proof. Both return instead of raising when a fault did
+    not land; they raise only where the lab is lost.
+
+    Optional: `requires_when`, a tuple of `When`, what only some of its faults ask for;
+    `requires_lab`, protocols of `dstest.core.node` that it asks of the lab; `residues` (what it may
+    leave on a node, `dstest.core.residue`); and `explains`, the kinds of alarms
+    (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets of its faults may
+    give while they stand.
+    """
+
+    name: str
+    doc: str
+    faults: tuple[str, ...]
+    options: Mapping[str, Option]
+    requires: tuple[type, ...]
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """The faults of a run, in order of time. What it draws needs nothing of `LACKING`."""
+        ...
+
+    async def setup(self, ctx: NemesisContext) -> None: ...
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord: ...
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Look again in mid-window and at its end: is the fault still there?"""
+        ...
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord: ...
+
+    async def teardown(self, ctx: NemesisContext) -> None: ...
+
+    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
+        """Leaks per node after teardown; empty lists mean clean."""
+        ...
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """A nemesis made of others; each plan is of one of them, by name."""
+
+    parts: Mapping[str, Nemesis]
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A nemesis with something to lay under the system before it first starts."""
+
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """Before the system starts; may be called again where it has been done."""
+        ...
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """After the system has stopped for good."""
+        ...

@@ -1,0 +1,25 @@
+"""What a plug-in may be told by `-o key=value`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Option"]
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One `-o key=value`: its type, default, allowed values and one line of help.
+
+    A number is finite and from `least` to `most`. `names_nodes`: the value is a list of nodes with
+    commas between, and each of them must be in the cluster.
+    """
+
+    type: type
+    default: Any
+    help: str
+    choices: tuple[Any, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    names_nodes: bool = False

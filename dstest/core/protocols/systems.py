@@ -1,0 +1,62 @@
+"""Systems under test, and what every deployment of one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dstest.core.node import Node
+from dstest.core.protocols.clients import Client
+from dstest.core.protocols.options import Option
+
+__all__ = ["Deployment", "System"]
+
+
+class Deployment(Protocol):
+    """A system on the nodes of one lab.
+
+    What it can do besides are capabilities: it has the methods of those that it offers. A class
+    that names a capability among its bases must have all of its methods.
+    """
+
+    async def install(self) -> None: ...
+
+    async def start(self) -> None:
+        """Start all members with empty data and return when every one of them serves."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    async def wipe(self) -> None: ...
+
+    async def version(self) -> str: ...
+
+    async def healthy(self) -> dict[str, bool]:
+        """Per node: does it serve a linearizable request right now?"""
+        ...
+
+
+class System(Protocol):
+    """A database, queue or lock service: how it is deployed and which clients it offers.
+
+    `deployment` is the class of what `deploy` returns: whether a nemesis fits is asked of it when
+    the run is planned, without nodes. `capabilities` are those of its clients.
+
+    Optional: `residues` (what it may leave on a node, `dstest.core.residue`); `log_harmless`, texts
+    of healthy lines that look like alarms; `log_start`, what each start writes into the log once.
+    """
+
+    name: str
+    doc: str
+    packages: tuple[str, ...]
+    deployment: type[Deployment]
+    capabilities: frozenset[str]
+    options: Mapping[str, Option]
+    definite_errors: Mapping[str, str]
+    log_alarms: tuple[str, ...]
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment: ...
+
+    def client(
+        self, capability: str, node: str, address: str, options: Mapping[str, Any]
+    ) -> Client: ...

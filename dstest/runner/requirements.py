@@ -1,0 +1,208 @@
+"""Does a system have what a nemesis requires? Asked of classes, when a run is planned.
+
+A nemesis says what it requires, a system says of which class its deployments are: so whoever asks
+needs no node. What is lacking then is lacking for the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.implements import broken_claims, implements, members_of, unfit
+from dstest.core.node import Lab, Node
+from dstest.core.protocols import (
+    LACKING,
+    Composite,
+    Deployment,
+    FaultPlan,
+    Nemesis,
+    System,
+    When,
+    administration,
+    capabilities,
+)
+
+__all__ = [
+    "Lack",
+    "check_lab",
+    "check_plans",
+    "check_requires",
+    "deployed",
+    "deployment_of",
+    "for_planning",
+    "lacking",
+]
+
+
+_CAPABILITIES: Final = tuple(
+    kind
+    for module in (administration, capabilities)
+    for kind in (getattr(module, name) for name in module.__all__)
+    if members_of(kind)
+)
+
+
+class Lack(msgspec.Struct, frozen=True, kw_only=True):
+    """A capability that a system does not have, and what of it is `missing`.
+
+    `when` is the fact of a fault that asks for it, as `scope=primaries`; empty: all of them do.
+    """
+
+    nemesis: str
+    capability: str
+    missing: tuple[str, ...]
+    when: str = ""
+
+    @property
+    def text(self) -> str:
+        """`Kill (restart)`."""
+        return f"{self.capability} ({', '.join(self.missing)})"
+
+
+def deployment_of(system: System) -> type[Deployment]:
+    """The class of the system's deployments.
+
+    Raises ConfigError where the system does not say it, where the class lacks a method that every
+    deployment has or that a capability among its bases has, or where it has all methods of a
+    capability and one of them cannot be called as they are.
+    """
+    kind = getattr(system, "deployment", None)
+    if not isinstance(kind, type):
+        raise ConfigError(
+            f"system {system.name} does not say of which class its deployments are",
+            remedy=f"`deployment = ...` in the class of {system.name}: the class of what its"
+            " deploy() returns",
+        )
+    common = unfit(kind, Deployment)
+    if common:
+        raise ConfigError(
+            f"system {system.name}: {kind.__name__} lacks {', '.join(common)}, which every"
+            " deployment has",
+            remedy=f"write what is missing in {kind.__name__}",
+        )
+    for capability, methods in broken_claims(kind).items():
+        name = capability.__name__
+        raise ConfigError(
+            f"system {system.name}: {kind.__name__} claims {name} and lacks {', '.join(methods)}",
+            remedy=f"write what is missing in {kind.__name__}, or take {name} from its bases",
+        )
+    for capability in _CAPABILITIES:
+        # Whoever has all the methods is taken to have the capability, by runner and nemeses alike.
+        if implements(kind, capability) and (wrong := unfit(kind, capability)):
+            raise ConfigError(
+                f"system {system.name}: {kind.__name__} has all of {capability.__name__}, but"
+                f" {', '.join(wrong)}",
+                remedy=f"as it is in {capability.__module__.replace('.', '/')}.py, or under another"
+                " name",
+            )
+    return kind
+
+
+def deployed(system: System, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
+    """The system on these nodes. ConfigError where it is not of the class that was asked."""
+    made, kind = system.deploy(nodes, options), deployment_of(system)
+    if not isinstance(made, kind):
+        raise ConfigError(
+            f"system {system.name} deploys a {type(made).__name__}, not a {kind.__name__} as it"
+            " says",
+            remedy=f"`deployment = {type(made).__name__}` in the class of {system.name}",
+        )
+    return made
+
+
+def _parts(nemesis: Nemesis) -> Sequence[Nemesis]:
+    return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
+
+
+def _requires(nemesis: Nemesis) -> tuple[type, ...]:
+    found = getattr(nemesis, "requires", None)
+    if not isinstance(found, tuple):
+        raise ConfigError(
+            f"nemesis {nemesis.name} does not say what it requires of a system",
+            remedy="`requires = (...)`, the capabilities that it asks for, in its class; () for"
+            " none",
+        )
+    return found
+
+
+def _when(nemesis: Nemesis) -> tuple[When, ...]:
+    found: tuple[When, ...] = getattr(nemesis, "requires_when", ())
+    return found
+
+
+def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = "") -> list[Lack]:
+    return [
+        Lack(nemesis=nemesis.name, capability=asked.__name__, missing=tuple(methods), when=when)
+        for asked in asked_for
+        if (methods := unfit(kind, asked))
+    ]
+
+
+def lacking(system: System, nemesis: Nemesis) -> list[Lack]:
+    """All that the system lacks of what the nemesis requires, always or with some options."""
+    kind, found = deployment_of(system), []
+    for part in _parts(nemesis):
+        found += _lacks(kind, part, _requires(part))
+        for when in _when(part):
+            if when.among(part.options):
+                found += _lacks(kind, part, when.requires, str(when))
+    return found
+
+
+def check_requires(system: System, nemesis: Nemesis) -> None:
+    """Raises ConfigError where no fault of the nemesis is possible on the system."""
+    kind = deployment_of(system)
+    for part in _parts(nemesis):
+        lacks = _lacks(kind, part, _requires(part))
+        if lacks:
+            raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
+
+
+def check_lab(lab: Lab, nemesis: Nemesis) -> None:
+    """Raises ConfigError where the lab cannot do to its nodes what the nemesis asks of it."""
+    for part in _parts(nemesis):
+        for asked in getattr(part, "requires_lab", ()):
+            if methods := unfit(type(lab), asked):
+                raise ConfigError(
+                    f"lab {lab.name} cannot have --nemesis {part.name}: it lacks"
+                    f" {asked.__name__} ({', '.join(methods)})",
+                    remedy="another --lab or --nemesis",
+                )
+
+
+def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, and under `LACKING` what a fault that is drawn at random may not ask for."""
+    kind = deployment_of(system)
+    asked = {c for part in _parts(nemesis) for when in _when(part) for c in when.requires}
+    return {**options, LACKING: frozenset(c for c in asked if unfit(kind, c))}
+
+
+def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:
+    """Raises ConfigError where one of the planned faults asks for what the system lacks.
+
+    A schedule may plan what no option of this run asks for.
+    """
+    kind = deployment_of(system)
+    parts = {part.name: part for part in _parts(nemesis)}
+    for plan in plans:
+        part = parts.get(plan.nemesis, nemesis)
+        for when in _when(part):
+            if plan.facts.get(when.fact) == when.value:
+                lacks = _lacks(kind, part, when.requires, str(when))
+                if lacks:
+                    raise _refused(system, kind, lacks, f"another -o {when.fact}")
+
+
+def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) -> ConfigError:
+    first = lacks[0]
+    fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
+    names = ", ".join(lack.text for lack in lacks)
+    return ConfigError(
+        f"system {system.name} cannot have {fault}: it lacks {names}",
+        remedy=f"{instead}; or give {kind.__name__} these methods, as"
+        " dstest/core/protocols/ has them",
+    )

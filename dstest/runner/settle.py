@@ -1,0 +1,24 @@
+"""Once all faults are healed: does every node serve again?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from dstest.core.protocols import Deployment
+
+__all__ = ["all_serve"]
+
+_TRIES: Final = 10
+_GAP_S: Final = 1.0
+
+
+async def all_serve(deployment: Deployment) -> dict[str, bool]:
+    """Per node whether it serves, as soon as all do, or as it is after some tries."""
+    healthy: dict[str, bool] = {}
+    for _ in range(_TRIES):
+        healthy = await deployment.healthy()
+        if all(healthy.values()):
+            break
+        await asyncio.sleep(_GAP_S)
+    return healthy
