@@ -19,9 +19,9 @@ void aut_steps_free(struct aut_steps *steps, struct lin_mem *mem)
     lin_release(mem, &steps->pool);
 }
 
-static size_t hash_of(int64_t state, int32_t class)
+static size_t hash_of(int64_t state, int32_t op_class)
 {
-    uint64_t h = (uint64_t)state * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)class;
+    uint64_t h = (uint64_t)state * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)op_class;
     h ^= h >> 29;
     h *= UINT64_C(0xbf58476d1ce4e5b9);
     return (size_t)(h ^ h >> 32);

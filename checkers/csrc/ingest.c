@@ -26,13 +26,19 @@ void ing_locate(const struct ing_part *part, int64_t offset, const char *message
     error->column = at - line + 1;
 }
 
+/* Does the name of an EDN tag go on with this byte? */
+static int continues_tag(uint8_t c)
+{
+    return c > ' ' && c != '{' && c != '"' && c != '#' && c != ';';
+}
+
 static int tagged_event(struct ing_part *part)
 {
     if (part->json || part->p == part->end || *part->p != '#') {
         return ing_jepsen_event(part);
     }
     const uint8_t *p = part->p + 1;
-    while (p < part->end && *p > ' ' && *p != '{' && *p != '"' && *p != '#' && *p != ';') {
+    while (p < part->end && continues_tag(*p)) {
         p++;
     }
     if (p == part->p + 1) {

@@ -258,7 +258,8 @@ static void choose(struct ing_part *part, struct draft *d)
         part->elem.n = d->input > 0 ? part->mop.p[d->input - 1].elem_end : 0;
         return;
     }
-    int64_t n = part->mop.n - d->input; /* elements lie behind each other already: inputs have none */
+    /* elements lie behind each other already: inputs have none */
+    int64_t n = part->mop.n - d->input;
     memmove(part->mop.p + d->first, part->mop.p + d->input, (size_t)n * sizeof *part->mop.p);
     part->mop.n = d->first + n;
 }

@@ -23,11 +23,11 @@
 
 /* The used bit of the lowest unused member of a class that has been invoked; 0 = none. */
 static uint32_t unused_member(const struct lin_search *s, uint64_t *c,
-                              const struct lin_class *class)
+                              const struct lin_class *crashed)
 {
     const uint64_t *used = lin_used(s, c);
-    uint32_t bit = 1 + (uint32_t)s->plan.n_slots + (uint32_t)class->base;
-    uint32_t end = bit + (uint32_t)class->available;
+    uint32_t bit = 1 + (uint32_t)s->plan.n_slots + (uint32_t)crashed->base;
+    uint32_t end = bit + (uint32_t)crashed->available;
     while (bit < end) {
         uint64_t unused = ~used[bit / 64] >> (bit % 64);
         if (unused != 0) {
