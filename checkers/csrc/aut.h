@@ -37,7 +37,7 @@ struct aut_input {
     const uint8_t *pure; /* per class: it never changes a state */
     int32_t n_classes;
     const int64_t *lo, *hi, *delta; /* per class, where `ask` is NULL */
-    const int64_t *initial; /* states that the object may start in */
+    const int64_t *initial;         /* states that the object may start in */
     int64_t n_initial;
     aut_ask ask;
     void *context;
@@ -46,8 +46,8 @@ struct aut_input {
 /* One element per key; `states` has n_states columns, unused ones stay as they are. */
 struct aut_output {
     uint8_t *verdict;
-    int64_t *bad;     /* ILLEGAL: position of the operation that cannot be placed; else -1 */
-    int64_t *prefix;  /* completions placed before it */
+    int64_t *bad;    /* ILLEGAL: position of the operation that cannot be placed; else -1 */
+    int64_t *prefix; /* completions placed before it */
     int64_t *steps;
     int64_t *states;  /* ILLEGAL: states possible there; OK: states possible at the end */
     int64_t *n_found; /* how many were written; OK: -1 where not all are known */

@@ -61,8 +61,7 @@ static void free_all(struct aut_search *s)
     aut_steps_free(&s->steps, &s->mem);
 }
 
-static void start(struct aut_search *s, const struct aut_input *in,
-                  const struct lin_limits *limits)
+static void start(struct aut_search *s, const struct aut_input *in, const struct lin_limits *limits)
 {
     *s = (struct aut_search){
         .mem = {0, limits->memory_bytes < 0 ? 0 : (size_t)limits->memory_bytes},

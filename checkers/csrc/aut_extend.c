@@ -34,8 +34,7 @@ static int settle(struct aut_search *s, uint64_t *c)
 
 static int has_done(struct aut_search *s, uint64_t *c, const struct aut_op *op)
 {
-    return op->pure ? aut_bit(aut_seen(&s->shape, c), op->slot)
-                                  : aut_bit(aut_done(c), op->slot);
+    return op->pure ? aut_bit(aut_seen(&s->shape, c), op->slot) : aut_bit(aut_done(c), op->slot);
 }
 
 /* Settles, then keeps a configuration that has linearized X, without X's bit, or leaves it to be

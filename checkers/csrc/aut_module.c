@@ -5,15 +5,30 @@
 #include "aut_module.h"
 
 enum {
-    CLASS, INVOKE, COMPLETE, OFFSETS, PURE, LO, HI, DELTA, VERDICT, BAD, PREFIX, STEPS, STATES,
-    N_FOUND, STOP, INITIAL, COLUMNS
+    CLASS,
+    INVOKE,
+    COMPLETE,
+    OFFSETS,
+    PURE,
+    LO,
+    HI,
+    DELTA,
+    VERDICT,
+    BAD,
+    PREFIX,
+    STEPS,
+    STATES,
+    N_FOUND,
+    STOP,
+    INITIAL,
+    COLUMNS
 };
 
 static const struct buffer_kind kinds[COLUMNS] = {
-    {"class", "il", 4, 0},   {"invoke", "lq", 8, 0}, {"complete", "lq", 8, 0},
-    {"offsets", "lq", 8, 0}, {"pure", "B", 1, 0},    {"lo", "lq", 8, 0},
-    {"hi", "lq", 8, 0},      {"delta", "lq", 8, 0},  {"verdict", "B", 1, 1},
-    {"bad", "lq", 8, 1},     {"prefix", "lq", 8, 1}, {"steps", "lq", 8, 1},
+    {"class", "il", 4, 0},   {"invoke", "lq", 8, 0},  {"complete", "lq", 8, 0},
+    {"offsets", "lq", 8, 0}, {"pure", "B", 1, 0},     {"lo", "lq", 8, 0},
+    {"hi", "lq", 8, 0},      {"delta", "lq", 8, 0},   {"verdict", "B", 1, 1},
+    {"bad", "lq", 8, 1},     {"prefix", "lq", 8, 1},  {"steps", "lq", 8, 1},
     {"states", "lq", 8, 1},  {"n_found", "lq", 8, 1}, {"stop", "il", 4, 0},
     {"initial", "lq", 8, 0},
 };
@@ -27,11 +42,12 @@ static int check_lengths(const struct buffer *columns, int computed)
         return -1;
     }
     int64_t by_class = computed ? n_classes : 0;
-    int64_t want[COLUMNS] = {n_ops,    n_ops,    n_ops,  n_keys + 1, n_classes,
-                             by_class, by_class, by_class, n_keys,   n_keys,
-                             n_keys,   n_keys,   0,      n_keys,     0, 0};
+    int64_t want[COLUMNS] = {n_ops,    n_ops,    n_ops,  n_keys + 1, n_classes, by_class,
+                             by_class, by_class, n_keys, n_keys,     n_keys,    n_keys,
+                             0,        n_keys,   0,      0};
     for (int i = 0; i < COLUMNS; i++) {
-        if (i != STATES && i != STOP && i != INITIAL && buffer_expect(&columns[i], &kinds[i], want[i]) != 0) {
+        if (i != STATES && i != STOP && i != INITIAL &&
+            buffer_expect(&columns[i], &kinds[i], want[i]) != 0) {
             return -1;
         }
     }
@@ -58,8 +74,7 @@ static int ask_python(void *context, int64_t state, int32_t class, int64_t *to, 
     struct asker *asker = context;
     PyEval_RestoreThread(asker->thread);
     int count = -1;
-    PyObject *answer =
-        PyObject_CallFunction(asker->ask, "Li", (long long)state, (int)class);
+    PyObject *answer = PyObject_CallFunction(asker->ask, "Li", (long long)state, (int)class);
     if (answer != NULL && !PyTuple_Check(answer)) {
         PyErr_SetString(PyExc_TypeError, "ask: need a tuple of states");
     } else if (answer != NULL && PyTuple_Size(answer) > max) {
@@ -86,11 +101,11 @@ PyObject *aut_check_py(PyObject *module, PyObject *args)
     struct lin_limits limits = {0, 0, 0, NULL, 0};
     long long time_ns, memory_bytes, steps_max;
     int bad = -1;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOOOLLL:check_automaton", &from[CLASS],
-                          &from[INVOKE], &from[COMPLETE], &from[OFFSETS], &from[PURE], &from[LO],
-                          &from[HI], &from[DELTA], &from[VERDICT], &from[BAD], &from[PREFIX],
-                          &from[STEPS], &from[STATES], &from[N_FOUND], &from[STOP],
-                          &from[INITIAL], &asker.ask, &time_ns, &memory_bytes, &steps_max)) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOOOLLL:check_automaton", &from[CLASS], &from[INVOKE],
+                          &from[COMPLETE], &from[OFFSETS], &from[PURE], &from[LO], &from[HI],
+                          &from[DELTA], &from[VERDICT], &from[BAD], &from[PREFIX], &from[STEPS],
+                          &from[STATES], &from[N_FOUND], &from[STOP], &from[INITIAL], &asker.ask,
+                          &time_ns, &memory_bytes, &steps_max)) {
         return NULL;
     }
     for (int i = 0; i < COLUMNS; i++) {

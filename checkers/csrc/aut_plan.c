@@ -47,8 +47,8 @@ static int make_crashed(struct aut_search *s)
                 return LIN_MEMORY;
             }
             of_class[op->class] = s->n_crashed;
-            ((struct aut_crashed *)s->crashed.p)[s->n_crashed++] =
-                (struct aut_crashed){op->class, 0, 0, 0};
+            ((struct aut_crashed *)s->crashed.p)[s->n_crashed++] = (struct aut_crashed){op->class,
+                                                                                        0, 0, 0};
         }
         ((struct aut_crashed *)s->crashed.p)[of_class[op->class]].count++;
     }

@@ -57,8 +57,7 @@ static int32_t soonest(const struct aut_search *s)
     if (s->n_changers == 0) {
         return s->n_observers == 0 ? -1 : s->observers[0];
     }
-    if (s->n_observers == 0 ||
-        ops[s->changers[0]].complete <= ops[s->observers[0]].complete) {
+    if (s->n_observers == 0 || ops[s->changers[0]].complete <= ops[s->observers[0]].complete) {
         return s->changers[0];
     }
     return s->observers[0];
@@ -150,8 +149,7 @@ static int attempt(struct aut_search *s, const struct aut_output *out, int64_t k
     int32_t next = 0;
     while (verdict == LIN_OK && (next < s->n_ops || soonest(s) >= 0)) {
         s->x = soonest(s);
-        if (next < s->n_ops &&
-            (s->x < 0 || AUT_OPS(s)[next].invoke <= AUT_OPS(s)[s->x].complete)) {
+        if (next < s->n_ops && (s->x < 0 || AUT_OPS(s)[next].invoke <= AUT_OPS(s)[s->x].complete)) {
             invoke(s, next++);
         } else {
             verdict = finish(s, out, key, first, &completions);

@@ -28,9 +28,9 @@ struct aut_search {
     struct lin_mem mem;
     struct aut_steps steps;
     const struct aut_input *in;
-    struct aut_set now;  /* configurations after the last completion */
-    struct aut_set next; /* after this one */
-    struct aut_set open; /* to be extended */
+    struct aut_set now;        /* configurations after the last completion */
+    struct aut_set next;       /* after this one */
+    struct aut_set open;       /* to be extended */
     struct lin_array ops;      /* aut_op of this key */
     struct lin_array crashed;  /* aut_crashed of this key */
     struct lin_array of_class; /* int32 by class: its aut_crashed, or -1 */

@@ -69,8 +69,7 @@ static uint64_t hash_of(const struct aut_set *set, const uint64_t *c)
 
 static int same_group(const struct aut_set *set, const uint64_t *x, const uint64_t *y)
 {
-    return x[0] == y[0] &&
-           memcmp(x + 2, y + 2, set->shape.n_done * sizeof(uint64_t)) == 0;
+    return x[0] == y[0] && memcmp(x + 2, y + 2, set->shape.n_done * sizeof(uint64_t)) == 0;
 }
 
 /* Has x, of the same group as y, seen no less and used no more? */

@@ -21,7 +21,13 @@ enum ing_tag { ING_INT, ING_FLOAT, ING_BOOL, ING_STRING, ING_KEYWORD, ING_BIGINT
  * transactions that are ok, ask for reads and tell no result; records without a field that tells
  * something; ids that are strings. */
 enum ing_skip {
-    ING_NOT_A_CLIENT, ING_TAGGED, ING_UNMARKED, ING_UNANSWERED, ING_LACKING, ING_NAMED, ING_SKIPS
+    ING_NOT_A_CLIENT,
+    ING_TAGGED,
+    ING_UNMARKED,
+    ING_UNANSWERED,
+    ING_LACKING,
+    ING_NAMED,
+    ING_SKIPS
 };
 
 #define ING_NO_PROCESS (-1)
@@ -40,10 +46,10 @@ struct ing_name {
 };
 
 /* Growing array; see ing_room. */
-#define ING_ARRAY(type)                                                                           \
-    struct {                                                                                      \
-        type *p;                                                                                  \
-        int64_t n, cap;                                                                           \
+#define ING_ARRAY(type)                                                                            \
+    struct {                                                                                       \
+        type *p;                                                                                   \
+        int64_t n, cap;                                                                            \
     }
 
 struct ing_memory {

@@ -141,8 +141,7 @@ static int64_t told(const struct ing_part *part, const struct ing_pair *pair)
     return pair->invoke;
 }
 
-static void copy_mops(const struct ing_part *part, const struct span *span,
-                      struct ing_columns *out)
+static void copy_mops(const struct ing_part *part, const struct span *span, struct ing_columns *out)
 {
     int64_t elem = span->elem;
     for (int64_t i = span->from; i < span->to; i++) {

@@ -38,8 +38,8 @@ static int type_of(struct ing_part *part, struct ing_event *event)
         const char *name;
         int64_t size;
         uint8_t type;
-    } types[] = {{"invoke", 6, ING_INVOKE}, {"ok", 2, ING_OK}, {"fail", 4, ING_FAIL},
-                 {"info", 4, ING_INFO}};
+    } types[] = {
+        {"invoke", 6, ING_INVOKE}, {"ok", 2, ING_OK}, {"fail", 4, ING_FAIL}, {"info", 4, ING_INFO}};
     struct ing_scalar scalar;
     const uint8_t *at = part->p;
     if (ing_scalar(part, &scalar) != 0) {
@@ -171,7 +171,8 @@ static int field_value(struct ing_part *part, enum field field, struct draft *dr
     case FUNCTION:
         return function_of(part, &draft->event);
     case KEY:
-        draft->keyed = !(part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0);
+        draft->keyed = !(part->end - part->p >= 3 &&
+                         memcmp(part->p, part->json ? "nul" : "nil", 3) == 0);
         return ing_skip_value(part, 1);
     case TIME:
         if (part->p == part->end || (*part->p != '-' && (uint8_t)(*part->p - '0') > 9)) {
@@ -221,8 +222,9 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
     }
     if (event->process != ING_SKIPPED_PROCESS && draft->keyed) {
         part->p = open;
-        return ing_refuse(part, "an event with a key beside its value: a transaction names the keys "
-                                "of its micro-operations");
+        return ing_refuse(part,
+                          "an event with a key beside its value: a transaction names the keys "
+                          "of its micro-operations");
     }
     event->mop_end = part->mop.n;
     event->foreign = event->foreign && part->mop.n == draft->mops;
@@ -237,8 +239,7 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
 int ing_jepsen_event(struct ing_part *part)
 {
     struct draft draft = {
-        .event = {.process = ING_NO_PROCESS, .time = ING_NO_TIME, .no_index = 1,
-                  .type = 255},
+        .event = {.process = ING_NO_PROCESS, .time = ING_NO_TIME, .no_index = 1, .type = 255},
         .mops = part->mop.n,
         .elems = part->elem.n,
     };

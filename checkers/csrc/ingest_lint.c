@@ -48,7 +48,8 @@ const char *ing_record_flaw(struct ing_part *part, const struct ing_record *r)
         return NULL;
     }
     int64_t n = r->input - r->first;
-    return r->has_input && (r->end - r->input != n || !ing_same_request(part, r->first, r->input, n))
+    return r->has_input &&
+                   (r->end - r->input != n || !ing_same_request(part, r->first, r->input, n))
                ? other_answer
                : NULL;
 }
@@ -107,7 +108,8 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
     }
     int64_t a = first_mop(part, invoke), n = part->event.p[invoke].mop_end - a;
     int64_t b = first_mop(part, complete), m = part->event.p[complete].mop_end - b;
-    if (part->event.p[complete].has_value && n > 0 && (m != n || !ing_same_request(part, a, b, n))) {
+    if (part->event.p[complete].has_value && n > 0 &&
+        (m != n || !ing_same_request(part, a, b, n))) {
         return other_answer;
     }
     if (part->event.p[complete].type == ING_OK && !part->event.p[complete].has_value) {
@@ -118,7 +120,8 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
 
 int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw)
 {
-    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0, used = part->memory.used;
+    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0,
+            used = part->memory.used;
     int64_t *last = NULL; /* by process: the operation before, plus 1 */
     *bad = -1;
     if (ing_grow(&part->memory, (void **)&last, &cap, processes + 1, sizeof *last) != 0) {

@@ -18,11 +18,11 @@ static int put(PyObject *tuple, Py_ssize_t at, const void *array, int64_t n, siz
 }
 
 /* Copies an array into the tuple and frees it at once, to keep the peak low. */
-#define MOVE(tuple, at, array, n)                                                                 \
-    do {                                                                                          \
-        bad = bad || put(tuple, at, array, n, sizeof *(array)) != 0;                              \
-        free(array);                                                                              \
-        (array) = NULL;                                                                           \
+#define MOVE(tuple, at, array, n)                                                                  \
+    do {                                                                                           \
+        bad = bad || put(tuple, at, array, n, sizeof *(array)) != 0;                               \
+        free(array);                                                                               \
+        (array) = NULL;                                                                            \
     } while (0)
 
 static int names(PyObject *tuple, Py_ssize_t at, struct ing_names *names)

@@ -6,8 +6,20 @@
 #define SCHEMA "dstest.history/1"
 
 enum field {
-    OP_ID, PROCESS, INVOKE, COMPLETE, OP_TYPE, INPUT, OUTPUT, ERROR, TIMEOUT, KEY, NODE, EPOCH,
-    EXTRA, OTHER
+    OP_ID,
+    PROCESS,
+    INVOKE,
+    COMPLETE,
+    OP_TYPE,
+    INPUT,
+    OUTPUT,
+    ERROR,
+    TIMEOUT,
+    KEY,
+    NODE,
+    EPOCH,
+    EXTRA,
+    OTHER
 };
 
 /* What must be there for a record to be judged. */
@@ -27,7 +39,7 @@ static enum field field_of(const struct ing_scalar *key)
     case 3:
         return is(key, "key", 3) ? KEY : is(key, "idx", 3) ? EXTRA : OTHER;
     case 5:
-        return is(key, "op_id", 5) ? OP_ID
+        return is(key, "op_id", 5)   ? OP_ID
                : is(key, "input", 5) ? INPUT
                : is(key, "error", 5) ? ERROR
                                      : OTHER;
@@ -42,9 +54,7 @@ static enum field field_of(const struct ing_scalar *key)
     case 10:
         return is(key, "process_id", 10) ? PROCESS : OTHER;
     case 11:
-        return is(key, "complete_ts", 11)   ? COMPLETE
-               : is(key, "fault_epoch", 11) ? EPOCH
-                                            : OTHER;
+        return is(key, "complete_ts", 11) ? COMPLETE : is(key, "fault_epoch", 11) ? EPOCH : OTHER;
     case 12:
         return is(key, "fault_epochs", 12) ? EXTRA : OTHER;
     case 14:
@@ -285,8 +295,13 @@ static int finish(struct ing_part *part, struct draft *d, const uint8_t *open)
     }
     part->skipped[ING_LACKING] += (d->seen & TELLING) != TELLING;
     struct ing_record record = {
-        .first = d->first, .input = d->input, .end = part->mop.n, .timed_out = d->timed_out,
-        .ended = d->times.end != INT64_MAX, .failed = d->failed, .has_input = d->has_input,
+        .first = d->first,
+        .input = d->input,
+        .end = part->mop.n,
+        .timed_out = d->timed_out,
+        .ended = d->times.end != INT64_MAX,
+        .failed = d->failed,
+        .has_input = d->has_input,
         .has_output = d->has_output,
     };
     const char *flaw = ing_record_flaw(part, &record);

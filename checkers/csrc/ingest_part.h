@@ -83,11 +83,10 @@ enum { ING_NULL_SCALAR = -1 };
 /* Makes room for `more` elements. 0, or -1 where the budget or the allocator says no. */
 int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, size_t size);
 
-#define ing_room(memory, array, more)                                                             \
-    ((array).n + (more) <= (array).cap                                                            \
-         ? 0                                                                                      \
-         : ing_grow(memory, (void **)&(array).p, &(array).cap, (array).n + (more),                \
-                    sizeof *(array).p))
+#define ing_room(memory, array, more)                                                              \
+    ((array).n + (more) <= (array).cap ? 0                                                         \
+                                       : ing_grow(memory, (void **)&(array).p, &(array).cap,       \
+                                                  (array).n + (more), sizeof *(array).p))
 
 int ing_refuse(struct ing_part *part, const char *message);
 

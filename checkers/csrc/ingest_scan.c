@@ -311,8 +311,8 @@ int ing_skip_value(struct ing_part *part, int depth)
         return ing_skip_value(part, depth + 1);
     }
     int is_symbol = !delimits(c) && c != ':' && !(c >= '0' && c <= '9') && c != '-' && c != '+';
-    if (is_symbol || ((c == '-' || c == '+') && !(part->end - part->p > 1 && part->p[1] >= '0' &&
-                                                  part->p[1] <= '9'))) {
+    if (is_symbol || ((c == '-' || c == '+') &&
+                      !(part->end - part->p > 1 && part->p[1] >= '0' && part->p[1] <= '9'))) {
         return skip_symbol(part);
     }
     const uint8_t *from = part->p;

@@ -282,7 +282,8 @@ int ing_number(struct ing_part *part, struct ing_scalar *scalar)
     scalar->bits = !fits ? 0 : negative ? -(int64_t)value : (int64_t)value;
     scalar->text = NULL;
     scalar->size = 0;
-    if (fits && (p == part->end || (*p != '.' && *p != 'e' && *p != 'E' && *p != 'N' && *p != 'M'))) {
+    if (fits &&
+        (p == part->end || (*p != '.' && *p != 'e' && *p != 'E' && *p != 'N' && *p != 'M'))) {
         return 0;
     }
     return number_tail(part, from, scalar, fits);

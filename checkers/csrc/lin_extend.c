@@ -131,8 +131,8 @@ static int mark_for_x(struct lin_search *s)
                 need(s, op->a);
             }
         }
-        for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in;
-             k >= 0 && s->n_queue < s->reach; k = classes[k].next_in) {
+        for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0 && s->n_queue < s->reach;
+             k = classes[k].next_in) {
             s->work++;
             if (unused_member(s, s->c, &classes[k])) {
                 need(s, classes[k].a);
@@ -176,8 +176,7 @@ static int mark_needed(struct lin_search *s)
         }
     }
     for (int32_t i = 0; i < s->n_queue; i++) {
-        for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0;
-             k = classes[k].next_in) {
+        for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0; k = classes[k].next_in) {
             s->work++;
             if (s->needed[classes[k].a] != s->epoch && unused_member(s, s->c, &classes[k])) {
                 need(s, classes[k].a);
@@ -214,8 +213,7 @@ static int extend_by_writes(struct lin_search *s, int any)
     const struct lin_op *ops = LIN_OPS(&s->plan);
     for (int32_t i = 0; i < s->n_writers; i++) {
         const struct lin_op *op = &ops[s->writers[i]];
-        if (lin_bit(lin_used(s, s->c), lin_used_bit(op)) ||
-            s->written[op->a] == s->epoch) {
+        if (lin_bit(lin_used(s, s->c), lin_used_bit(op)) || s->written[op->a] == s->epoch) {
             continue;
         }
         s->written[op->a] = s->epoch;

@@ -275,8 +275,7 @@ static void order_events(struct lin_plan *plan)
     int32_t pending = 0, n_free = 0, next = 0;
     plan->n_events = plan->n_slots = 0;
     while (next < plan->n_ops || pending > 0) {
-        if (next < plan->n_ops &&
-            (pending == 0 || ops[next].invoke <= ops[heap[0]].complete)) {
+        if (next < plan->n_ops && (pending == 0 || ops[next].invoke <= ops[heap[0]].complete)) {
             struct lin_op *op = &ops[next];
             if (op->role != LIN_IGNORED) {
                 events[plan->n_events++] = next * 2;
@@ -305,8 +304,8 @@ int lin_plan_make(struct lin_plan *plan, struct lin_mem *mem, const struct lin_i
     size_t fresh = plan->locals.cap;
     if (lin_reserve(mem, &plan->locals, (size_t)in->n_values) != 0 ||
         lin_reserve(mem, &plan->ops, n) != 0 || lin_reserve(mem, &plan->events, 2 * n) != 0 ||
-        lin_reserve(mem, &plan->values, 2 * n + 2) != 0 ||
-        lin_reserve(mem, &plan->heap, n) != 0 || lin_reserve(mem, &plan->scratch, n) != 0) {
+        lin_reserve(mem, &plan->values, 2 * n + 2) != 0 || lin_reserve(mem, &plan->heap, n) != 0 ||
+        lin_reserve(mem, &plan->scratch, n) != 0) {
         for (; fresh < plan->locals.cap; fresh++) {
             LOCALS(plan)[fresh] = -1;
         }

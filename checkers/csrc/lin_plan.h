@@ -7,7 +7,7 @@
 
 /* What an operation is to the search. */
 enum lin_role {
-    LIN_IGNORED, /* cannot matter: unknown reads, unknown cas a a, values that nothing observes */
+    LIN_IGNORED,  /* cannot matter: unknown reads, unknown cas a a, values that nothing observes */
     LIN_OBSERVER, /* ok, changes nothing: read, cas_false, cas_true a a */
     LIN_WRITER,   /* ok write */
     LIN_SWAPPER,  /* ok cas_true a b, a != b */

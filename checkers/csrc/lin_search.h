@@ -15,16 +15,16 @@
 struct lin_search {
     struct lin_mem mem;
     struct lin_plan plan;
-    struct lin_set now;  /* configurations after the last completion */
-    struct lin_set next; /* after this one */
-    struct lin_set open; /* to be extended */
+    struct lin_set now;         /* configurations after the last completion */
+    struct lin_set next;        /* after this one */
+    struct lin_set open;        /* to be extended */
     struct lin_array buffers;   /* uint64: two configurations */
     struct lin_array pending;   /* int32: writers, observers, swappers */
     struct lin_array marks;     /* int32 by value: epoch needed, epoch written; then the queue */
     struct lin_array write_set; /* uint64: done bits of pending ok writes */
-    uint64_t *c;       /* the configuration at hand */
-    uint64_t *d;       /* its extension */
-    int32_t *writers;  /* pending ok writes, soonest completion first */
+    uint64_t *c;                /* the configuration at hand */
+    uint64_t *d;                /* its extension */
+    int32_t *writers;           /* pending ok writes, soonest completion first */
     int32_t *observers;
     int32_t *swappers;
     int32_t n_writers, n_observers, n_swappers;

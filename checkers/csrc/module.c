@@ -51,10 +51,10 @@ static const struct {
     Py_ssize_t itemsize;
     int writable;
 } layout[COLUMNS] = {
-    {"kind", "B", 1, 0},     {"a", "il", 4, 0},         {"b", "il", 4, 0},
-    {"invoke", "lq", 8, 0},  {"complete", "lq", 8, 0},  {"offsets", "lq", 8, 0},
-    {"verdict", "B", 1, 1},  {"bad", "lq", 8, 1},       {"prefix", "lq", 8, 1},
-    {"steps", "lq", 8, 1},   {"states", "il", 4, 1},    {"stop", "il", 4, 0},
+    {"kind", "B", 1, 0},    {"a", "il", 4, 0},        {"b", "il", 4, 0},
+    {"invoke", "lq", 8, 0}, {"complete", "lq", 8, 0}, {"offsets", "lq", 8, 0},
+    {"verdict", "B", 1, 1}, {"bad", "lq", 8, 1},      {"prefix", "lq", 8, 1},
+    {"steps", "lq", 8, 1},  {"states", "il", 4, 1},   {"stop", "il", 4, 0},
 };
 
 static int check_lengths(const struct column *columns)
@@ -171,12 +171,8 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "checkers._core",
-    .m_doc = "C core of the checkers.",
-    .m_size = 0,
-    .m_methods = methods,
-    .m_slots = slots,
+    PyModuleDef_HEAD_INIT, .m_name = "checkers._core", .m_doc = "C core of the checkers.",
+    .m_size = 0,           .m_methods = methods,       .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__core(void);

@@ -7,10 +7,10 @@
 enum { NOBODY = -1 };
 
 struct value {
-    int64_t invoke, complete;    /* of what stored it; INT64_MIN for the initial one */
-    int64_t soonest, latest;     /* completion and invocation of those that saw it */
-    int64_t held_from, held_to;  /* it was there for certain between the two */
-    int64_t at, until;           /* as tried */
+    int64_t invoke, complete;   /* of what stored it; INT64_MIN for the initial one */
+    int64_t soonest, latest;    /* completion and invocation of those that saw it */
+    int64_t held_from, held_to; /* it was there for certain between the two */
+    int64_t at, until;          /* as tried */
     int32_t global;
     int32_t from, next; /* by cas */
     uint8_t stored, needed;
@@ -60,9 +60,15 @@ static int32_t number_of(struct work *w, int32_t global)
     int32_t *number = NUMBER(w);
     if (number[global] < 0) {
         number[global] = w->n_values;
-        VALUES(w)[w->n_values++] = (struct value){
-            .invoke = LIN_NEVER, .complete = LIN_NEVER, .soonest = LIN_NEVER,
-            .latest = INT64_MIN, .global = global, .from = NOBODY, .next = NOBODY,
+        VALUES(w)
+        [w->n_values++] = (struct value){
+            .invoke = LIN_NEVER,
+            .complete = LIN_NEVER,
+            .soonest = LIN_NEVER,
+            .latest = INT64_MIN,
+            .global = global,
+            .from = NOBODY,
+            .next = NOBODY,
         };
     }
     return number[global];
@@ -323,8 +329,7 @@ static int reserve(struct work *w, const struct lin_input *in, size_t n)
     values = values < (size_t)in->n_values ? values : (size_t)in->n_values;
     if (lin_reserve(&w->mem, &w->values, values) != 0 ||
         lin_reserve(&w->mem, &w->pending, values) != 0 ||
-        lin_reserve(&w->mem, &w->others, n) != 0 ||
-        lin_reserve(&w->mem, &w->chains, values) != 0) {
+        lin_reserve(&w->mem, &w->others, n) != 0 || lin_reserve(&w->mem, &w->chains, values) != 0) {
         return LIN_MEMORY;
     }
     w->n_values = w->n_others = w->n_chains = w->n_pending = w->n_needed = 0;

@@ -63,8 +63,8 @@ static int decide(struct mon_work *w, const struct mon_input *in, int64_t first,
 
 static void free_all(struct mon_work *w)
 {
-    struct lin_array *arrays[] = {&w->values, &w->number, &w->ids,
-                                  &w->nothings, &w->heap, &w->runs};
+    struct lin_array *arrays[] = {&w->values,   &w->number, &w->ids,
+                                  &w->nothings, &w->heap,   &w->runs};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         lin_release(&w->mem, arrays[i]);
     }

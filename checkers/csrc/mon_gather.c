@@ -26,8 +26,7 @@ void mon_pop(int32_t *heap, int32_t n, const int64_t *key, size_t stride)
     int32_t last = heap[--n], hole = 0;
     int64_t mine = *at(key, stride, last);
     for (int32_t child; (child = 2 * hole + 1) < n; hole = child) {
-        if (child + 1 < n &&
-            *at(key, stride, heap[child + 1]) < *at(key, stride, heap[child])) {
+        if (child + 1 < n && *at(key, stride, heap[child + 1]) < *at(key, stride, heap[child])) {
             child++;
         }
         if (*at(key, stride, heap[child]) >= mine) {
@@ -50,8 +49,7 @@ static int note_puts(struct mon_work *w, const struct mon_input *in, int64_t fir
             if (!seats || in->complete[i] == LIN_NEVER) {
                 return MON_UNFIT;
             }
-            MON_NOTHINGS(w)[w->n_nothings++] =
-                (struct mon_nothing){in->invoke[i], in->complete[i]};
+            MON_NOTHINGS(w)[w->n_nothings++] = (struct mon_nothing){in->invoke[i], in->complete[i]};
         } else if (kind == MON_PUT) {
             int32_t value = in->value[i];
             if (!room || value < 0 || value >= in->n_values || NUMBER(w)[value] >= 0) {
@@ -59,8 +57,9 @@ static int note_puts(struct mon_work *w, const struct mon_input *in, int64_t fir
             }
             NUMBER(w)[value] = w->n_values;
             IDS(w)[w->n_values] = value;
-            MON_VALUES(w)[w->n_values++] =
-                (struct mon_value){in->invoke[i], in->complete[i], LIN_NEVER, LIN_NEVER};
+            MON_VALUES(w)
+            [w->n_values++] = (struct mon_value){in->invoke[i], in->complete[i], LIN_NEVER,
+                                                 LIN_NEVER};
         }
     }
     return LIN_OK;

@@ -8,7 +8,7 @@
 enum { KIND, VALUE, INVOKE, COMPLETE, OFFSETS, VERDICT, STOP, COLUMNS, B = COLUMNS, ALL };
 
 static const struct buffer_kind kinds[ALL] = {
-    {"kind", "B", 1, 0},     {"value", "il", 4, 0}, {"invoke", "lq", 8, 0},
+    {"kind", "B", 1, 0},      {"value", "il", 4, 0},   {"invoke", "lq", 8, 0},
     {"complete", "lq", 8, 0}, {"offsets", "lq", 8, 0}, {"verdict", "B", 1, 1},
     {"stop", "il", 4, 0},     {"b", "il", 4, 0},
 };

@@ -55,8 +55,8 @@ static int make_zones(struct mon_work *w, const struct mon_input *in, int64_t fi
         if (number[value] < 0) {
             number[value] = w->n_values;
             ids[w->n_values] = value;
-            zones[w->n_values++] =
-                (struct zone){LIN_NEVER, INT64_MIN, LIN_NEVER, LIN_NEVER, in->invoke[i]};
+            zones[w->n_values++] = (struct zone){LIN_NEVER, INT64_MIN, LIN_NEVER, LIN_NEVER,
+                                                 in->invoke[i]};
         }
         verdict = add(&zones[number[value]], in->invoke[i], in->complete[i], put);
     }

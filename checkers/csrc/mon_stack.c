@@ -34,7 +34,7 @@ struct stack {
     struct solid *solid; /* values that were in there for certain, in order of put_invoke */
     int64_t *times;
     struct node *covers;
-    int64_t *reach; /* by solid, as a tree: latest put_complete of those that are left */
+    int64_t *reach;  /* by solid, as a tree: latest put_complete of those that are left */
     int32_t *starts; /* by instant: solids that begin there */
     struct run *runs;
     int32_t *found;
@@ -177,10 +177,10 @@ static int reserve(struct mon_work *w, struct stack *s)
     while ((size_t)s->leaves < points) {
         s->leaves *= 2;
     }
-    const size_t sizes[6] = {sizeof(struct solid), sizeof(int64_t),    sizeof(struct node),
-                             sizeof(int64_t),      sizeof(int32_t),    sizeof(struct run)};
-    const size_t needs[6] = {n, points, 2 * (size_t)s->leaves, 2 * (size_t)s->leaves, points,
-                             points};
+    const size_t sizes[6] = {sizeof(struct solid), sizeof(int64_t), sizeof(struct node),
+                             sizeof(int64_t),      sizeof(int32_t), sizeof(struct run)};
+    const size_t needs[6] = {n,      points, 2 * (size_t)s->leaves, 2 * (size_t)s->leaves,
+                             points, points};
     for (int i = 0; i < 6; i++) {
         w->extra[i].size = sizes[i];
         if (lin_reserve(&w->mem, &w->extra[i], needs[i]) != 0) {

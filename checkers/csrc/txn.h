@@ -44,7 +44,7 @@ struct txn_input {
     const int64_t *order; /* rw-register: given position of each transaction, -1 = none; or NULL */
     int64_t n, m, e;
     int64_t n_keys, n_values, n_processes;
-    int64_t n_positions; /* event positions are below it */
+    int64_t n_positions;        /* event positions are below it */
     const uint32_t *value_hash; /* list-append: of each value, to choose among contradicting longest
                                    reads (txn_tie.c); NULL = the first in the history */
 };
@@ -57,8 +57,20 @@ struct txn_column {
 };
 
 enum txn_column_name {
-    TXN_OUTCOME, TXN_PROCESSES, TXN_INVOKE, TXN_COMPLETE, TXN_MOP_START, TXN_KIND, TXN_KEY,
-    TXN_VALUE, TXN_KNOWN, TXN_ELEM_START, TXN_ELEM, TXN_ORDER, TXN_VALUE_HASH, TXN_COLUMNS
+    TXN_OUTCOME,
+    TXN_PROCESSES,
+    TXN_INVOKE,
+    TXN_COMPLETE,
+    TXN_MOP_START,
+    TXN_KIND,
+    TXN_KEY,
+    TXN_VALUE,
+    TXN_KNOWN,
+    TXN_ELEM_START,
+    TXN_ELEM,
+    TXN_ORDER,
+    TXN_VALUE_HASH,
+    TXN_COLUMNS
 };
 
 /* Fills in columns, n, m and e; the counts are there already. 0, or -1 where a column is not as

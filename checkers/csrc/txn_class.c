@@ -312,8 +312,7 @@ static void classes(struct scan *s, unsigned extra, int between)
         any_cycle(s, (struct txn_rule){BIT(TXN_WW) | BIT(TXN_WR) | extra, 0});
         report(s, TXN_G1C, between);
     }
-    if (between == TXN_NO_ORDER && s->own != TXN_NONE && !s->found[TXN_G0] &&
-        !s->found[TXN_G1C]) {
+    if (between == TXN_NO_ORDER && s->own != TXN_NONE && !s->found[TXN_G0] && !s->found[TXN_G1C]) {
         s->best[0] = s->own;
         s->best[1] = TXN_WR;
         s->best_length = s->minimal = 1;

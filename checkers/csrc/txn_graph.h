@@ -17,10 +17,10 @@ struct txn_graph {
     uint8_t *own; /* rw-register: transactions that read what they write only later; or NULL */
     size_t loops; /* edges that were left out because they lead to their own start */
     uint32_t n, virtuals, barriers;
-    uint32_t *off, *adj;  /* rows of transactions and virtual nodes */
-    uint32_t *next;       /* process: the session's next ok transaction, or TXN_NONE */
-    uint32_t *barrier;    /* realtime: a transaction's own barrier, or TXN_NONE */
-    uint32_t *first;      /* realtime: barrier b reaches transactions first[b] .. first[b + 1] */
+    uint32_t *off, *adj; /* rows of transactions and virtual nodes */
+    uint32_t *next;      /* process: the session's next ok transaction, or TXN_NONE */
+    uint32_t *barrier;   /* realtime: a transaction's own barrier, or TXN_NONE */
+    uint32_t *first;     /* realtime: barrier b reaches transactions first[b] .. first[b + 1] */
 };
 
 /* Edges go from transaction or virtual node to the same; self-edges are left out. */

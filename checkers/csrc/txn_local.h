@@ -51,7 +51,7 @@ void txn_split_free(struct txn_ctx *c, struct txn_split *split);
 /* Reusable memory of breadth-first searches over at most 2 * n states. */
 struct txn_walk {
     uint32_t *mark, *parent, *depth, *queue;
-    uint32_t *path; /* of the last search: nodes, from the start to before the goal */
+    uint32_t *path;        /* of the last search: nodes, from the start to before the goal */
     uint8_t *via, *labels; /* labels[i]: of the edge that leaves path[i] */
     uint32_t length, stamp;
     int64_t work; /* arcs that may still be looked at */
@@ -63,8 +63,8 @@ void txn_walk_free(struct txn_ctx *c, struct txn_walk *walk);
  * shorter than `limit`, inside the component of `goal` where `split` is given. 1 = found; a
  * search that runs out of work finds nothing. `from` may be virtual. */
 int txn_walk_find(struct txn_ctx *c, const struct txn_csr *csr, struct txn_walk *walk,
-                  struct txn_rule rule, const struct txn_split *split, uint32_t from,
-                  uint32_t goal, uint32_t limit);
+                  struct txn_rule rule, const struct txn_split *split, uint32_t from, uint32_t goal,
+                  uint32_t limit);
 
 /* Anomalies of one component; `names` are the transactions behind its nodes, or NULL. `own` is a
  * node that read what it writes only later, or TXN_NONE. */

@@ -14,11 +14,11 @@ static const struct {
     const char *formats;
     Py_ssize_t itemsize;
 } layout[COLUMNS] = {
-    {"outcome", "B", 1},      {"process", "lq", 8},    {"invoke_pos", "lq", 8},
-    {"complete_pos", "lq", 8}, {"mop_start", "lq", 8},  {"mop_kind", "B", 1},
-    {"mop_key", "il", 4},     {"mop_value", "il", 4},  {"mop_known", "B", 1},
-    {"elem_start", "lq", 8},  {"elem", "il", 4},       {"order", "lq", 8},
-    {"value_hash", "IL", 4},  {"stop", "il", 4},
+    {"outcome", "B", 1},       {"process", "lq", 8},   {"invoke_pos", "lq", 8},
+    {"complete_pos", "lq", 8}, {"mop_start", "lq", 8}, {"mop_kind", "B", 1},
+    {"mop_key", "il", 4},      {"mop_value", "il", 4}, {"mop_known", "B", 1},
+    {"elem_start", "lq", 8},   {"elem", "il", 4},      {"order", "lq", 8},
+    {"value_hash", "IL", 4},   {"stop", "il", 4},
 };
 
 struct column {
@@ -81,9 +81,8 @@ static PyObject *answer(int status, struct txn_report *report)
     }
     struct txn_rows counts = {report->counts, TXN_FINDINGS, TXN_FINDINGS};
     return Py_BuildValue("iNNNLLLL", status, rows_of(&report->findings), rows_of(&report->cycles),
-                         rows_of(&counts), (long long)report->edges,
-                         (long long)report->components, (long long)report->largest,
-                         (long long)report->undecided);
+                         rows_of(&counts), (long long)report->edges, (long long)report->components,
+                         (long long)report->largest, (long long)report->undecided);
 }
 
 PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
@@ -94,14 +93,14 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     struct txn_options options = {0};
     struct txn_report report = {.where = -1};
     long long n_keys, n_values, n_processes, n_positions, time_ns, memory_bytes;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOLLLLiiiLL:check_transactions",
-                          &objects[TXN_OUTCOME], &objects[TXN_PROCESSES], &objects[TXN_INVOKE],
-                          &objects[TXN_COMPLETE], &objects[TXN_MOP_START], &objects[TXN_KIND],
-                          &objects[TXN_KEY], &objects[TXN_VALUE], &objects[TXN_KNOWN],
-                          &objects[TXN_ELEM_START], &objects[TXN_ELEM], &objects[TXN_ORDER],
-                          &objects[TXN_VALUE_HASH], &objects[STOP], &n_keys, &n_values,
-                          &n_processes, &n_positions, &options.workload, &options.between,
-                          &options.sources, &time_ns, &memory_bytes)) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOLLLLiiiLL:check_transactions", &objects[TXN_OUTCOME],
+                          &objects[TXN_PROCESSES], &objects[TXN_INVOKE], &objects[TXN_COMPLETE],
+                          &objects[TXN_MOP_START], &objects[TXN_KIND], &objects[TXN_KEY],
+                          &objects[TXN_VALUE], &objects[TXN_KNOWN], &objects[TXN_ELEM_START],
+                          &objects[TXN_ELEM], &objects[TXN_ORDER], &objects[TXN_VALUE_HASH],
+                          &objects[STOP], &n_keys, &n_values, &n_processes, &n_positions,
+                          &options.workload, &options.between, &options.sources, &time_ns,
+                          &memory_bytes)) {
         return NULL;
     }
     for (int i = 0; i < COLUMNS; i++) {

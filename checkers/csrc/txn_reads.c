@@ -103,8 +103,8 @@ static void future_read(struct txn_list *l, int64_t t, int64_t i)
         }
         for (uint32_t e = count; e > 0; e--) {
             if (elems[e - 1] == in->mop_value[i]) {
-                txn_find(l->c, (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, j, -1, i,
-                                                  -1});
+                txn_find(l->c,
+                         (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, j, -1, i, -1});
                 return;
             }
         }

@@ -115,8 +115,8 @@ int txn_versions_make(struct txn_versions *v)
 
 void txn_versions_free(struct txn_versions *v)
 {
-    void *owned[] = {v->first, v->value,     v->key,    v->writer, v->nil, v->nil_written,
-                     v->use,   v->use_start, v->before, v->after};
+    void *owned[] = {v->first,       v->value, v->key,       v->writer, v->nil,
+                     v->nil_written, v->use,   v->use_start, v->before, v->after};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         txn_free(v->c, owned[i]);
     }

@@ -205,8 +205,7 @@ static int cycles_with(struct txn_versions *v, int source)
 int txn_infer_orders(struct txn_versions *v)
 {
     static void (*const sources[])(struct txn_versions *) = {from_wfr, from_sessions,
-                                                             txn_pairs_of_time,
-                                                             from_given_order};
+                                                             txn_pairs_of_time, from_given_order};
     for (int i = 0; i < 4 && v->c->status == TXN_DONE; i++) {
         int source = 1 << i;
         if (!(v->c->options->sources & source) ||

@@ -143,8 +143,8 @@ static void trace(struct txn_walk *walk, struct txn_rule rule, uint32_t from, ui
 }
 
 int txn_walk_find(struct txn_ctx *c, const struct txn_csr *csr, struct txn_walk *walk,
-                  struct txn_rule rule, const struct txn_split *split, uint32_t from,
-                  uint32_t goal, uint32_t limit)
+                  struct txn_rule rule, const struct txn_split *split, uint32_t from, uint32_t goal,
+                  uint32_t limit)
 {
     /* virtual nodes cost nothing: they go to the front of the queue, which starts in its middle */
     uint32_t head = states_of(csr, rule), tail = head;

@@ -22,7 +22,9 @@
 
 #define PATH_BYTES 4096
 
-struct faultfs fs = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER, .settings = {[WRITEBACK_MS] = 5000}};
+struct faultfs fs = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                     .moved = PTHREAD_COND_INITIALIZER,
+                     .settings = {[WRITEBACK_MS] = 5000}};
 
 static const char *real(const char *path, char out[PATH_BYTES])
 {
@@ -303,11 +305,26 @@ static int fs_utimens(const char *path, const struct timespec times[2], struct f
 }
 
 static const struct fuse_operations operations = {
-    .init = fs_init, .getattr = fs_getattr, .readdir = fs_readdir, .open = fs_open,
-    .create = fs_create, .read = fs_read, .write = fs_write, .truncate = fs_truncate,
-    .fallocate = fs_fallocate, .fsync = fs_fsync, .fsyncdir = fs_fsyncdir, .release = fs_release,
-    .mkdir = fs_mkdir, .rmdir = fs_rmdir, .unlink = fs_unlink, .rename = fs_rename,
-    .statfs = fs_statfs, .chmod = fs_chmod, .chown = fs_chown, .utimens = fs_utimens,
+    .init = fs_init,
+    .getattr = fs_getattr,
+    .readdir = fs_readdir,
+    .open = fs_open,
+    .create = fs_create,
+    .read = fs_read,
+    .write = fs_write,
+    .truncate = fs_truncate,
+    .fallocate = fs_fallocate,
+    .fsync = fs_fsync,
+    .fsyncdir = fs_fsyncdir,
+    .release = fs_release,
+    .mkdir = fs_mkdir,
+    .rmdir = fs_rmdir,
+    .unlink = fs_unlink,
+    .rename = fs_rename,
+    .statfs = fs_statfs,
+    .chmod = fs_chmod,
+    .chown = fs_chown,
+    .utimens = fs_utimens,
 };
 
 static int ask(int argc, char **argv)

@@ -76,25 +76,29 @@ static int netlink_fd, raw4, raw6;
 static uint16_t queue_number, probe_port;
 static volatile sig_atomic_t ending;
 
-static int64_t now_ns(void) {
+static int64_t now_ns(void)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* splitmix64 */
-static uint64_t lot(void) {
+static uint64_t lot(void)
+{
     uint64_t z = (lots += 0x9e3779b97f4a7c15ULL);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
 }
 
-static int drawn(int which) {
+static int drawn(int which)
+{
     return settings[which].value != 0 && lot() % 1000000 < settings[which].value;
 }
 
-static void fail(const char *what) {
+static void fail(const char *what)
+{
     fprintf(stderr, "netqueue: %s: %s\n", what, strerror(errno));
     exit(1);
 }
@@ -107,7 +111,8 @@ struct request {
     uint8_t body[128];
 };
 
-static void begin(struct request *r, int kind, int flags) {
+static void begin(struct request *r, int kind, int flags)
+{
     memset(r, 0, sizeof *r);
     r->head.nlmsg_len = NLMSG_LENGTH(sizeof r->gen);
     r->head.nlmsg_type = (uint16_t)(NFNL_SUBSYS_QUEUE << 8 | kind);
@@ -116,7 +121,8 @@ static void begin(struct request *r, int kind, int flags) {
     r->gen.res_id = htons(queue_number);
 }
 
-static void add(struct request *r, int kind, const void *data, size_t size) {
+static void add(struct request *r, int kind, const void *data, size_t size)
+{
     struct nlattr *a = (struct nlattr *)((char *)r + NLMSG_ALIGN(r->head.nlmsg_len));
     a->nla_type = (uint16_t)kind;
     a->nla_len = (uint16_t)(NLA_HDRLEN + size);
@@ -124,7 +130,8 @@ static void add(struct request *r, int kind, const void *data, size_t size) {
     r->head.nlmsg_len = NLMSG_ALIGN(r->head.nlmsg_len) + (uint32_t)NLA_ALIGN(a->nla_len);
 }
 
-static void configure(int kind, const void *data, size_t size, const char *what) {
+static void configure(int kind, const void *data, size_t size, const char *what)
+{
     struct request r;
     char answer[4096];
     begin(&r, NFQNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK);
@@ -147,7 +154,8 @@ static void configure(int kind, const void *data, size_t size, const char *what)
     }
 }
 
-static void bind_queue(void) {
+static void bind_queue(void)
+{
     struct sockaddr_nl me = {.nl_family = AF_NETLINK};
     struct nfqnl_msg_config_cmd bind_it = {.command = NFQNL_CFG_CMD_BIND};
     struct nfqnl_msg_config_params mode = {.copy_mode = NFQNL_COPY_PACKET};
@@ -175,7 +183,8 @@ static void bind_queue(void) {
     configure(NFQA_CFG_PARAMS, &mode, sizeof mode, "the queue's copies");
 }
 
-static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size) {
+static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size)
+{
     static uint8_t buffer[PACKET_MAX + 256];
     struct nfqnl_msg_verdict_hdr verdict = {.verdict = htonl(NF_ACCEPT), .id = htonl(id)};
     struct request r;
@@ -199,11 +208,13 @@ static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size) {
 
 /* ---- packets that wait ---- */
 
-static int before(const struct packet *a, const struct packet *b) {
+static int before(const struct packet *a, const struct packet *b)
+{
     return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
 }
 
-static void push(struct packet p) {
+static void push(struct packet p)
+{
     if (heap_count == heap_room) {
         heap_room = heap_room ? 2 * heap_room : 1024;
         heap = realloc(heap, heap_room * sizeof *heap);
@@ -218,7 +229,8 @@ static void push(struct packet p) {
     heap[at] = p;
 }
 
-static struct packet pop(void) {
+static struct packet pop(void)
+{
     struct packet top = heap[0], last = heap[--heap_count];
     size_t at = 0;
     for (;;) {
@@ -236,7 +248,8 @@ static struct packet pop(void) {
     return top;
 }
 
-static int sender_of(int version, const uint8_t *address, size_t size) {
+static int sender_of(int version, const uint8_t *address, size_t size)
+{
     for (int i = 0; i < sender_count; i++)
         if (senders[i].version == version && !memcmp(senders[i].address, address, size))
             return i;
@@ -248,7 +261,8 @@ static int sender_of(int version, const uint8_t *address, size_t size) {
 }
 
 /* Where what is behind the IP header begins, 0 where this is no packet we know. */
-static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *probe) {
+static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *probe)
+{
     uint32_t at;
     uint8_t protocol;
     *probe = 0;
@@ -272,7 +286,8 @@ static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *
     return at;
 }
 
-static void take(uint32_t id, const uint8_t *data, uint32_t size) {
+static void take(uint32_t id, const uint8_t *data, uint32_t size)
+{
     struct packet p = {.id = id, .order = orders++, .came_ns = now_ns()};
     uint32_t behind = parse(data, size, &p.sender, &p.probe);
     if (p.sender < 0) {
@@ -311,7 +326,8 @@ static void take(uint32_t id, const uint8_t *data, uint32_t size) {
     push(p);
 }
 
-static int send_again(const struct packet *p) {
+static int send_again(const struct packet *p)
+{
     if (p->copy[0] >> 4 == 4) {
         struct sockaddr_in to = {.sin_family = AF_INET};
         memcpy(&to.sin_addr, p->copy + 16, 4);
@@ -322,7 +338,8 @@ static int send_again(const struct packet *p) {
     return sendto(raw6, p->copy, p->size, 0, (struct sockaddr *)&to, sizeof to) >= 0;
 }
 
-static void release(int64_t until_ns) {
+static void release(int64_t until_ns)
+{
     while (heap_count && heap[0].due_ns <= until_ns) {
         struct packet p = pop();
         struct sender *s = &senders[p.sender];
@@ -347,7 +364,8 @@ static void release(int64_t until_ns) {
 
 /* ---- the loop ---- */
 
-static void receive(void) {
+static void receive(void)
+{
     static uint8_t data[PACKET_MAX + 4096];
     for (int n = 0; n < BATCH; n++) {
         ssize_t got = recv(netlink_fd, data, sizeof data, MSG_DONTWAIT);
@@ -383,7 +401,8 @@ static void receive(void) {
     }
 }
 
-static void tell(const char *path) {
+static void tell(const char *path)
+{
     char fresh[4096], address[INET6_ADDRSTRLEN];
     snprintf(fresh, sizeof fresh, "%s.new", path);
     FILE *f = fopen(fresh, "w");
@@ -405,12 +424,14 @@ static void tell(const char *path) {
         fail(path);
 }
 
-static void end_soon(int number) {
+static void end_soon(int number)
+{
     (void)number;
     ending = 1;
 }
 
-static void read_settings(int count, char **words) {
+static void read_settings(int count, char **words)
+{
     for (int i = 0; i < count; i++) {
         int known = 0;
         for (int k = 0; k < SETTINGS; k++) {
@@ -428,7 +449,8 @@ static void read_settings(int count, char **words) {
     lots = settings[SEED].value;
 }
 
-int main(int count, char **words) {
+int main(int count, char **words)
+{
     if (count < 4) {
         fprintf(stderr, "usage: netqueue QUEUE STATUS PROBE_PORT NAME=VALUE...\n");
         return 2;
