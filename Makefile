@@ -22,8 +22,9 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
 
-## make check      lint, types and the fast tests
+## make check      lint, types, the format of C and the fast tests
 check: setup
+	-@.ci/setup format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
