@@ -20,8 +20,8 @@ static int settle(struct aut_search *s, uint64_t *c)
             continue;
         }
         const int64_t *to;
-        int count = aut_step(&s->steps, &s->mem, (int64_t)c[0], op->class, &to);
-        s->work++;
+        int count = aut_step(&s->steps, &s->budget.memory, (int64_t)c[0], op->class, &to);
+        s->budget.work++;
         if (count < 0) {
             return -count;
         }
@@ -51,7 +51,7 @@ static int put(struct aut_search *s, uint64_t *c)
         aut_lower(x->pure ? aut_seen(&s->shape, c) : aut_done(c), x->slot);
         set = &s->next;
     }
-    return aut_set_add(set, &s->mem, c, &s->work) == 0 ? LIN_OK : LIN_MEMORY;
+    return aut_set_add(set, &s->budget.memory, c, &s->budget.work) == 0 ? LIN_OK : LIN_MEMORY;
 }
 
 /* All extensions of c by one operation of this class; `used` = the bit that an unknown one spends,
@@ -60,8 +60,8 @@ static int extend(struct aut_search *s, int32_t class, int32_t slot, int32_t use
 {
     int64_t state = (int64_t)s->c[0], targets[AUT_TARGETS];
     const int64_t *to;
-    int count = aut_step(&s->steps, &s->mem, state, class, &to);
-    s->work++;
+    int count = aut_step(&s->steps, &s->budget.memory, state, class, &to);
+    s->budget.work++;
     if (count < 0) {
         return -count;
     }
@@ -165,8 +165,8 @@ int aut_complete(struct aut_search *s)
             continue;
         }
         int verdict = put(s, s->c);
-        if (verdict == LIN_OK && s->work >= s->look_at) {
-            verdict = aut_look(s);
+        if (verdict == LIN_OK) {
+            verdict = (int)core_poll_when_due(&s->budget);
         }
         if (verdict != LIN_OK) {
             return verdict;
@@ -178,8 +178,8 @@ int aut_complete(struct aut_search *s)
             continue;
         }
         int verdict = extend_all(s);
-        if (verdict == LIN_OK && s->work >= s->look_at) {
-            verdict = aut_look(s);
+        if (verdict == LIN_OK) {
+            verdict = (int)core_poll_when_due(&s->budget);
         }
         if (verdict != LIN_OK) {
             return verdict;

@@ -1,14 +1,8 @@
 /* One key's operations as the search wants them. */
 #include "aut_search.h"
+#include "lin_keys.h"
 
 #include <string.h>
-
-static int refuse(struct lin_report *report, const char *why, int64_t where)
-{
-    report->invalid = why;
-    report->where = where;
-    return LIN_INVALID;
-}
 
 static int copy_ops(struct aut_search *s, int64_t first, int64_t last, struct lin_report *report)
 {
@@ -16,10 +10,10 @@ static int copy_ops(struct aut_search *s, int64_t first, int64_t last, struct li
     for (int64_t i = first; i < last; i++) {
         struct aut_op op = {s->in->class[i], -1, 0, s->in->invoke[i], s->in->complete[i]};
         if (op.class < 0 || op.class >= s->in->n_classes) {
-            return refuse(report, "class out of range", i);
+            return lin_refuse(report, "class out of range", i);
         }
         if (op.invoke < before || op.complete < op.invoke || op.invoke == LIN_NEVER) {
-            return refuse(report, "times are out of order", i);
+            return lin_refuse(report, "times are out of order", i);
         }
         before = op.invoke;
         op.pure = s->in->pure[op.class] != 0;
@@ -43,7 +37,7 @@ static int make_crashed(struct aut_search *s)
             continue;
         }
         if (of_class[op->class] < 0) {
-            if (lin_reserve(&s->mem, &s->crashed, (size_t)s->n_crashed + 1) != 0) {
+            if (core_reserve(&s->budget.memory, &s->crashed, (size_t)s->n_crashed + 1) != 0) {
                 return LIN_MEMORY;
             }
             of_class[op->class] = s->n_crashed;
@@ -67,7 +61,8 @@ static int make_class_arrays(struct aut_search *s)
     if (s->of_class.cap > 0 || n == 0) {
         return LIN_OK;
     }
-    if (lin_reserve(&s->mem, &s->of_class, n) != 0 || lin_reserve(&s->mem, &s->tried, n) != 0) {
+    if (core_reserve(&s->budget.memory, &s->of_class, n) != 0 ||
+        core_reserve(&s->budget.memory, &s->tried, n) != 0) {
         return LIN_MEMORY;
     }
     memset(s->of_class.p, 0xff, n * sizeof(int32_t));
@@ -115,11 +110,11 @@ static void give_slots(struct aut_search *s)
 int aut_plan(struct aut_search *s, int64_t first, int64_t last, struct lin_report *report)
 {
     if (last - first > INT32_MAX / 8) {
-        return refuse(report, "more operations on one key than the search can number", first);
+        return lin_refuse(report, "more operations on one key than the search can number", first);
     }
     size_t n = (size_t)(last - first);
-    if (lin_reserve(&s->mem, &s->ops, n) != 0 || lin_reserve(&s->mem, &s->lists, 3 * n) != 0 ||
-        make_class_arrays(s) != LIN_OK) {
+    if (core_reserve(&s->budget.memory, &s->ops, n) != 0 ||
+        core_reserve(&s->budget.memory, &s->lists, 3 * n) != 0 || make_class_arrays(s) != LIN_OK) {
         return LIN_MEMORY;
     }
     s->n_ops = (int32_t)n;

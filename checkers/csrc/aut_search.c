@@ -81,10 +81,10 @@ static int prepare(struct aut_search *s)
     s->shape.n_seen = ((uint32_t)s->n_seen_bits + 63) / 64;
     s->shape.n_used = ((uint32_t)s->n_used_bits + 63) / 64;
     s->shape.stride = 2 + s->shape.n_done + s->shape.n_seen + s->shape.n_used;
-    if (lin_reserve(&s->mem, &s->buffers, 2 * (size_t)s->shape.stride) != 0 ||
-        aut_set_shape(&s->now, &s->mem, &s->shape) != 0 ||
-        aut_set_shape(&s->next, &s->mem, &s->shape) != 0 ||
-        aut_set_shape(&s->open, &s->mem, &s->shape) != 0) {
+    if (core_reserve(&s->budget.memory, &s->buffers, 2 * (size_t)s->shape.stride) != 0 ||
+        aut_set_shape(&s->now, &s->budget.memory, &s->shape) != 0 ||
+        aut_set_shape(&s->next, &s->budget.memory, &s->shape) != 0 ||
+        aut_set_shape(&s->open, &s->budget.memory, &s->shape) != 0) {
         return LIN_MEMORY;
     }
     s->c = s->buffers.p;
@@ -96,7 +96,7 @@ static int prepare(struct aut_search *s)
     memset(s->c, 0, s->shape.stride * sizeof *s->c);
     for (int64_t i = 0; i < s->in->n_initial; i++) {
         s->c[0] = (uint64_t)s->in->initial[i];
-        if (aut_set_add(&s->now, &s->mem, s->c, &s->work) != 0) {
+        if (aut_set_add(&s->now, &s->budget.memory, s->c, &s->budget.work) != 0) {
             return LIN_MEMORY;
         }
     }
@@ -127,12 +127,12 @@ static int report_states(const struct aut_set *set, const struct aut_output *out
 static int finish(struct aut_search *s, const struct aut_output *out, int64_t key, int64_t first,
                   int64_t *completions)
 {
-    s->work++;
+    s->budget.work++;
     int verdict = aut_complete(s);
     if (verdict == LIN_OK) {
         retire(s);
         ++*completions;
-        return s->work >= s->look_at ? aut_look(s) : LIN_OK;
+        return (int)core_poll_when_due(&s->budget);
     }
     if (verdict == LIN_ILLEGAL) {
         out->bad[key] = first + s->x;
@@ -177,10 +177,10 @@ static void set_width(struct aut_search *s, uint32_t width)
 int aut_decide(struct aut_search *s, const struct aut_output *out, int64_t key, int64_t first)
 {
     set_width(s, 0);
-    s->try_max = s->work + AUT_FIRST_WORK + WORK_PER_OP * (int64_t)s->n_ops;
+    s->budget.attempt_max = s->budget.work + AUT_FIRST_WORK + WORK_PER_OP * (int64_t)s->n_ops;
     int verdict = attempt(s, out, key, first);
-    s->try_max = 0;
-    if (verdict != AUT_GAVE_UP && verdict != LIN_MEMORY) {
+    s->budget.attempt_max = 0;
+    if (verdict != CORE_GAVE_UP && verdict != LIN_MEMORY) {
         return verdict;
     }
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {

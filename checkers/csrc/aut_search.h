@@ -6,9 +6,6 @@
 #include "aut_set.h"
 #include "aut_step.h"
 
-/* Not a verdict: one attempt at a key was too dear, another kind may not be. */
-#define AUT_GAVE_UP 100
-
 struct aut_op {
     int32_t class;
     int32_t slot; /* bit while pending; of its sort */
@@ -25,18 +22,18 @@ struct aut_crashed {
 };
 
 struct aut_search {
-    struct lin_mem mem;
+    struct core_budget budget;
     struct aut_steps steps;
     const struct aut_input *in;
-    struct aut_set now;        /* configurations after the last completion */
-    struct aut_set next;       /* after this one */
-    struct aut_set open;       /* to be extended */
-    struct lin_array ops;      /* aut_op of this key */
-    struct lin_array crashed;  /* aut_crashed of this key */
-    struct lin_array of_class; /* int32 by class: its aut_crashed, or -1 */
-    struct lin_array tried;    /* int64 by class: the configuration that tried it last */
-    struct lin_array lists;    /* int32: changers, observers, heap, free slots of both sorts */
-    struct lin_array buffers;  /* uint64: two configurations */
+    struct aut_set now;         /* configurations after the last completion */
+    struct aut_set next;        /* after this one */
+    struct aut_set open;        /* to be extended */
+    struct core_array ops;      /* aut_op of this key */
+    struct core_array crashed;  /* aut_crashed of this key */
+    struct core_array of_class; /* int32 by class: its aut_crashed, or -1 */
+    struct core_array tried;    /* int64 by class: the configuration that tried it last */
+    struct core_array lists;    /* int32: changers, observers, heap, free slots of both sorts */
+    struct core_array buffers;  /* uint64: two configurations */
     int32_t n_ops, n_crashed;
     int32_t n_active; /* classes with available members: the first so many */
     int32_t n_done_bits, n_seen_bits, n_used_bits;
@@ -49,10 +46,6 @@ struct aut_search {
     uint64_t *d; /* its extension */
     int32_t x;   /* the operation that completes */
     int64_t stamp;
-    int64_t work, work_max, look_at;
-    int64_t try_max; /* work after which the present attempt gives up; 0 = none */
-    int64_t deadline_ns;
-    const int32_t *stop;
 };
 
 static inline int aut_bit(const uint64_t *bits, int32_t i)
@@ -80,8 +73,5 @@ int aut_complete(struct aut_search *s);
 
 /* aut_search.c */
 int aut_decide(struct aut_search *s, const struct aut_output *out, int64_t key, int64_t first);
-
-/* aut_check.c: has a budget been spent? LIN_OK if not. */
-int aut_look(struct aut_search *s);
 
 #endif

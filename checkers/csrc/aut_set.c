@@ -12,10 +12,10 @@ void aut_set_init(struct aut_set *set)
     };
 }
 
-void aut_set_free(struct aut_set *set, struct lin_mem *mem)
+void aut_set_free(struct aut_set *set, struct core_memory *memory)
 {
-    lin_release(mem, &set->words);
-    lin_release(mem, &set->table);
+    core_release(memory, &set->words);
+    core_release(memory, &set->table);
 }
 
 /* Slots in use: the largest power of two that fits. */
@@ -37,10 +37,10 @@ void aut_set_clear(struct aut_set *set)
     }
 }
 
-int aut_set_shape(struct aut_set *set, struct lin_mem *mem, const struct aut_shape *shape)
+int aut_set_shape(struct aut_set *set, struct core_memory *memory, const struct aut_shape *shape)
 {
     if (set->table.cap == 0) {
-        if (lin_reserve(mem, &set->table, 64) != 0) {
+        if (core_reserve(memory, &set->table, 64) != 0) {
             return -1;
         }
         memset(set->table.p, 0, set->table.cap * sizeof(struct aut_slot));
@@ -102,15 +102,15 @@ static struct aut_slot *slot_of(const struct aut_set *set, const uint64_t *c)
 }
 
 /* Twice the slots; the groups are put in anew. */
-static int widen(struct aut_set *set, struct lin_mem *mem)
+static int widen(struct aut_set *set, struct core_memory *memory)
 {
     uint32_t old = slots_of(set);
-    struct lin_array fresh = {.size = sizeof(struct aut_slot)};
-    if (old >= UINT32_C(1) << 30 || lin_reserve(mem, &fresh, (size_t)old * 2) != 0) {
+    struct core_array fresh = {.size = sizeof(struct aut_slot)};
+    if (old >= UINT32_C(1) << 30 || core_reserve(memory, &fresh, (size_t)old * 2) != 0) {
         return -1;
     }
     memset(fresh.p, 0, fresh.cap * sizeof(struct aut_slot));
-    struct lin_array before = set->table;
+    struct core_array before = set->table;
     uint32_t epoch = set->epoch;
     set->table = fresh;
     set->epoch = 1;
@@ -120,7 +120,7 @@ static int widen(struct aut_set *set, struct lin_mem *mem)
             *slot_of(set, aut_at(set, slot->head)) = (struct aut_slot){1, slot->head};
         }
     }
-    lin_release(mem, &before);
+    core_release(memory, &before);
     return 0;
 }
 
@@ -129,7 +129,7 @@ static uint32_t link_of(const uint64_t *c)
     return (uint32_t)c[1];
 }
 
-int aut_set_add(struct aut_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work)
+int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work)
 {
     struct aut_slot *slot = slot_of(set, c);
     uint32_t head = slot->epoch == set->epoch ? slot->head : AUT_END, before = AUT_END;
@@ -161,7 +161,7 @@ int aut_set_add(struct aut_set *set, struct lin_mem *mem, const uint64_t *c, int
         return 0;
     }
     if (set->n >= UINT32_MAX - 1 ||
-        lin_reserve(mem, &set->words, ((size_t)set->n + 1) * set->shape.stride) != 0) {
+        core_reserve(memory, &set->words, ((size_t)set->n + 1) * set->shape.stride) != 0) {
         return -1;
     }
     uint64_t *e = aut_at(set, set->n);
@@ -169,5 +169,5 @@ int aut_set_add(struct aut_set *set, struct lin_mem *mem, const uint64_t *c, int
     e[1] = head;
     set->groups += slot->epoch != set->epoch;
     *slot = (struct aut_slot){set->epoch, set->n++};
-    return set->groups * 2 > slots_of(set) ? widen(set, mem) : 0;
+    return set->groups * 2 > slots_of(set) ? widen(set, memory) : 0;
 }

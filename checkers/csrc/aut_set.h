@@ -11,7 +11,7 @@
 #ifndef DSTEST_AUT_SET_H
 #define DSTEST_AUT_SET_H
 
-#include "lin_mem.h"
+#include "core_memory.h"
 
 #define AUT_END UINT32_MAX
 #define AUT_DEAD (UINT64_C(1) << 63)
@@ -27,8 +27,8 @@ struct aut_slot {
 };
 
 struct aut_set {
-    struct lin_array words; /* uint64 */
-    struct lin_array table; /* aut_slot; a power of two */
+    struct core_array words; /* uint64 */
+    struct core_array table; /* aut_slot; a power of two */
     struct aut_shape shape;
     uint32_t n;      /* entries, dead ones included */
     uint32_t groups; /* of equal state and done bits */
@@ -63,14 +63,14 @@ static inline uint64_t *aut_used(const struct aut_shape *shape, uint64_t *c)
 }
 
 void aut_set_init(struct aut_set *set);
-void aut_set_free(struct aut_set *set, struct lin_mem *mem);
+void aut_set_free(struct aut_set *set, struct core_memory *memory);
 
 /* Empties the set and gives it this shape. 0, or -1 where memory is short. */
-int aut_set_shape(struct aut_set *set, struct lin_mem *mem, const struct aut_shape *shape);
+int aut_set_shape(struct aut_set *set, struct core_memory *memory, const struct aut_shape *shape);
 void aut_set_clear(struct aut_set *set);
 
 /* Adds a configuration unless a member beats it, and drops the members that it beats. Adds the
  * number of comparisons to `work`. 0, or -1 where memory is short. */
-int aut_set_add(struct aut_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work);
+int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work);
 
 #endif

@@ -13,10 +13,10 @@ void aut_steps_init(struct aut_steps *steps, const struct aut_input *in)
     };
 }
 
-void aut_steps_free(struct aut_steps *steps, struct lin_mem *mem)
+void aut_steps_free(struct aut_steps *steps, struct core_memory *memory)
 {
-    lin_release(mem, &steps->table);
-    lin_release(mem, &steps->pool);
+    core_release(memory, &steps->table);
+    core_release(memory, &steps->pool);
 }
 
 static size_t hash_of(int64_t state, int32_t op_class)
@@ -37,13 +37,13 @@ static struct aut_known *find(struct aut_steps *steps, int64_t state, int32_t cl
     return &TABLE(steps)[i];
 }
 
-static int widen(struct aut_steps *steps, struct lin_mem *mem)
+static int widen(struct aut_steps *steps, struct core_memory *memory)
 {
-    struct lin_array before = steps->table;
+    struct core_array before = steps->table;
     size_t old = steps->n_slots;
     size_t slots = old == 0 ? 256 : 2 * old;
-    struct lin_array fresh = {.size = sizeof(struct aut_known)};
-    if (lin_reserve(mem, &fresh, slots) != 0) {
+    struct core_array fresh = {.size = sizeof(struct aut_known)};
+    if (core_reserve(memory, &fresh, slots) != 0) {
         return -1;
     }
     for (size_t i = 0; i < slots; i++) {
@@ -57,7 +57,7 @@ static int widen(struct aut_steps *steps, struct lin_mem *mem)
             *find(steps, known->state, known->class) = *known;
         }
     }
-    lin_release(mem, &before);
+    core_release(memory, &before);
     return 0;
 }
 
@@ -74,13 +74,13 @@ static int compute(struct aut_steps *steps, int64_t state, int32_t class, const 
     return 1;
 }
 
-int aut_step(struct aut_steps *steps, struct lin_mem *mem, int64_t state, int32_t class,
+int aut_step(struct aut_steps *steps, struct core_memory *memory, int64_t state, int32_t class,
              const int64_t **to)
 {
     if (steps->in->ask == NULL) {
         return compute(steps, state, class, to);
     }
-    if (2 * steps->n >= steps->n_slots && widen(steps, mem) != 0) {
+    if (2 * steps->n >= steps->n_slots && widen(steps, memory) != 0) {
         return -LIN_MEMORY;
     }
     struct aut_known *known = find(steps, state, class);
@@ -91,7 +91,7 @@ int aut_step(struct aut_steps *steps, struct lin_mem *mem, int64_t state, int32_
         }
         int64_t where = count == 1 ? steps->buffer[0] : (int64_t)steps->n_pool;
         if (count > 1) {
-            if (lin_reserve(mem, &steps->pool, steps->n_pool + (size_t)count) != 0) {
+            if (core_reserve(memory, &steps->pool, steps->n_pool + (size_t)count) != 0) {
                 return -LIN_MEMORY;
             }
             memcpy((int64_t *)steps->pool.p + steps->n_pool, steps->buffer,

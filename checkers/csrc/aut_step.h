@@ -3,7 +3,7 @@
 #define DSTEST_AUT_STEP_H
 
 #include "aut.h"
-#include "lin_mem.h"
+#include "core_memory.h"
 
 struct aut_known {
     int64_t state;
@@ -14,18 +14,18 @@ struct aut_known {
 
 struct aut_steps {
     const struct aut_input *in;
-    struct lin_array table; /* aut_known; a power of two */
-    struct lin_array pool;  /* int64 */
+    struct core_array table; /* aut_known; a power of two */
+    struct core_array pool;  /* int64 */
     size_t n, n_slots, n_pool;
     int64_t buffer[AUT_TARGETS];
 };
 
 void aut_steps_init(struct aut_steps *steps, const struct aut_input *in);
-void aut_steps_free(struct aut_steps *steps, struct lin_mem *mem);
+void aut_steps_free(struct aut_steps *steps, struct core_memory *memory);
 
 /* States after `class` in `state`: their number, with `to` set to them until the next call.
  * -LIN_MEMORY or -AUT_RAISED where they could not be had. */
-int aut_step(struct aut_steps *steps, struct lin_mem *mem, int64_t state, int32_t class,
+int aut_step(struct aut_steps *steps, struct core_memory *memory, int64_t state, int32_t class,
              const int64_t **to);
 
 #endif

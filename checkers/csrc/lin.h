@@ -17,6 +17,8 @@
 #ifndef DSTEST_LIN_H
 #define DSTEST_LIN_H
 
+#include "core_budget.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,11 +36,11 @@ enum lin_kind {
 enum lin_verdict {
     LIN_OK = 0,
     LIN_ILLEGAL = 1,
-    LIN_TIME = 2,    /* undecided: the deadline passed */
-    LIN_MEMORY = 3,  /* undecided: the memory budget was spent, or the allocator said no */
-    LIN_STOPPED = 4, /* undecided: the caller raised the stop flag */
-    LIN_STEPS = 5,   /* undecided: the step limit of this key was reached */
-    LIN_INVALID = 6, /* the input is malformed; lin_report.invalid says how */
+    LIN_TIME = CORE_TIME,     /* undecided: the deadline passed */
+    LIN_MEMORY = CORE_MEMORY, /* undecided: the memory budget was spent, or the allocator said no */
+    LIN_STOPPED = CORE_STOPPED, /* undecided: the caller raised the stop flag */
+    LIN_STEPS = CORE_WORK,      /* undecided: the step limit of this key was reached */
+    LIN_INVALID = 6,            /* the input is malformed; lin_report.invalid says how */
 };
 
 /* `complete` of an operation whose outcome is unknown. */

@@ -72,7 +72,7 @@ int lin_keep(struct lin_search *s, uint64_t *c)
     const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
     lin_lower(lin_done(c), (uint32_t)x->slot);
     lin_lower(lin_used(s, c), lin_used_bit(x));
-    return lin_set_add(&s->next, &s->mem, c, &s->work) == 0 ? LIN_OK : LIN_MEMORY;
+    return lin_set_add(&s->next, &s->budget.memory, c, &s->budget.work) == 0 ? LIN_OK : LIN_MEMORY;
 }
 
 /* Settles, then keeps the configuration or leaves it to be extended. A write X that hides is not
@@ -84,7 +84,7 @@ int lin_put(struct lin_search *s, uint64_t *c)
     if (x->role != LIN_WRITER && lin_bit(lin_done(c), (uint32_t)x->slot)) {
         return lin_keep(s, c);
     }
-    return lin_set_add(&s->open, &s->mem, c, &s->work) == 0 ? LIN_OK : LIN_MEMORY;
+    return lin_set_add(&s->open, &s->budget.memory, c, &s->budget.work) == 0 ? LIN_OK : LIN_MEMORY;
 }
 
 /* Starts the extension d of c: the value becomes `value`. */
@@ -92,7 +92,7 @@ static uint64_t *extend(struct lin_search *s, int32_t value)
 {
     memcpy(s->d, s->c, s->stride * sizeof *s->d);
     lin_set_value(s->d, (uint32_t)value);
-    s->work++;
+    s->budget.work++;
     return s->d;
 }
 
@@ -133,7 +133,7 @@ static int mark_for_x(struct lin_search *s)
         }
         for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0 && s->n_queue < s->reach;
              k = classes[k].next_in) {
-            s->work++;
+            s->budget.work++;
             if (unused_member(s, s->c, &classes[k])) {
                 need(s, classes[k].a);
             }
@@ -177,7 +177,7 @@ static int mark_needed(struct lin_search *s)
     }
     for (int32_t i = 0; i < s->n_queue; i++) {
         for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0; k = classes[k].next_in) {
-            s->work++;
+            s->budget.work++;
             if (s->needed[classes[k].a] != s->epoch && unused_member(s, s->c, &classes[k])) {
                 need(s, classes[k].a);
             }
@@ -231,7 +231,7 @@ static int extend_by_writes(struct lin_search *s, int any)
     int32_t n = any ? s->plan.n_classes : s->n_queue;
     for (int32_t i = 0; i < n; i++) {
         int32_t class = any ? i : LIN_VALUES(&s->plan)[s->queue[i]].write_class;
-        s->work++;
+        s->budget.work++;
         if (class < 0 || LIN_CLASSES(&s->plan)[class].a >= 0) {
             continue;
         }
@@ -248,7 +248,7 @@ static int extend_by_unknown_cas(struct lin_search *s, int any)
     const struct lin_class *classes = LIN_CLASSES(&s->plan);
     uint32_t value = lin_value_of(s->c);
     for (int32_t k = LIN_VALUES(&s->plan)[value].cas_out; k >= 0; k = classes[k].next_out) {
-        s->work++;
+        s->budget.work++;
         uint32_t bit = unused_member(s, s->c, &classes[k]);
         if (bit == 0 || !wanted(s, classes[k].b, any)) {
             continue;

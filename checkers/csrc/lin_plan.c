@@ -1,4 +1,5 @@
 #include "lin_plan.h"
+#include "lin_keys.h"
 
 #include <stdlib.h>
 
@@ -17,22 +18,15 @@ void lin_plan_init(struct lin_plan *plan)
     };
 }
 
-void lin_plan_free(struct lin_plan *plan, struct lin_mem *mem)
+void lin_plan_free(struct lin_plan *plan, struct core_memory *memory)
 {
-    lin_release(mem, &plan->ops);
-    lin_release(mem, &plan->events);
-    lin_release(mem, &plan->classes);
-    lin_release(mem, &plan->values);
-    lin_release(mem, &plan->locals);
-    lin_release(mem, &plan->heap);
-    lin_release(mem, &plan->scratch);
-}
-
-static int refuse(struct lin_report *report, const char *why, int64_t where)
-{
-    report->invalid = why;
-    report->where = where;
-    return LIN_INVALID;
+    core_release(memory, &plan->ops);
+    core_release(memory, &plan->events);
+    core_release(memory, &plan->classes);
+    core_release(memory, &plan->values);
+    core_release(memory, &plan->locals);
+    core_release(memory, &plan->heap);
+    core_release(memory, &plan->scratch);
 }
 
 static int is_unknown(uint8_t kind)
@@ -56,19 +50,19 @@ static int copy_op(const struct lin_input *in, int64_t i, int64_t before, struct
     op->complete = in->complete[i];
     op->slot = -1;
     if (op->kind >= LIN_KINDS) {
-        return refuse(report, "kind is not one of 0 to 6", i);
+        return lin_refuse(report, "kind is not one of 0 to 6", i);
     }
     if (op->a < 0 || op->a >= in->n_values || op->b < 0 || op->b >= in->n_values) {
-        return refuse(report, "value is not below n_values", i);
+        return lin_refuse(report, "value is not below n_values", i);
     }
     if (op->invoke < before) {
-        return refuse(report, "operations of a key are not in order of invocation", i);
+        return lin_refuse(report, "operations of a key are not in order of invocation", i);
     }
     if (is_unknown(op->kind) != (op->complete == LIN_NEVER)) {
-        return refuse(report, "unknown operations never complete and all others do", i);
+        return lin_refuse(report, "unknown operations never complete and all others do", i);
     }
     if (op->complete < op->invoke) {
-        return refuse(report, "operation completes before its invocation", i);
+        return lin_refuse(report, "operation completes before its invocation", i);
     }
     return LIN_OK;
 }
@@ -175,7 +169,7 @@ static int32_t add_class(struct lin_plan *plan, int32_t a, int32_t b)
 }
 
 /* Puts unknown operations into classes of equals and lays out their bits. */
-static int make_classes(struct lin_plan *plan, struct lin_mem *mem)
+static int make_classes(struct lin_plan *plan, struct core_memory *memory)
 {
     struct lin_op *ops = LIN_OPS(plan);
     struct lin_value *values = LIN_VALUES(plan);
@@ -189,8 +183,8 @@ static int make_classes(struct lin_plan *plan, struct lin_mem *mem)
     if (crashed == 0) {
         return LIN_OK;
     }
-    if (lin_reserve(mem, &plan->classes, crashed) != 0 ||
-        lin_reserve(mem, &plan->scratch, 3 * swaps) != 0) {
+    if (core_reserve(memory, &plan->classes, crashed) != 0 ||
+        core_reserve(memory, &plan->scratch, 3 * swaps) != 0) {
         return LIN_MEMORY;
     }
     struct swap *sorted = plan->scratch.p;
@@ -294,18 +288,19 @@ static void order_events(struct lin_plan *plan)
     }
 }
 
-int lin_plan_make(struct lin_plan *plan, struct lin_mem *mem, const struct lin_input *in,
+int lin_plan_make(struct lin_plan *plan, struct core_memory *memory, const struct lin_input *in,
                   int64_t first, int64_t last, int exact_states, struct lin_report *report)
 {
     if (last - first > INT32_MAX / 8) {
-        return refuse(report, "more operations on one key than the search can number", first);
+        return lin_refuse(report, "more operations on one key than the search can number", first);
     }
     size_t n = (size_t)(last - first);
     size_t fresh = plan->locals.cap;
-    if (lin_reserve(mem, &plan->locals, (size_t)in->n_values) != 0 ||
-        lin_reserve(mem, &plan->ops, n) != 0 || lin_reserve(mem, &plan->events, 2 * n) != 0 ||
-        lin_reserve(mem, &plan->values, 2 * n + 2) != 0 || lin_reserve(mem, &plan->heap, n) != 0 ||
-        lin_reserve(mem, &plan->scratch, n) != 0) {
+    if (core_reserve(memory, &plan->locals, (size_t)in->n_values) != 0 ||
+        core_reserve(memory, &plan->ops, n) != 0 ||
+        core_reserve(memory, &plan->events, 2 * n) != 0 ||
+        core_reserve(memory, &plan->values, 2 * n + 2) != 0 ||
+        core_reserve(memory, &plan->heap, n) != 0 || core_reserve(memory, &plan->scratch, n) != 0) {
         for (; fresh < plan->locals.cap; fresh++) {
             LOCALS(plan)[fresh] = -1;
         }
@@ -326,7 +321,7 @@ int lin_plan_make(struct lin_plan *plan, struct lin_mem *mem, const struct lin_i
     }
     number_values(plan, in->initial, exact_states);
     give_roles(plan);
-    int verdict = make_classes(plan, mem);
+    int verdict = make_classes(plan, memory);
     if (verdict == LIN_OK) {
         order_events(plan);
     }

@@ -2,8 +2,8 @@
 #ifndef DSTEST_LIN_PLAN_H
 #define DSTEST_LIN_PLAN_H
 
+#include "core_memory.h"
 #include "lin.h"
-#include "lin_mem.h"
 
 /* What an operation is to the search. */
 enum lin_role {
@@ -43,13 +43,13 @@ struct lin_value {
 };
 
 struct lin_plan {
-    struct lin_array ops;     /* lin_op */
-    struct lin_array events;  /* int32: position * 2, + 1 for a completion */
-    struct lin_array classes; /* lin_class */
-    struct lin_array values;  /* lin_value */
-    struct lin_array locals;  /* int32 by global value, -1 between keys */
-    struct lin_array heap;    /* int32: pending operations, soonest completion first */
-    struct lin_array scratch; /* int32: free slots; unknown cas to sort */
+    struct core_array ops;     /* lin_op */
+    struct core_array events;  /* int32: position * 2, + 1 for a completion */
+    struct core_array classes; /* lin_class */
+    struct core_array values;  /* lin_value */
+    struct core_array locals;  /* int32 by global value, -1 between keys */
+    struct core_array heap;    /* int32: pending operations, soonest completion first */
+    struct core_array scratch; /* int32: free slots; unknown cas to sort */
     int32_t n_ops;
     int32_t n_events;
     int32_t n_classes;
@@ -60,10 +60,10 @@ struct lin_plan {
 };
 
 void lin_plan_init(struct lin_plan *plan);
-void lin_plan_free(struct lin_plan *plan, struct lin_mem *mem);
+void lin_plan_free(struct lin_plan *plan, struct core_memory *memory);
 
 /* Plans operations [first, last). 0, LIN_MEMORY, or LIN_INVALID with `report` filled. */
-int lin_plan_make(struct lin_plan *plan, struct lin_mem *mem, const struct lin_input *in,
+int lin_plan_make(struct lin_plan *plan, struct core_memory *memory, const struct lin_input *in,
                   int64_t first, int64_t last, int exact_states, struct lin_report *report);
 
 #define LIN_OPS(plan) ((struct lin_op *)(plan)->ops.p)

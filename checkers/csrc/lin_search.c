@@ -53,8 +53,8 @@ static int complete(struct lin_search *s)
         if (done && verdict == LIN_OK) {
             verdict = lin_keep(s, s->d);
         }
-        if (verdict == LIN_OK && s->work >= s->look_at) {
-            verdict = lin_look(s);
+        if (verdict == LIN_OK) {
+            verdict = (int)core_poll_when_due(&s->budget);
         }
         if (verdict) {
             return verdict;
@@ -66,8 +66,8 @@ static int complete(struct lin_search *s)
             continue;
         }
         int verdict = lin_extend_all(s);
-        if (verdict == LIN_OK && s->work >= s->look_at) {
-            verdict = lin_look(s);
+        if (verdict == LIN_OK) {
+            verdict = (int)core_poll_when_due(&s->budget);
         }
         if (verdict) {
             return verdict;
@@ -147,13 +147,13 @@ static int prepare(struct lin_search *s)
     uint32_t n_values = (uint32_t)s->plan.n_values;
     s->n_done = (slots + 63) / 64;
     s->stride = 1 + s->n_done + n_used;
-    if (lin_reserve(&s->mem, &s->buffers, 2 * (size_t)s->stride) != 0 ||
-        lin_reserve(&s->mem, &s->pending, 3 * (size_t)slots) != 0 ||
-        lin_reserve(&s->mem, &s->write_set, s->n_done) != 0 ||
-        lin_reserve(&s->mem, &s->marks, 3 * (size_t)n_values) != 0 ||
-        lin_set_shape(&s->now, &s->mem, n_values, s->stride, s->n_done) != 0 ||
-        lin_set_shape(&s->next, &s->mem, n_values, s->stride, s->n_done) != 0 ||
-        lin_set_shape(&s->open, &s->mem, n_values, s->stride, s->n_done) != 0) {
+    if (core_reserve(&s->budget.memory, &s->buffers, 2 * (size_t)s->stride) != 0 ||
+        core_reserve(&s->budget.memory, &s->pending, 3 * (size_t)slots) != 0 ||
+        core_reserve(&s->budget.memory, &s->write_set, s->n_done) != 0 ||
+        core_reserve(&s->budget.memory, &s->marks, 3 * (size_t)n_values) != 0 ||
+        lin_set_shape(&s->now, &s->budget.memory, n_values, s->stride, s->n_done) != 0 ||
+        lin_set_shape(&s->next, &s->budget.memory, n_values, s->stride, s->n_done) != 0 ||
+        lin_set_shape(&s->open, &s->budget.memory, n_values, s->stride, s->n_done) != 0) {
         return LIN_MEMORY;
     }
     s->c = s->buffers.p;
@@ -175,7 +175,8 @@ static int prepare(struct lin_search *s)
     }
     memset(s->c, 0, s->stride * sizeof *s->c);
     lin_set_value(s->c, (uint32_t)s->plan.initial);
-    return lin_set_add(&s->now, &s->mem, s->c, &s->work) == 0 ? LIN_OK : LIN_MEMORY;
+    return lin_set_add(&s->now, &s->budget.memory, s->c, &s->budget.work) == 0 ? LIN_OK
+                                                                               : LIN_MEMORY;
 }
 
 /* Values that the register may hold when X cannot complete, each once. */
@@ -205,12 +206,12 @@ static int attempt(struct lin_search *s, const struct lin_output *out, int64_t k
             continue;
         }
         s->x = events[e] / 2;
-        s->work++;
+        s->budget.work++;
         verdict = s->focused ? complete_focused(s) : complete(s);
         if (verdict == LIN_OK) {
             retire(s);
             completions++;
-            verdict = s->work >= s->look_at ? lin_look(s) : LIN_OK;
+            verdict = (int)core_poll_when_due(&s->budget);
         } else if (verdict == LIN_ILLEGAL) {
             out->bad[key] = first + s->x;
             report_states(s, out->states + key * out->n_states, out->n_states);
@@ -226,23 +227,23 @@ static void set_width(struct lin_search *s, uint32_t width)
 }
 
 /* Attempts that keep only some configurations, each of which is real: a survivor is a
- * linearization, its absence tells nothing. LIN_GAVE_UP where there was none. */
+ * linearization, its absence tells nothing. CORE_GAVE_UP where there was none. */
 static int attempt_narrow(struct lin_search *s, const struct lin_output *out, int64_t key,
                           int64_t first, const uint32_t *of, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         set_width(s, of[i]);
-        s->try_max = s->focused ? s->work + NARROW_WORK : 0;
+        s->budget.attempt_max = s->focused ? s->budget.work + NARROW_WORK : 0;
         int verdict = attempt(s, out, key, first);
         int pruned = s->focused | s->now.pruned | s->next.pruned | s->open.pruned;
-        s->try_max = 0;
-        if (verdict != LIN_MEMORY && verdict != LIN_GAVE_UP &&
+        s->budget.attempt_max = 0;
+        if (verdict != LIN_MEMORY && verdict != CORE_GAVE_UP &&
             !(verdict == LIN_ILLEGAL && pruned)) {
             return verdict;
         }
         out->bad[key] = -1;
     }
-    return LIN_GAVE_UP;
+    return CORE_GAVE_UP;
 }
 
 /* Decides the planned key. An exact attempt that proves too dear is followed by cheap kinds that
@@ -253,31 +254,31 @@ int lin_decide(struct lin_search *s, const struct lin_output *out, int64_t key, 
 {
     set_width(s, 0);
     s->reusable = s->focused = 0;
-    s->try_max = FIRST_WORK;
+    s->budget.attempt_max = FIRST_WORK;
     int verdict = attempt(s, out, key, first);
-    s->try_max = 0;
-    if (verdict != LIN_GAVE_UP && verdict != LIN_MEMORY) {
+    s->budget.attempt_max = 0;
+    if (verdict != CORE_GAVE_UP && verdict != LIN_MEMORY) {
         return verdict;
     }
     s->focused = 1;
     verdict = attempt_narrow(s, out, key, first, focused, sizeof focused / sizeof *focused);
     s->focused = 0;
-    if (verdict != LIN_GAVE_UP) {
+    if (verdict != CORE_GAVE_UP) {
         return verdict;
     }
     if (s->plan.n_crash_bits > 0) {
         set_width(s, 0);
         s->reusable = 1;
-        s->try_max = s->work + NARROW_WORK;
+        s->budget.attempt_max = s->budget.work + NARROW_WORK;
         verdict = attempt(s, out, key, first);
         s->reusable = 0;
-        s->try_max = 0;
-        if (verdict != LIN_OK && verdict != LIN_MEMORY && verdict != LIN_GAVE_UP) {
+        s->budget.attempt_max = 0;
+        if (verdict != LIN_OK && verdict != LIN_MEMORY && verdict != CORE_GAVE_UP) {
             return verdict;
         }
     }
     verdict = attempt_narrow(s, out, key, first, widths, sizeof widths / sizeof *widths);
-    if (verdict != LIN_GAVE_UP) {
+    if (verdict != CORE_GAVE_UP) {
         return verdict;
     }
     set_width(s, 0);

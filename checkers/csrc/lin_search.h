@@ -6,25 +6,22 @@
 #include "lin_plan.h"
 #include "lin_set.h"
 
-/* Not a verdict: one attempt at a key was too dear, another kind may not be. */
-#define LIN_GAVE_UP 100
-
 /* Bit of `used` that marks a transient configuration; smaller is better, like the others. */
 #define LIN_TRANSIENT 0u
 
 struct lin_search {
-    struct lin_mem mem;
+    struct core_budget budget;
     struct lin_plan plan;
-    struct lin_set now;         /* configurations after the last completion */
-    struct lin_set next;        /* after this one */
-    struct lin_set open;        /* to be extended */
-    struct lin_array buffers;   /* uint64: two configurations */
-    struct lin_array pending;   /* int32: writers, observers, swappers */
-    struct lin_array marks;     /* int32 by value: epoch needed, epoch written; then the queue */
-    struct lin_array write_set; /* uint64: done bits of pending ok writes */
-    uint64_t *c;                /* the configuration at hand */
-    uint64_t *d;                /* its extension */
-    int32_t *writers;           /* pending ok writes, soonest completion first */
+    struct lin_set now;          /* configurations after the last completion */
+    struct lin_set next;         /* after this one */
+    struct lin_set open;         /* to be extended */
+    struct core_array buffers;   /* uint64: two configurations */
+    struct core_array pending;   /* int32: writers, observers, swappers */
+    struct core_array marks;     /* int32 by value: epoch needed, epoch written; then the queue */
+    struct core_array write_set; /* uint64: done bits of pending ok writes */
+    uint64_t *c;                 /* the configuration at hand */
+    uint64_t *d;                 /* its extension */
+    int32_t *writers;            /* pending ok writes, soonest completion first */
     int32_t *observers;
     int32_t *swappers;
     int32_t n_writers, n_observers, n_swappers;
@@ -33,14 +30,10 @@ struct lin_search {
     int32_t epoch;
     uint32_t n_done;
     uint32_t stride;
-    int32_t x; /* the operation that completes */
-    int64_t work, work_max, look_at;
-    int64_t try_max; /* work after which the present attempt gives up; 0 = none */
-    int reusable;    /* unknown operations are not spent by use: allows too much */
-    int focused;     /* only what leads to X is extended by: finds too little */
-    int32_t reach;   /* focused: values looked at on the way to X's */
-    int64_t deadline_ns;
-    const int32_t *stop;
+    int32_t x;     /* the operation that completes */
+    int reusable;  /* unknown operations are not spent by use: allows too much */
+    int focused;   /* only what leads to X is extended by: finds too little */
+    int32_t reach; /* focused: values looked at on the way to X's */
 };
 
 static inline uint64_t *lin_done(uint64_t *c)
@@ -66,8 +59,5 @@ int lin_extend_all(struct lin_search *s);
 
 /* lin_search.c */
 int lin_decide(struct lin_search *s, const struct lin_output *out, int64_t key, int64_t first);
-
-/* lin_check.c: has a budget been spent? LIN_OK if not. */
-int lin_look(struct lin_search *s);
 
 #endif

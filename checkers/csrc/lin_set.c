@@ -12,16 +12,16 @@ void lin_set_init(struct lin_set *set)
     };
 }
 
-void lin_set_free(struct lin_set *set, struct lin_mem *mem)
+void lin_set_free(struct lin_set *set, struct core_memory *memory)
 {
-    lin_release(mem, &set->words);
-    lin_release(mem, &set->heads);
+    core_release(memory, &set->words);
+    core_release(memory, &set->heads);
 }
 
-int lin_set_shape(struct lin_set *set, struct lin_mem *mem, uint32_t n_values, uint32_t stride,
-                  uint32_t n_done)
+int lin_set_shape(struct lin_set *set, struct core_memory *memory, uint32_t n_values,
+                  uint32_t stride, uint32_t n_done)
 {
-    if (lin_reserve(mem, &set->heads, n_values) != 0) {
+    if (core_reserve(memory, &set->heads, n_values) != 0) {
         return -1;
     }
     memset(set->heads.p, 0xff, n_values * sizeof(uint32_t));
@@ -110,7 +110,7 @@ static int displace(struct lin_set *set, const uint64_t *c)
     return 1;
 }
 
-int lin_set_add(struct lin_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work)
+int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work)
 {
     uint32_t value = lin_value_of(c);
     uint32_t before = LIN_END, members = 0;
@@ -133,7 +133,7 @@ int lin_set_add(struct lin_set *set, struct lin_mem *mem, const uint64_t *c, int
         return 0;
     }
     if (set->n >= UINT32_MAX - 1 ||
-        lin_reserve(mem, &set->words, ((size_t)set->n + 1) * set->stride) != 0) {
+        core_reserve(memory, &set->words, ((size_t)set->n + 1) * set->stride) != 0) {
         return -1;
     }
     uint64_t *e = lin_set_at(set, set->n);

@@ -11,15 +11,15 @@
 #ifndef DSTEST_LIN_SET_H
 #define DSTEST_LIN_SET_H
 
-#include "lin_mem.h"
+#include "core_memory.h"
 
 #define LIN_DEAD UINT32_MAX
 #define LIN_END UINT32_MAX
 
 struct lin_set {
-    struct lin_array words; /* uint64 */
-    struct lin_array heads; /* uint32 by value: first entry, LIN_END = none */
-    uint32_t n;             /* entries, dead ones included */
+    struct core_array words; /* uint64 */
+    struct core_array heads; /* uint32 by value: first entry, LIN_END = none */
+    uint32_t n;              /* entries, dead ones included */
     uint32_t n_values;
     uint32_t stride;
     uint32_t n_done;
@@ -58,15 +58,15 @@ static inline void lin_lower(uint64_t *bits, uint32_t i)
 }
 
 void lin_set_init(struct lin_set *set);
-void lin_set_free(struct lin_set *set, struct lin_mem *mem);
+void lin_set_free(struct lin_set *set, struct core_memory *memory);
 
 /* Empties the set and gives it this shape. 0, or -1 where memory is short. */
-int lin_set_shape(struct lin_set *set, struct lin_mem *mem, uint32_t n_values, uint32_t stride,
-                  uint32_t n_done);
+int lin_set_shape(struct lin_set *set, struct core_memory *memory, uint32_t n_values,
+                  uint32_t stride, uint32_t n_done);
 void lin_set_clear(struct lin_set *set);
 
 /* Adds a configuration unless a member beats it, and drops the members that it beats. Adds the
  * number of comparisons to `work`. 0, or -1 where memory is short. */
-int lin_set_add(struct lin_set *set, struct lin_mem *mem, const uint64_t *c, int64_t *work);
+int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work);
 
 #endif

@@ -10,8 +10,8 @@
 #ifndef DSTEST_MON_H
 #define DSTEST_MON_H
 
+#include "core_memory.h"
 #include "lin.h"
-#include "lin_mem.h"
 
 #define MON_UNFIT 8
 
@@ -47,14 +47,14 @@ struct mon_nothing {
 /* Work space, and the values of one key. After mon_gather each value's times are tight: it was in
  * there for certain in the open interval (put_complete, take_invoke), where that is not empty. */
 struct mon_work {
-    struct lin_mem mem;
-    struct lin_array values;   /* mon_value, in order of put_invoke */
-    struct lin_array number;   /* int32 by global value: its mon_value, or -1 */
-    struct lin_array ids;      /* int32: the global value of each mon_value */
-    struct lin_array nothings; /* mon_nothing, in order of invocation */
-    struct lin_array heap;     /* int32 */
-    struct lin_array runs;     /* mon_nothing: times in which something was in there for certain */
-    struct lin_array extra[6]; /* of the model */
+    struct core_memory memory;
+    struct core_array values;   /* mon_value, in order of put_invoke */
+    struct core_array number;   /* int32 by global value: its mon_value, or -1 */
+    struct core_array ids;      /* int32: the global value of each mon_value */
+    struct core_array nothings; /* mon_nothing, in order of invocation */
+    struct core_array heap;     /* int32 */
+    struct core_array runs;     /* mon_nothing: times in which something was in there for certain */
+    struct core_array extra[6]; /* of the model */
     int32_t n_values, n_nothings, n_runs;
 };
 

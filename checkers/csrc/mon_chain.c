@@ -1,5 +1,6 @@
 /* Chains of unique values; see mon_chain.h. */
 #include "mon_chain.h"
+#include "lin_keys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,12 @@ struct chain {
 };
 
 struct work {
-    struct lin_mem mem;
-    struct lin_array values;  /* value */
-    struct lin_array number;  /* int32 by global value: its value, or -1 */
-    struct lin_array others;  /* other */
-    struct lin_array chains;  /* chain: the forward ones, then the others */
-    struct lin_array pending; /* int32: values whose past is to be followed */
+    struct core_memory memory;
+    struct core_array values;  /* value */
+    struct core_array number;  /* int32 by global value: its value, or -1 */
+    struct core_array others;  /* other */
+    struct core_array chains;  /* chain: the forward ones, then the others */
+    struct core_array pending; /* int32: values whose past is to be followed */
     int32_t n_values, n_others, n_chains, n_pending, n_needed;
 };
 
@@ -128,13 +129,6 @@ static int gather(struct work *w, const struct copied *op)
                : store(w, a, NOBODY, op->invoke, op->complete);
 }
 
-static int refuse(struct lin_report *report, const char *why, int64_t where)
-{
-    report->invalid = why;
-    report->where = where;
-    return LIN_INVALID;
-}
-
 static int gather_all(struct work *w, const struct lin_input *in, int64_t first, int64_t last,
                       struct lin_report *report)
 {
@@ -145,11 +139,11 @@ static int gather_all(struct work *w, const struct lin_input *in, int64_t first,
         struct copied op = {in->invoke[i], in->complete[i], in->a[i], in->b[i], in->kind[i]};
         if (op.kind >= LIN_KINDS || op.a < 0 || op.a >= in->n_values || op.b < 0 ||
             op.b >= in->n_values) {
-            return refuse(report, "kind or value out of range", i);
+            return lin_refuse(report, "kind or value out of range", i);
         }
         if (op.invoke < before || op.complete < op.invoke ||
             (op.complete == LIN_NEVER) != (op.kind >= LIN_WRITE_UNKNOWN)) {
-            return refuse(report, "times are out of order", i);
+            return lin_refuse(report, "times are out of order", i);
         }
         before = op.invoke;
         verdict = gather(w, &op);
@@ -320,16 +314,17 @@ static int serve_others(struct work *w)
 static int reserve(struct work *w, const struct lin_input *in, size_t n)
 {
     size_t fresh = w->number.cap, values = 2 * n + 1;
-    if (n > INT32_MAX / 8 || lin_reserve(&w->mem, &w->number, (size_t)in->n_values) != 0) {
+    if (n > INT32_MAX / 8 || core_reserve(&w->memory, &w->number, (size_t)in->n_values) != 0) {
         return LIN_MEMORY;
     }
     if (w->number.cap > fresh) {
         memset(NUMBER(w) + fresh, 0xff, (w->number.cap - fresh) * sizeof(int32_t));
     }
     values = values < (size_t)in->n_values ? values : (size_t)in->n_values;
-    if (lin_reserve(&w->mem, &w->values, values) != 0 ||
-        lin_reserve(&w->mem, &w->pending, values) != 0 ||
-        lin_reserve(&w->mem, &w->others, n) != 0 || lin_reserve(&w->mem, &w->chains, values) != 0) {
+    if (core_reserve(&w->memory, &w->values, values) != 0 ||
+        core_reserve(&w->memory, &w->pending, values) != 0 ||
+        core_reserve(&w->memory, &w->others, n) != 0 ||
+        core_reserve(&w->memory, &w->chains, values) != 0) {
         return LIN_MEMORY;
     }
     w->n_values = w->n_others = w->n_chains = w->n_pending = w->n_needed = 0;
@@ -367,7 +362,7 @@ int mon_chains(const struct lin_input *in, const struct lin_limits *limits, uint
                struct lin_report *report)
 {
     struct work w = {
-        .mem = {0, limits->memory_bytes < 0 ? 0 : (size_t)limits->memory_bytes},
+        .memory = core_memory_of(limits->memory_bytes),
         .values = {.size = sizeof(struct value)},
         .number = {.size = sizeof(int32_t)},
         .others = {.size = sizeof(struct other)},
@@ -377,24 +372,24 @@ int mon_chains(const struct lin_input *in, const struct lin_limits *limits, uint
     *report = (struct lin_report){NULL, 0};
     int bad = 0;
     if (in->n_values < 1 || in->initial < 0 || in->initial >= in->n_values) {
-        bad = refuse(report, "initial value is not below n_values", 0);
+        bad = lin_refuse(report, "initial value is not below n_values", 0);
     }
     for (int64_t key = 0; key < in->n_keys && bad != LIN_INVALID; key++) {
         int64_t first = in->offsets[key], last = in->offsets[key + 1];
-        if (limits->stop != NULL && __atomic_load_n(limits->stop, __ATOMIC_RELAXED) != 0) {
+        if (core_stopped(limits->stop)) {
             verdict[key] = LIN_STOPPED;
             continue;
         }
         if (first < 0 || last < first || last > in->n_ops) {
-            bad = refuse(report, "offsets do not rise from 0 to the number of operations", key);
+            bad = lin_refuse(report, "offsets do not rise from 0 to the number of operations", key);
             continue;
         }
         bad = decide(&w, in, first, last, report);
         verdict[key] = (uint8_t)bad;
     }
-    struct lin_array *arrays[] = {&w.values, &w.number, &w.others, &w.chains, &w.pending};
+    struct core_array *arrays[] = {&w.values, &w.number, &w.others, &w.chains, &w.pending};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        lin_release(&w.mem, arrays[i]);
+        core_release(&w.memory, arrays[i]);
     }
     return bad == LIN_INVALID ? -1 : 0;
 }

@@ -1,28 +1,13 @@
 /* The loop over keys, and the rules of the columns. */
+#include "lin_keys.h"
 #include "mon.h"
-
-static int refuse(struct lin_report *report, const char *why, int64_t where)
-{
-    report->invalid = why;
-    report->where = where;
-    return -1;
-}
 
 static int check_columns(const struct mon_input *in, struct lin_report *report)
 {
-    int64_t before = 0;
     if (in->model < 0 || in->model >= MON_MODELS || in->n_values < 1) {
-        return refuse(report, "no such model, or no values", 0);
+        return lin_refuse(report, "no such model, or no values", 0);
     }
-    for (int64_t k = 0; k <= in->n_keys; k++) {
-        int64_t at = in->offsets[k];
-        if (at < before || at > in->n_ops || (k == 0 && at != 0) ||
-            (k == in->n_keys && at != in->n_ops)) {
-            return refuse(report, "offsets do not rise from 0 to the number of operations", k);
-        }
-        before = at;
-    }
-    return 0;
+    return lin_check_offsets(in->offsets, in->n_keys, in->n_ops, report);
 }
 
 static int check_ops(const struct mon_input *in, int64_t first, int64_t last,
@@ -31,15 +16,15 @@ static int check_ops(const struct mon_input *in, int64_t first, int64_t last,
     int64_t before = INT64_MIN + 1;
     for (int64_t i = first; i < last; i++) {
         if (in->kind[i] >= MON_KINDS) {
-            return refuse(report, "kind out of range", i);
+            return lin_refuse(report, "kind out of range", i);
         }
         if (in->invoke[i] < before || in->complete[i] < in->invoke[i] ||
             in->invoke[i] == LIN_NEVER) {
-            return refuse(report, "times are out of order", i);
+            return lin_refuse(report, "times are out of order", i);
         }
         before = in->invoke[i];
     }
-    return 0;
+    return LIN_OK;
 }
 
 static int decide(struct mon_work *w, const struct mon_input *in, int64_t first, int64_t last)
@@ -63,13 +48,13 @@ static int decide(struct mon_work *w, const struct mon_input *in, int64_t first,
 
 static void free_all(struct mon_work *w)
 {
-    struct lin_array *arrays[] = {&w->values,   &w->number, &w->ids,
-                                  &w->nothings, &w->heap,   &w->runs};
+    struct core_array *arrays[] = {&w->values,   &w->number, &w->ids,
+                                   &w->nothings, &w->heap,   &w->runs};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        lin_release(&w->mem, arrays[i]);
+        core_release(&w->memory, arrays[i]);
     }
     for (size_t i = 0; i < sizeof w->extra / sizeof *w->extra; i++) {
-        lin_release(&w->mem, &w->extra[i]);
+        core_release(&w->memory, &w->extra[i]);
     }
 }
 
@@ -77,7 +62,7 @@ int mon_check(const struct mon_input *in, const struct lin_limits *limits, uint8
               struct lin_report *report)
 {
     struct mon_work w = {
-        .mem = {0, limits->memory_bytes < 0 ? 0 : (size_t)limits->memory_bytes},
+        .memory = core_memory_of(limits->memory_bytes),
         .values = {.size = sizeof(struct mon_value)},
         .number = {.size = sizeof(int32_t)},
         .ids = {.size = sizeof(int32_t)},
@@ -90,20 +75,18 @@ int mon_check(const struct mon_input *in, const struct lin_limits *limits, uint8
     }
     *report = (struct lin_report){NULL, 0};
     int bad = check_columns(in, report);
-    for (int64_t key = 0; key < in->n_keys && bad == 0; key++) {
+    for (int64_t key = 0; key < in->n_keys && bad == LIN_OK; key++) {
         int64_t first = in->offsets[key], last = in->offsets[key + 1];
-        if (limits->stop != NULL && __atomic_load_n(limits->stop, __ATOMIC_RELAXED) != 0) {
+        if (core_stopped(limits->stop)) {
             verdict[key] = LIN_STOPPED;
             continue;
         }
         if (first < 0 || last < first || last > in->n_ops) {
-            bad = refuse(report, "offsets changed meanwhile", key);
-        } else if (check_ops(in, first, last, report) != 0) {
-            bad = -1;
-        } else {
+            bad = lin_refuse(report, "offsets changed meanwhile", key);
+        } else if ((bad = check_ops(in, first, last, report)) == LIN_OK) {
             verdict[key] = (uint8_t)decide(&w, in, first, last);
         }
     }
     free_all(&w);
-    return bad;
+    return bad == LIN_OK ? 0 : -1;
 }

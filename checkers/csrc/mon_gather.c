@@ -114,7 +114,7 @@ int mon_gather(struct mon_work *w, const struct mon_input *in, int64_t first, in
 {
     size_t n = (size_t)(last - first), fresh = w->number.cap;
     w->n_values = w->n_nothings = 0;
-    if (lin_reserve(&w->mem, &w->number, (size_t)in->n_values) != 0) {
+    if (core_reserve(&w->memory, &w->number, (size_t)in->n_values) != 0) {
         return LIN_MEMORY;
     }
     if (w->number.cap > fresh) {
@@ -125,9 +125,10 @@ int mon_gather(struct mon_work *w, const struct mon_input *in, int64_t first, in
         puts += in->kind[i] == MON_PUT;
         nothings += in->kind[i] == MON_NOTHING;
     }
-    if (n > INT32_MAX / 8 || lin_reserve(&w->mem, &w->values, puts) != 0 ||
-        lin_reserve(&w->mem, &w->ids, puts) != 0 || lin_reserve(&w->mem, &w->heap, puts) != 0 ||
-        lin_reserve(&w->mem, &w->nothings, nothings) != 0) {
+    if (n > INT32_MAX / 8 || core_reserve(&w->memory, &w->values, puts) != 0 ||
+        core_reserve(&w->memory, &w->ids, puts) != 0 ||
+        core_reserve(&w->memory, &w->heap, puts) != 0 ||
+        core_reserve(&w->memory, &w->nothings, nothings) != 0) {
         return LIN_MEMORY;
     }
     int verdict = note_puts(w, in, first, last, puts, nothings);
@@ -162,7 +163,7 @@ static int make_runs(struct mon_work *w)
     size_t stride = sizeof *values / sizeof *ends;
     int32_t *heap = w->heap.p, pending = 0;
     w->n_runs = 0;
-    if (lin_reserve(&w->mem, &w->runs, (size_t)w->n_values) != 0) {
+    if (core_reserve(&w->memory, &w->runs, (size_t)w->n_values) != 0) {
         return LIN_MEMORY;
     }
     for (int32_t next = 0; next < w->n_values || pending > 0;) {

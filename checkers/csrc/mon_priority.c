@@ -64,12 +64,13 @@ int mon_priority(struct mon_work *w)
 {
     const struct mon_value *values = MON_VALUES(w);
     size_t n = (size_t)w->n_values, all = n + (size_t)w->n_nothings;
-    struct lin_array *sorted = &w->extra[0], *points = &w->extra[1], *links = &w->extra[2];
+    struct core_array *sorted = &w->extra[0], *points = &w->extra[1], *links = &w->extra[2];
     sorted->size = sizeof(struct ranked);
     points->size = sizeof(int64_t);
     links->size = sizeof(int32_t);
-    if (lin_reserve(&w->mem, sorted, n) != 0 || lin_reserve(&w->mem, points, all + 1) != 0 ||
-        lin_reserve(&w->mem, links, all + 1) != 0) {
+    if (core_reserve(&w->memory, sorted, n) != 0 ||
+        core_reserve(&w->memory, points, all + 1) != 0 ||
+        core_reserve(&w->memory, links, all + 1) != 0) {
         return LIN_MEMORY;
     }
     struct ranked *rank = sorted->p;

@@ -94,20 +94,20 @@ static int fits(struct mon_work *w, const struct zone *zone)
 int mon_register(struct mon_work *w, const struct mon_input *in, int64_t first, int64_t last)
 {
     size_t n = (size_t)(last - first) + 1, fresh = w->number.cap;
-    struct lin_array *array = &w->extra[0];
+    struct core_array *array = &w->extra[0];
     array->size = sizeof(struct zone);
-    if (n > INT32_MAX / 8 || lin_reserve(&w->mem, &w->number, (size_t)in->n_values) != 0) {
+    if (n > INT32_MAX / 8 || core_reserve(&w->memory, &w->number, (size_t)in->n_values) != 0) {
         return LIN_MEMORY;
     }
     if (w->number.cap > fresh) {
         memset((int32_t *)w->number.p + fresh, 0xff, (w->number.cap - fresh) * sizeof(int32_t));
     }
-    if (lin_reserve(&w->mem, array, n) != 0 || lin_reserve(&w->mem, &w->ids, n) != 0 ||
-        lin_reserve(&w->mem, &w->heap, n) != 0) {
+    if (core_reserve(&w->memory, array, n) != 0 || core_reserve(&w->memory, &w->ids, n) != 0 ||
+        core_reserve(&w->memory, &w->heap, n) != 0) {
         return LIN_MEMORY;
     }
     int verdict = make_zones(w, in, first, last);
-    if (verdict != LIN_OK || lin_reserve(&w->mem, &w->runs, (size_t)w->n_values) != 0) {
+    if (verdict != LIN_OK || core_reserve(&w->memory, &w->runs, (size_t)w->n_values) != 0) {
         return verdict != LIN_OK ? verdict : LIN_MEMORY;
     }
     const struct zone *zones = array->p;

@@ -183,7 +183,7 @@ static int reserve(struct mon_work *w, struct stack *s)
                              points, points};
     for (int i = 0; i < 6; i++) {
         w->extra[i].size = sizes[i];
-        if (lin_reserve(&w->mem, &w->extra[i], needs[i]) != 0) {
+        if (core_reserve(&w->memory, &w->extra[i], needs[i]) != 0) {
             return -1;
         }
     }

@@ -131,5 +131,5 @@ int txn_validate(struct txn_ctx *c)
     for (int64_t i = 0; i < in->e; i++) {
         bad |= (uint32_t)in->elem[i] >= limit;
     }
-    return bad ? txn_refuse(c, "an element's value id is out of range", 0) : txn_look(c);
+    return bad ? txn_refuse(c, "an element's value id is out of range", 0) : txn_poll_budget(c);
 }

@@ -1,26 +1,11 @@
 /* Memory under a budget, deadlines, and the rows of a report. */
-#define _GNU_SOURCE
-
 #include "txn_mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-
-/* From here on a block gets pages of its own, huge ones where the kernel has them: first touches
- * of small pages cost more than the algorithms do. */
-static const size_t MAP_FROM = 4u << 20;
 
 /* Rows that are kept of one type of finding; more are only counted. */
 static const int64_t FOUND_MAX = 100000;
-
-static int64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 void txn_begin(struct txn_ctx *c, const struct txn_input *in, const struct txn_options *options,
                struct txn_report *report)
@@ -31,18 +16,12 @@ void txn_begin(struct txn_ctx *c, const struct txn_input *in, const struct txn_o
     c->in = in;
     c->options = options;
     c->report = report;
-    c->max = options->memory_bytes < 0 ? 0 : (size_t)options->memory_bytes;
-    int64_t now = clock_ns(), time_ns = options->time_ns < 0 ? 0 : options->time_ns;
-    c->deadline_ns = time_ns > INT64_MAX - now ? INT64_MAX : now + time_ns;
+    core_budget_begin(&c->budget, options->time_ns, options->memory_bytes, options->stop);
 }
 
-static void release(struct txn_block *block)
+static void release(struct txn_ctx *c, struct txn_block *block)
 {
-    if (block->bytes >= MAP_FROM) {
-        munmap(block->p, block->bytes);
-    } else {
-        free(block->p);
-    }
+    core_block_free(&c->budget.memory, block->p, block->bytes);
     block->p = NULL;
 }
 
@@ -50,24 +29,9 @@ void txn_end(struct txn_ctx *c)
 {
     for (int i = 0; i < TXN_BLOCKS_MAX; i++) {
         if (c->blocks[i].p != NULL) {
-            release(&c->blocks[i]);
+            release(c, &c->blocks[i]);
         }
     }
-}
-
-static void *acquire(size_t bytes)
-{
-    if (bytes < MAP_FROM) {
-        return calloc(1, bytes);
-    }
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        return NULL;
-    }
-#ifdef MADV_HUGEPAGE
-    madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-    return p;
 }
 
 void *txn_alloc(struct txn_ctx *c, size_t count, size_t size)
@@ -75,17 +39,15 @@ void *txn_alloc(struct txn_ctx *c, size_t count, size_t size)
     if (c->status != TXN_DONE) {
         return NULL;
     }
-    size_t bytes = count == 0 ? size : count * size;
-    if (count > SIZE_MAX / size || bytes > c->max - c->used) {
+    if (count > SIZE_MAX / size) {
         c->status = TXN_MEMORY;
         return NULL;
     }
     for (int i = 0; i < TXN_BLOCKS_MAX; i++) {
         struct txn_block *block = &c->blocks[i];
         if (block->p == NULL) {
-            block->p = acquire(bytes);
-            block->bytes = bytes;
-            c->used += block->p == NULL ? 0 : bytes;
+            block->bytes = count == 0 ? size : count * size;
+            block->p = core_block(&c->budget.memory, block->bytes);
             c->status = block->p == NULL ? TXN_MEMORY : TXN_DONE;
             return block->p;
         }
@@ -98,8 +60,7 @@ void txn_free(struct txn_ctx *c, void *p)
 {
     for (int i = 0; p != NULL && i < TXN_BLOCKS_MAX; i++) {
         if (c->blocks[i].p == p) {
-            c->used -= c->blocks[i].bytes;
-            release(&c->blocks[i]);
+            release(c, &c->blocks[i]);
             return;
         }
     }
@@ -115,16 +76,11 @@ void *txn_grow(struct txn_ctx *c, void *p, size_t count, size_t need, size_t siz
     return q;
 }
 
-int txn_look(struct txn_ctx *c)
+int txn_poll_budget(struct txn_ctx *c)
 {
-    const int32_t *stop = c->options->stop;
-    if (c->status != TXN_DONE) {
-        return c->status;
-    }
-    if (stop != NULL && __atomic_load_n(stop, __ATOMIC_RELAXED) != 0) {
-        c->status = TXN_STOPPED;
-    } else if (clock_ns() >= c->deadline_ns) {
-        c->status = TXN_TIME;
+    enum core_spent spent = core_poll_budget(&c->budget);
+    if (c->status == TXN_DONE && spent != CORE_WITHIN) {
+        c->status = spent == CORE_STOPPED ? TXN_STOPPED : TXN_TIME;
     }
     return c->status;
 }
@@ -143,8 +99,8 @@ void txn_push(struct txn_ctx *c, struct txn_rows *rows, const int64_t *values, s
 {
     if (count > rows->cap - rows->used) {
         size_t cap = rows->cap * 2 + count + 64;
-        size_t bytes = cap * sizeof *rows->at;
-        int64_t *at = bytes > c->max ? NULL : realloc(rows->at, bytes);
+        size_t held = rows->cap * sizeof *rows->at, bytes = cap * sizeof *rows->at;
+        int64_t *at = core_resize(&c->budget.memory, rows->at, held, bytes);
         if (at == NULL) {
             c->status = TXN_MEMORY;
             return;

@@ -2,6 +2,7 @@
 #ifndef DSTEST_TXN_MEM_H
 #define DSTEST_TXN_MEM_H
 
+#include "core_memory.h"
 #include "txn.h"
 
 #define TXN_NONE UINT32_MAX
@@ -19,10 +20,8 @@ struct txn_ctx {
     const struct txn_options *options;
     struct txn_report *report;
     struct txn_block blocks[TXN_BLOCKS_MAX];
-    size_t used, max;
-    int64_t deadline_ns;
-    int64_t spent; /* arcs looked at for shorter witnesses */
-    uint32_t unlooked;
+    struct core_budget budget; /* one unit of work is one call of txn_tick */
+    int64_t spent;             /* arcs looked at for shorter witnesses */
     int status;
 };
 
@@ -36,16 +35,17 @@ void *txn_alloc(struct txn_ctx *c, size_t count, size_t size);
 void *txn_grow(struct txn_ctx *c, void *p, size_t count, size_t need, size_t size);
 void txn_free(struct txn_ctx *c, void *p);
 
-/* Looks at clock and stop flag; not zero = give up, the reason is in c->status. */
-int txn_look(struct txn_ctx *c);
+/* Reads clock and stop flag; not zero = give up, the reason is in c->status. */
+int txn_poll_budget(struct txn_ctx *c);
 
-/* For inner loops: looks every few thousand calls. */
+/* For inner loops: polls every few thousand calls. */
 static inline int txn_tick(struct txn_ctx *c)
 {
-    return (++c->unlooked & 0x3fff) == 0 ? txn_look(c) : c->status;
+    return ++c->budget.work >= c->budget.poll_at ? txn_poll_budget(c) : c->status;
 }
 
 int txn_refuse(struct txn_ctx *c, const char *why, int64_t where);
+/* Adds values to rows of the report, which are charged like all else. */
 void txn_push(struct txn_ctx *c, struct txn_rows *rows, const int64_t *values, size_t count);
 /* Keeps the first rows of each type and counts the rest. */
 void txn_find(struct txn_ctx *c, struct txn_found found);

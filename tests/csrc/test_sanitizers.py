@@ -16,12 +16,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = sorted([*CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"])
+SHARED = [*CSRC.glob("core_*.c"), CSRC / "lin_keys.c"]
+SOURCES = sorted({*SHARED, *CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"})
 
 
 AUTOMATA = sorted(
     p
-    for p in [*CSRC.glob("aut_*.c"), *CSRC.glob("mon_*.c"), CSRC / "lin_mem.c"]
+    for p in [*SHARED, *CSRC.glob("aut_*.c"), *CSRC.glob("mon_*.c")]
     if not p.name.endswith("_module.c")
 )
 
@@ -59,8 +60,8 @@ def run_driver(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1"]),
-        (3, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1", "-DAUT_WIDTHS=1,2"]),
+        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1"]),
+        (3, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1", "-DAUT_WIDTHS=1,2"]),
     ],
 )
 def test_automata_agree_with_brute_force_under_sanitizers(
@@ -73,9 +74,9 @@ def test_automata_agree_with_brute_force_under_sanitizers(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1"]),
-        (3, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_WIDTHS=1,2"]),
-        (4, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_FOCUSED=1,2,4,8"]),
+        (2, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1"]),
+        (3, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DLIN_WIDTHS=1,2"]),
+        (4, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DLIN_FOCUSED=1,2,4,8"]),
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(
