@@ -10,22 +10,6 @@
 #define WORTH_A_THREAD ((int64_t)1 << 18)
 #endif
 
-void ing_locate(const struct ing_part *part, int64_t offset, const char *message,
-                struct ing_error *error)
-{
-    *error = (struct ing_error){message, 0, 0};
-    if (offset < 0) {
-        return;
-    }
-    error->line = 1;
-    const uint8_t *from = part->text, *at = part->text + offset, *line = from;
-    while ((from = memchr(from, '\n', (size_t)(at - from))) != NULL) {
-        error->line++;
-        line = ++from;
-    }
-    error->column = at - line + 1;
-}
-
 /* Does the name of an EDN tag go on with this byte? */
 static int continues_tag(uint8_t c)
 {
@@ -106,9 +90,9 @@ static void part_free(struct ing_part *part)
     free(part->mop.p);
     free(part->elem.p);
     free(part->scratch.p);
-    ing_names_free(&part->memory, &part->keys);
-    ing_names_free(&part->memory, &part->values);
-    ing_names_free(&part->memory, &part->processes);
+    ing_names_free(&part->keys);
+    ing_names_free(&part->values);
+    ing_names_free(&part->processes);
     memset(part, 0, sizeof *part);
 }
 
@@ -122,7 +106,7 @@ static struct ing_part part_of(const uint8_t *text, int64_t from, int64_t stop, 
         .stop = text + stop,
         .json = format != ING_EDN,
         .format = format,
-        .memory = {0, memory_bytes},
+        .memory = core_memory_of(memory_bytes),
     };
 }
 
@@ -182,8 +166,8 @@ void ing_free(struct ing_columns *columns)
     free(columns->mop_known);
     free(columns->elem_start);
     free(columns->elem);
-    ing_names_free(&columns->memory, &columns->keys);
-    ing_names_free(&columns->memory, &columns->values);
+    ing_names_free(&columns->keys);
+    ing_names_free(&columns->values);
     memset(columns, 0, sizeof *columns);
 }
 

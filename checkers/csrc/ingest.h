@@ -52,10 +52,6 @@ struct ing_name {
         int64_t n, cap;                                                                            \
     }
 
-struct ing_memory {
-    int64_t used, max;
-};
-
 /* Scalars and their dense ids. Small integers are looked up in `small`, the rest in `slots`. */
 struct ing_names {
     ING_ARRAY(struct ing_name) name;
@@ -77,7 +73,6 @@ struct ing_columns {
     int32_t *elem;
     struct ing_names keys, values;
     int64_t skipped[ING_SKIPS];
-    struct ing_memory memory;
 };
 
 /* 0, or -1 with `error` filled in (line 0 where the cause is not in the text). On success the

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Ids of `from` as ids of `into`, or NULL. */
-static int32_t *translate(struct ing_memory *memory, struct ing_names *into,
+static int32_t *translate(struct core_memory *memory, struct ing_names *into,
                           const struct ing_names *from)
 {
     int32_t *ids = NULL;
@@ -88,18 +88,16 @@ done:
 }
 
 /* n elements, all zero; at least one, so that NULL means only that memory is out. */
-static void *array(struct ing_memory *memory, int64_t n, size_t size)
+static void *array(struct core_memory *memory, int64_t n, size_t size)
 {
-    if (n > (memory->max - memory->used) / (int64_t)size) {
+    if (n >= INT64_MAX / 2 / (int64_t)size || core_charge(memory, ((size_t)n + 1) * size) != 0) {
         return NULL;
     }
-    memory->used += n * (int64_t)size;
     return calloc((size_t)n + 1, size);
 }
 
-static int reserve(struct ing_columns *out)
+static int reserve(struct core_memory *memory, struct ing_columns *out)
 {
-    struct ing_memory *memory = &out->memory;
     out->outcome = array(memory, out->n, sizeof *out->outcome);
     out->process = array(memory, out->n, sizeof *out->process);
     out->invoke_pos = array(memory, out->n, sizeof *out->invoke_pos);
@@ -182,15 +180,15 @@ static int size_up(struct ing_part *part, const struct ing_pair *pairs, struct i
         out->m += span.to - span.from;
         out->e += span.to > span.from ? part->mop.p[span.to - 1].elem_end - span.elem : 0;
     }
-    return reserve(out);
+    return reserve(&part->memory, out);
 }
 
 static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair *pairs,
                 int64_t *bad, const char **flaw)
 {
-    int64_t n = out->n, *scratch = array(&out->memory, 3 * n, sizeof *scratch);
+    int64_t n = out->n, *scratch = array(&part->memory, 3 * n, sizeof *scratch);
     if (scratch == NULL ||
-        ing_order(&out->memory, part->times.p, n, scratch, scratch + n, scratch + 2 * n) != 0 ||
+        ing_order(&part->memory, part->times.p, n, scratch, scratch + n, scratch + 2 * n) != 0 ||
         ing_one_at_a_time(part, scratch, bad, flaw) != 0 || *bad >= 0) {
         free(scratch);
         return -1;
@@ -205,7 +203,7 @@ static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair 
         out->invoke_pos[t] = scratch[n + scratch[t]];
         out->complete_pos[t] = scratch[2 * n + scratch[t]];
     }
-    out->memory.used -= 3 * n * (int64_t)sizeof *scratch;
+    core_refund(&part->memory, (3 * (size_t)n + 1) * sizeof *scratch);
     free(scratch);
     return status;
 }
@@ -224,7 +222,6 @@ static int jepsen(struct ing_part *part, struct ing_columns *out, const struct i
 
 int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_error *error)
 {
-    out->memory = part->memory;
     int64_t bad = -1;
     int is_ours = part->format == ING_OURS;
     const char *disorder = is_ours ? NULL : ing_order_flaw(part, &bad);
@@ -232,12 +229,12 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
         ing_locate(part, part->event.p[bad].offset, disorder, error);
         return -1;
     }
-    struct ing_pair *pairs = array(&out->memory, part->event.n, sizeof *pairs);
+    struct ing_pair *pairs = array(&part->memory, part->event.n, sizeof *pairs);
     if (pairs == NULL) {
         ing_locate(part, -1, ing_spent, error);
         return -1;
     }
-    out->n = is_ours ? part->event.n : ing_pair_events(&out->memory, part, pairs, &bad);
+    out->n = is_ours ? part->event.n : ing_pair_events(&part->memory, part, pairs, &bad);
     int status = -1;
     const char *flaw = "several operations of this process are open, and not one alone fits";
     for (int64_t t = 0; t < out->n && !is_ours && bad < 0; t++) {

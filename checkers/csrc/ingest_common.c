@@ -4,40 +4,6 @@
 
 #include <string.h>
 
-/* Small integers that were seen before, one after the other: what nearly all lists hold. Stops in
- * front of anything else, separators included; 1 where nothing was read. */
-int ing_known_integers(struct ing_part *part, uint8_t close, int first)
-{
-    const uint8_t *end = part->end;
-    const int32_t *small = part->values.small;
-    int64_t n_small = part->values.n_small;
-    while (small != NULL) {
-        const uint8_t *p = part->p;
-        if (!first && p < end && *p == ',') {
-            p++;
-        } else if (!first && part->json) {
-            break;
-        }
-        while (p < end && (*p == ' ' || (*p == ',' && !part->json))) {
-            p++;
-        }
-        const uint8_t *digits = p;
-        uint32_t value = 0;
-        while (p < end && p - digits < 7 && (uint8_t)(*p - '0') < 10) {
-            value = value * 10 + (uint32_t)(*p++ - '0');
-        }
-        if (p == digits || p == end || (*p != ',' && *p != close && *p != ' ') ||
-            (*digits == '0' && p - digits > 1) || value >= n_small || small[value] == 0 ||
-            ing_room(&part->memory, part->elem, 1) != 0) {
-            break;
-        }
-        part->elem.p[part->elem.n++] = small[value] - 1;
-        part->p = p;
-        first = 0;
-    }
-    return first;
-}
-
 /* The id of the small integer under the cursor that ends before `after`, or -1. */
 static int32_t known_id(const struct ing_names *names, const uint8_t **at, const uint8_t *end,
                         uint8_t after)

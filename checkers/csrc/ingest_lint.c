@@ -120,8 +120,7 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
 
 int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw)
 {
-    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0,
-            used = part->memory.used;
+    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0;
     int64_t *last = NULL; /* by process: the operation before, plus 1 */
     *bad = -1;
     if (ing_grow(&part->memory, (void **)&last, &cap, processes + 1, sizeof *last) != 0) {
@@ -141,6 +140,6 @@ int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad,
         }
     }
     free(last);
-    part->memory.used = used;
+    core_refund(&part->memory, (size_t)cap * sizeof *last);
     return 0;
 }

@@ -3,45 +3,6 @@
 
 #include <string.h>
 
-int ing_known_id(struct ing_part *part, struct ing_names *names, const struct ing_scalar *scalar,
-                 const uint8_t *at, int32_t *id)
-{
-    *id = ing_id(&part->memory, names, scalar);
-    if (*id >= ING_NIL) {
-        return 0;
-    }
-    part->p = at;
-    return ing_refuse(part, *id == -3 ? "text that is not UTF-8" : ing_spent);
-}
-
-/* The elements of a list, its opening bracket already consumed. */
-int ing_elements(struct ing_part *part, uint8_t close)
-{
-    struct ing_scalar scalar;
-    int more, first = 1;
-    int32_t id;
-    while ((first = ing_known_integers(part, close, first)),
-           (more = ing_more(part, close, first)) == 1) {
-        const uint8_t *at = part->p;
-        first = 0;
-        if (ing_scalar(part, &scalar) != 0) {
-            return -1;
-        }
-        if (scalar.tag == ING_NULL_SCALAR) {
-            part->p = at;
-            return ing_refuse(part, "an element of a list is null");
-        }
-        if (ing_known_id(part, &part->values, &scalar, at, &id) != 0) {
-            return -1;
-        }
-        if (ing_room(&part->memory, part->elem, 1) != 0) {
-            return ing_refuse(part, ing_spent);
-        }
-        part->elem.p[part->elem.n++] = id;
-    }
-    return more;
-}
-
 /* `r`, `w` or `append`, as keyword or string. */
 static int function(struct ing_part *part, struct ing_mop *mop)
 {

@@ -61,7 +61,7 @@ static int is_small(const struct ing_names *names, const struct ing_scalar *s)
 }
 
 /* Makes the table reach `value`, unless most of it would stay empty. 0, or -1 where memory is out. */
-static int reach(struct ing_memory *memory, struct ing_names *names, int64_t value)
+static int reach(struct core_memory *memory, struct ing_names *names, int64_t value)
 {
     if (value < names->n_small || value >= ING_SMALL ||
         value >= ING_SPARSE * (names->name.n + ING_SMALL_MIN)) {
@@ -85,7 +85,7 @@ static int reach(struct ing_memory *memory, struct ing_names *names, int64_t val
     return 0;
 }
 
-static int rehash(struct ing_memory *memory, struct ing_names *names)
+static int rehash(struct core_memory *memory, struct ing_names *names)
 {
     int64_t n_slots = names->n_slots == 0 ? 64 : names->n_slots * 4, cap = 0;
     int32_t *slots = NULL;
@@ -105,14 +105,14 @@ static int rehash(struct ing_memory *memory, struct ing_names *names)
         }
         slots[at] = (int32_t)id + 1;
     }
-    memory->used -= names->n_slots * (int64_t)sizeof *slots;
+    core_refund(memory, (size_t)names->n_slots * sizeof *slots);
     free(names->slots);
     names->slots = slots;
     names->n_slots = n_slots;
     return 0;
 }
 
-static int32_t add(struct ing_memory *memory, struct ing_names *names, const struct ing_scalar *s)
+static int32_t add(struct core_memory *memory, struct ing_names *names, const struct ing_scalar *s)
 {
     if (names->name.n >= INT32_MAX - 1 || ing_room(memory, names->name, 1) != 0) {
         return -2;
@@ -134,7 +134,7 @@ static int32_t add(struct ing_memory *memory, struct ing_names *names, const str
     return (int32_t)names->name.n++;
 }
 
-int32_t ing_id(struct ing_memory *memory, struct ing_names *names, const struct ing_scalar *s)
+int32_t ing_id(struct core_memory *memory, struct ing_names *names, const struct ing_scalar *s)
 {
     if (s->tag == ING_NULL_SCALAR) {
         return ING_NIL;
@@ -172,9 +172,8 @@ int32_t ing_id(struct ing_memory *memory, struct ing_names *names, const struct 
     return id;
 }
 
-void ing_names_free(struct ing_memory *memory, struct ing_names *names)
+void ing_names_free(struct ing_names *names)
 {
-    (void)memory;
     free(names->name.p);
     free(names->text.p);
     free(names->small);

@@ -63,7 +63,7 @@ static uint64_t biased(int64_t time)
 }
 
 /* Equal times: invocations come first, for nothing proves that one preceded the other. */
-int ing_order(struct ing_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
+int ing_order(struct core_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
               int64_t *begin, int64_t *end)
 {
     struct stamp *stamps = NULL;
@@ -93,7 +93,7 @@ int ing_order(struct ing_memory *memory, const struct ing_times *times, int64_t 
     while (next < ends) {
         end[last[next++].of] = position++;
     }
-    memory->used -= cap * (int64_t)sizeof *stamps;
+    core_refund(memory, (size_t)cap * sizeof *stamps);
     free(stamps);
     return 0;
 }

@@ -56,12 +56,11 @@ static int64_t completed(const struct ing_part *part, struct opened *open,
     return txn;
 }
 
-int64_t ing_pair_events(struct ing_memory *memory, const struct ing_part *part,
+int64_t ing_pair_events(struct core_memory *memory, const struct ing_part *part,
                         struct ing_pair *pairs, int64_t *bad)
 {
     struct opened open = {NULL, NULL};
     int64_t heads = part->processes.name.n + 1, n = 0, head_cap = 0, next_cap = 0;
-    int64_t used = memory->used;
     *bad = -1;
     if (ing_grow(memory, (void **)&open.head, &head_cap, heads, sizeof *open.head) != 0 ||
         ing_grow(memory, (void **)&open.next, &next_cap, part->event.n + 1, sizeof *open.next)) {
@@ -98,6 +97,7 @@ int64_t ing_pair_events(struct ing_memory *memory, const struct ing_part *part,
 done:
     free(open.head);
     free(open.next);
-    memory->used = used;
+    core_refund(memory,
+                (size_t)head_cap * sizeof *open.head + (size_t)next_cap * sizeof *open.next);
     return n;
 }

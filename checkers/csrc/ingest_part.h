@@ -2,6 +2,7 @@
 #ifndef DSTEST_INGEST_PART_H
 #define DSTEST_INGEST_PART_H
 
+#include "core_budget.h"
 #include "ingest.h"
 
 #include <stddef.h>
@@ -59,7 +60,7 @@ struct ing_part {
     int json;
     int format;
     int discards;
-    struct ing_memory memory;
+    struct core_memory memory;
     ING_ARRAY(struct ing_event) event;
     ING_ARRAY(struct ing_times) times;
     ING_ARRAY(struct ing_mop) mop;
@@ -80,8 +81,10 @@ struct ing_scalar {
 
 enum { ING_NULL_SCALAR = -1 };
 
-/* Makes room for `more` elements. 0, or -1 where the budget or the allocator says no. */
-int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, size_t size);
+/* ingest_part.c
+ *
+ * Makes room for `more` elements. 0, or -1 where the budget or the allocator says no. */
+int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, size_t size);
 
 #define ing_room(memory, array, more)                                                              \
     ((array).n + (more) <= (array).cap ? 0                                                         \
@@ -89,6 +92,8 @@ int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, si
                                                   (array).n + (more), sizeof *(array).p))
 
 int ing_refuse(struct ing_part *part, const char *message);
+void ing_locate(const struct ing_part *part, int64_t offset, const char *message,
+                struct ing_error *error);
 
 /* The message where memory is out: no other way to read the same text may be tried after it. */
 extern const char ing_spent[];
@@ -96,9 +101,10 @@ extern const char ing_spent[];
 /* ingest_names.c */
 /* The id of a scalar, made on first sight; -1 for null, -2 where memory is out, -3 for text that is
  * not UTF-8. */
-int32_t ing_id(struct ing_memory *memory, struct ing_names *names, const struct ing_scalar *scalar);
+int32_t ing_id(struct core_memory *memory, struct ing_names *names,
+               const struct ing_scalar *scalar);
 void ing_scalar_of(const struct ing_names *names, int64_t id, struct ing_scalar *scalar);
-void ing_names_free(struct ing_memory *memory, struct ing_names *names);
+void ing_names_free(struct ing_names *names);
 
 /* ingest_scan.c: all return 0, or -1 after ing_refuse, unless they say otherwise. */
 int ing_space(struct ing_part *part);
@@ -113,15 +119,16 @@ int ing_string(struct ing_part *part, struct ing_scalar *scalar);
 int ing_number(struct ing_part *part, struct ing_scalar *scalar);
 int ing_utf8(const char *text, int64_t size);
 
+/* ingest_elements.c */
+int ing_elements(struct ing_part *part, uint8_t close);
+int ing_known_id(struct ing_part *part, struct ing_names *names, const struct ing_scalar *scalar,
+                 const uint8_t *at, int32_t *id);
+
 /* ingest_common.c */
-int ing_known_integers(struct ing_part *part, uint8_t close, int first);
 int ing_common_mop(struct ing_part *part, int known);
 
 /* ingest_mops.c */
-int ing_elements(struct ing_part *part, uint8_t close);
 int ing_micro_ops(struct ing_part *part, int known);
-int ing_known_id(struct ing_part *part, struct ing_names *names, const struct ing_scalar *scalar,
-                 const uint8_t *at, int32_t *id);
 
 /* ingest_lint.c: what contradicts itself, as a message, or NULL. */
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n);
@@ -141,7 +148,7 @@ int ing_our_header(struct ing_part *part);
 int ing_our_record(struct ing_part *part);
 
 /* ingest_order.c: event positions of our records, and their order of invocation. */
-int ing_order(struct ing_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
+int ing_order(struct core_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
               int64_t *begin, int64_t *end);
 
 /* One transaction: events of the whole history, -1 where there is none. */
@@ -151,15 +158,11 @@ struct ing_pair {
 
 /* ingest_pair.c: transactions in order of invocation. -1 with `bad` the event that fits nowhere,
  * or with `bad` -1 where memory is out. */
-int64_t ing_pair_events(struct ing_memory *memory, const struct ing_part *part,
+int64_t ing_pair_events(struct core_memory *memory, const struct ing_part *part,
                         struct ing_pair *pairs, int64_t *bad);
 
 /* ingest_columns.c: the columns of a part that holds the whole history. */
 int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_error *error);
 int ing_join(struct ing_part *first, struct ing_part *second);
-
-/* ingest.c */
-void ing_locate(const struct ing_part *part, int64_t offset, const char *message,
-                struct ing_error *error);
 
 #endif

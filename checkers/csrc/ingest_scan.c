@@ -7,40 +7,6 @@
 /* Discarded forms within discarded forms; with the depth of lists it bounds the stack. */
 #define DISCARDS_MAX 8
 
-const char ing_spent[] = "memory budget spent";
-
-int ing_grow(struct ing_memory *memory, void **p, int64_t *cap, int64_t need, size_t size)
-{
-    int64_t want = *cap > INT64_MAX / 4 ? INT64_MAX : *cap * 2;
-    want = want < need ? need : want;
-    want = want < 16 ? 16 : want;
-    if (want > INT64_MAX / 2 / (int64_t)size) {
-        return -1;
-    }
-    int64_t more = (want - *cap) * (int64_t)size;
-    if (more > memory->max - memory->used) {
-        want = need;
-        more = (want - *cap) * (int64_t)size;
-        if (more > memory->max - memory->used) {
-            return -1;
-        }
-    }
-    void *grown = realloc(*p, (size_t)want * size);
-    if (grown == NULL) {
-        return -1;
-    }
-    memory->used += more;
-    *p = grown;
-    *cap = want;
-    return 0;
-}
-
-int ing_refuse(struct ing_part *part, const char *message)
-{
-    part->message = message;
-    return -1;
-}
-
 static int discard(struct ing_part *part)
 {
     if (part->discards == DISCARDS_MAX) {
