@@ -68,7 +68,7 @@ static void retire(struct aut_search *s)
     struct aut_set swap = s->now;
     s->now = s->next;
     s->next = swap;
-    if (s->n_changers > 0 && s->changers[0] == s->x) {
+    if (s->n_changers > 0 && s->changers[0] == s->completing) {
         memmove(s->changers, s->changers + 1, (size_t)--s->n_changers * sizeof *s->changers);
     } else {
         memmove(s->observers, s->observers + 1, (size_t)--s->n_observers * sizeof *s->observers);
@@ -87,16 +87,16 @@ static int prepare(struct aut_search *s)
         aut_set_shape(&s->open, &s->budget.memory, &s->shape) != 0) {
         return LIN_MEMORY;
     }
-    s->c = s->buffers.p;
-    s->d = s->c + s->shape.stride;
+    s->config = s->buffers.p;
+    s->extension = s->config + s->shape.stride;
     s->n_changers = s->n_observers = s->n_active = 0;
     for (int32_t k = 0; k < s->n_crashed; k++) {
         ((struct aut_crashed *)s->crashed.p)[k].available = 0;
     }
-    memset(s->c, 0, s->shape.stride * sizeof *s->c);
+    memset(s->config, 0, s->shape.stride * sizeof *s->config);
     for (int64_t i = 0; i < s->in->n_initial; i++) {
-        s->c[0] = (uint64_t)s->in->initial[i];
-        if (aut_set_add(&s->now, &s->budget.memory, s->c, &s->budget.work) != 0) {
+        s->config[0] = (uint64_t)s->in->initial[i];
+        if (aut_set_add(&s->now, &s->budget.memory, s->config, &s->budget.work) != 0) {
             return LIN_MEMORY;
         }
     }
@@ -135,7 +135,7 @@ static int finish(struct aut_search *s, const struct aut_output *out, int64_t ke
         return (int)core_poll_when_due(&s->budget);
     }
     if (verdict == LIN_ILLEGAL) {
-        out->bad[key] = first + s->x;
+        out->bad[key] = first + s->completing;
         (void)report_states(&s->open, out, key);
     }
     return verdict;
@@ -148,8 +148,9 @@ static int attempt(struct aut_search *s, const struct aut_output *out, int64_t k
     int64_t completions = 0;
     int32_t next = 0;
     while (verdict == LIN_OK && (next < s->n_ops || soonest(s) >= 0)) {
-        s->x = soonest(s);
-        if (next < s->n_ops && (s->x < 0 || AUT_OPS(s)[next].invoke <= AUT_OPS(s)[s->x].complete)) {
+        s->completing = soonest(s);
+        if (next < s->n_ops &&
+            (s->completing < 0 || AUT_OPS(s)[next].invoke <= AUT_OPS(s)[s->completing].complete)) {
             invoke(s, next++);
         } else {
             verdict = finish(s, out, key, first, &completions);

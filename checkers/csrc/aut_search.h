@@ -42,9 +42,9 @@ struct aut_search {
     int32_t *heap; /* pending operations, soonest completion first */
     int32_t n_changers, n_observers, n_heap;
     struct aut_shape shape;
-    uint64_t *c; /* the configuration at hand */
-    uint64_t *d; /* its extension */
-    int32_t x;   /* the operation that completes */
+    uint64_t *config;    /* the configuration at hand */
+    uint64_t *extension; /* its extension */
+    int32_t completing;  /* the operation that completes */
     int64_t stamp;
 };
 

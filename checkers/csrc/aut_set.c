@@ -58,11 +58,11 @@ static uint64_t mix(uint64_t h)
     return h ^ h >> 29;
 }
 
-static uint64_t hash_of(const struct aut_set *set, const uint64_t *c)
+static uint64_t hash_of(const struct aut_set *set, const uint64_t *config)
 {
-    uint64_t h = mix(c[0] + UINT64_C(0x632be59bd9b4e019));
+    uint64_t h = mix(config[0] + UINT64_C(0x632be59bd9b4e019));
     for (uint32_t w = 0; w < set->shape.n_done; w++) {
-        h = mix(h ^ c[2 + w]);
+        h = mix(h ^ config[2 + w]);
     }
     return h;
 }
@@ -89,13 +89,13 @@ static int beats(const struct aut_set *set, const uint64_t *x, const uint64_t *y
     return 1;
 }
 
-/* The slot of c's group: one in use by it, or a free one. */
-static struct aut_slot *slot_of(const struct aut_set *set, const uint64_t *c)
+/* The slot of the configuration's group: one in use by it, or a free one. */
+static struct aut_slot *slot_of(const struct aut_set *set, const uint64_t *config)
 {
     uint32_t mask = slots_of(set) - 1;
-    uint32_t i = (uint32_t)hash_of(set, c) & mask;
+    uint32_t i = (uint32_t)hash_of(set, config) & mask;
     while (SLOTS(set)[i].epoch == set->epoch &&
-           !same_group(set, aut_at(set, SLOTS(set)[i].head), c)) {
+           !same_group(set, aut_at(set, SLOTS(set)[i].head), config)) {
         i = (i + 1) & mask;
     }
     return &SLOTS(set)[i];
@@ -124,23 +124,24 @@ static int widen(struct aut_set *set, struct core_memory *memory)
     return 0;
 }
 
-static uint32_t link_of(const uint64_t *c)
+static uint32_t link_of(const uint64_t *config)
 {
-    return (uint32_t)c[1];
+    return (uint32_t)config[1];
 }
 
-int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work)
+int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *config,
+                int64_t *work)
 {
-    struct aut_slot *slot = slot_of(set, c);
+    struct aut_slot *slot = slot_of(set, config);
     uint32_t head = slot->epoch == set->epoch ? slot->head : AUT_END, before = AUT_END;
     for (uint32_t i = head; i != AUT_END;) {
         uint64_t *e = aut_at(set, i);
         uint32_t next = link_of(e);
         ++*work;
-        if (beats(set, e, c)) {
+        if (beats(set, e, config)) {
             return 0;
         }
-        if (!beats(set, c, e)) {
+        if (!beats(set, config, e)) {
             before = i;
         } else if (before == AUT_END) {
             e[1] = AUT_DEAD;
@@ -165,7 +166,7 @@ int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t 
         return -1;
     }
     uint64_t *e = aut_at(set, set->n);
-    memcpy(e, c, set->shape.stride * sizeof *e);
+    memcpy(e, config, set->shape.stride * sizeof *e);
     e[1] = head;
     set->groups += slot->epoch != set->epoch;
     *slot = (struct aut_slot){set->epoch, set->n++};

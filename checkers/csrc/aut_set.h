@@ -42,24 +42,24 @@ static inline uint64_t *aut_at(const struct aut_set *set, uint32_t i)
     return (uint64_t *)set->words.p + (size_t)i * set->shape.stride;
 }
 
-static inline int aut_dead(const uint64_t *c)
+static inline int aut_dead(const uint64_t *config)
 {
-    return (c[1] & AUT_DEAD) != 0;
+    return (config[1] & AUT_DEAD) != 0;
 }
 
-static inline uint64_t *aut_done(uint64_t *c)
+static inline uint64_t *aut_done(uint64_t *config)
 {
-    return c + 2;
+    return config + 2;
 }
 
-static inline uint64_t *aut_seen(const struct aut_shape *shape, uint64_t *c)
+static inline uint64_t *aut_seen(const struct aut_shape *shape, uint64_t *config)
 {
-    return c + 2 + shape->n_done;
+    return config + 2 + shape->n_done;
 }
 
-static inline uint64_t *aut_used(const struct aut_shape *shape, uint64_t *c)
+static inline uint64_t *aut_used(const struct aut_shape *shape, uint64_t *config)
 {
-    return c + 2 + shape->n_done + shape->n_seen;
+    return config + 2 + shape->n_done + shape->n_seen;
 }
 
 void aut_set_init(struct aut_set *set);
@@ -71,6 +71,7 @@ void aut_set_clear(struct aut_set *set);
 
 /* Adds a configuration unless a member beats it, and drops the members that it beats. Adds the
  * number of comparisons to `work`. 0, or -1 where memory is short. */
-int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work);
+int aut_set_add(struct aut_set *set, struct core_memory *memory, const uint64_t *config,
+                int64_t *work);
 
 #endif

@@ -131,7 +131,7 @@ static struct span span_of(const struct ing_part *part, int64_t event)
 }
 
 /* The event whose micro-ops count: the completion's, where it tells any. */
-static int64_t told(const struct ing_part *part, const struct ing_pair *pair)
+static int64_t answering_event(const struct ing_part *part, const struct ing_pair *pair)
 {
     if (pair->complete >= 0 && (part->event.p[pair->complete].has_value || pair->invoke < 0)) {
         return pair->complete;
@@ -168,7 +168,7 @@ static void fill(const struct ing_part *part, struct ing_columns *out, int64_t t
     out->process[t] = last->process;
     out->op_index[t] = last->no_index ? event : last->index;
     out->mop_start[t] = out->m;
-    struct span span = span_of(part, told(part, pair));
+    struct span span = span_of(part, answering_event(part, pair));
     copy_mops(part, &span, out);
 }
 
@@ -176,7 +176,7 @@ static int size_up(struct ing_part *part, const struct ing_pair *pairs, struct i
 {
     out->m = out->e = 0;
     for (int64_t t = 0; t < out->n; t++) {
-        struct span span = span_of(part, told(part, &pairs[t]));
+        struct span span = span_of(part, answering_event(part, &pairs[t]));
         out->m += span.to - span.from;
         out->e += span.to > span.from ? part->mop.p[span.to - 1].elem_end - span.elem : 0;
     }

@@ -22,10 +22,10 @@
 #include <string.h>
 
 /* The used bit of the lowest unused member of a class that has been invoked; 0 = none. */
-static uint32_t unused_member(const struct lin_search *s, uint64_t *c,
+static uint32_t unused_member(const struct lin_search *s, uint64_t *config,
                               const struct lin_class *crashed)
 {
-    const uint64_t *used = lin_used(s, c);
+    const uint64_t *used = lin_used(s, config);
     uint32_t bit = 1 + (uint32_t)s->plan.n_slots + (uint32_t)crashed->base;
     uint32_t end = bit + (uint32_t)crashed->available;
     while (bit < end) {
@@ -47,53 +47,55 @@ static inline int satisfied(const struct lin_op *op, uint32_t value)
 /* Linearizes all that changes nothing now (rule 1). A write of the present value can take effect
  * unnoticed; it is not spent by that. (Without this a cas_false that only an unknown cas can help
  * would find the write undone: nobody waits for the present value there.) */
-static void settle(struct lin_search *s, uint64_t *c)
+static void settle(struct lin_search *s, uint64_t *config)
 {
     const struct lin_op *ops = LIN_OPS(&s->plan);
-    uint32_t value = lin_value_of(c);
+    uint32_t value = lin_value_of(config);
     for (int32_t i = 0; i < s->n_writers; i++) {
         const struct lin_op *op = &ops[s->writers[i]];
         if ((uint32_t)op->a == value) {
-            lin_raise(lin_done(c), (uint32_t)op->slot);
+            lin_raise(lin_done(config), (uint32_t)op->slot);
         }
     }
     for (int32_t i = 0; i < s->n_observers; i++) {
         const struct lin_op *op = &ops[s->observers[i]];
-        if (satisfied(op, value) && !lin_bit(lin_done(c), (uint32_t)op->slot)) {
-            lin_raise(lin_done(c), (uint32_t)op->slot);
-            lin_lower(lin_used(s, c), LIN_TRANSIENT);
+        if (satisfied(op, value) && !lin_bit(lin_done(config), (uint32_t)op->slot)) {
+            lin_raise(lin_done(config), (uint32_t)op->slot);
+            lin_lower(lin_used(s, config), LIN_TRANSIENT);
         }
     }
 }
 
 /* X is linearized: frees its bits and keeps the configuration. */
-int lin_keep(struct lin_search *s, uint64_t *c)
+int lin_keep(struct lin_search *s, uint64_t *config)
 {
-    const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
-    lin_lower(lin_done(c), (uint32_t)x->slot);
-    lin_lower(lin_used(s, c), lin_used_bit(x));
-    return lin_set_add(&s->next, &s->budget.memory, c, &s->budget.work) == 0 ? LIN_OK : LIN_MEMORY;
+    const struct lin_op *x = &LIN_OPS(&s->plan)[s->completing];
+    lin_lower(lin_done(config), (uint32_t)x->slot);
+    lin_lower(lin_used(s, config), lin_used_bit(x));
+    return lin_set_add(&s->next, &s->budget.memory, config, &s->budget.work) == 0 ? LIN_OK
+                                                                                  : LIN_MEMORY;
 }
 
 /* Settles, then keeps the configuration or leaves it to be extended. A write X that hides is not
  * kept here: extending was for its visible use. */
-int lin_put(struct lin_search *s, uint64_t *c)
+int lin_put(struct lin_search *s, uint64_t *config)
 {
-    const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
-    settle(s, c);
-    if (x->role != LIN_WRITER && lin_bit(lin_done(c), (uint32_t)x->slot)) {
-        return lin_keep(s, c);
+    const struct lin_op *x = &LIN_OPS(&s->plan)[s->completing];
+    settle(s, config);
+    if (x->role != LIN_WRITER && lin_bit(lin_done(config), (uint32_t)x->slot)) {
+        return lin_keep(s, config);
     }
-    return lin_set_add(&s->open, &s->budget.memory, c, &s->budget.work) == 0 ? LIN_OK : LIN_MEMORY;
+    return lin_set_add(&s->open, &s->budget.memory, config, &s->budget.work) == 0 ? LIN_OK
+                                                                                  : LIN_MEMORY;
 }
 
-/* Starts the extension d of c: the value becomes `value`. */
+/* Starts the extension of the configuration at hand: the value becomes `value`. */
 static uint64_t *extend(struct lin_search *s, int32_t value)
 {
-    memcpy(s->d, s->c, s->stride * sizeof *s->d);
-    lin_set_value(s->d, (uint32_t)value);
+    memcpy(s->extension, s->config, s->stride * sizeof *s->extension);
+    lin_set_value(s->extension, (uint32_t)value);
     s->budget.work++;
-    return s->d;
+    return s->extension;
 }
 
 /* d gets a blind write that spends bit `used`: other pending ok writes may hide before it. */
@@ -118,7 +120,7 @@ static void need(struct lin_search *s, int32_t value)
  * others wait for is left to their own completions. Returns as mark_needed. */
 static int mark_for_x(struct lin_search *s)
 {
-    const struct lin_op *ops = LIN_OPS(&s->plan), *x = &ops[s->x];
+    const struct lin_op *ops = LIN_OPS(&s->plan), *x = &ops[s->completing];
     const struct lin_class *classes = LIN_CLASSES(&s->plan);
     if (x->role == LIN_WRITER || x->kind == LIN_CAS_FALSE) {
         return x->kind == LIN_CAS_FALSE;
@@ -127,14 +129,14 @@ static int mark_for_x(struct lin_search *s)
     for (int32_t i = 0; i < s->n_queue && s->n_queue < s->reach; i++) {
         for (int32_t k = 0; k < s->n_swappers && s->n_queue < s->reach; k++) {
             const struct lin_op *op = &ops[s->swappers[k]];
-            if (op->b == s->queue[i] && !lin_bit(lin_done(s->c), (uint32_t)op->slot)) {
+            if (op->b == s->queue[i] && !lin_bit(lin_done(s->config), (uint32_t)op->slot)) {
                 need(s, op->a);
             }
         }
         for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0 && s->n_queue < s->reach;
              k = classes[k].next_in) {
             s->budget.work++;
-            if (unused_member(s, s->c, &classes[k])) {
+            if (unused_member(s, s->config, &classes[k])) {
                 need(s, classes[k].a);
             }
         }
@@ -142,8 +144,9 @@ static int mark_for_x(struct lin_search *s)
     return 0;
 }
 
-/* Marks the values that the observers of c wait for, and those from which unknown cas lead there.
- * Returns whether some cas_false waits for any other value than the present one. */
+/* Marks the values that observers of the configuration at hand wait for, and those from which
+ * unknown cas lead there. Returns whether some cas_false waits for any other value than the present
+ * one. */
 static int mark_needed(struct lin_search *s)
 {
     const struct lin_op *ops = LIN_OPS(&s->plan);
@@ -160,7 +163,7 @@ static int mark_needed(struct lin_search *s)
     }
     for (int32_t i = 0; i < s->n_observers; i++) {
         const struct lin_op *op = &ops[s->observers[i]];
-        if (lin_bit(lin_done(s->c), (uint32_t)op->slot)) {
+        if (lin_bit(lin_done(s->config), (uint32_t)op->slot)) {
             continue;
         }
         if (op->kind == LIN_CAS_FALSE) {
@@ -171,14 +174,14 @@ static int mark_needed(struct lin_search *s)
     }
     for (int32_t i = 0; i < s->n_swappers; i++) {
         const struct lin_op *op = &ops[s->swappers[i]];
-        if (!lin_bit(lin_done(s->c), (uint32_t)op->slot)) {
+        if (!lin_bit(lin_done(s->config), (uint32_t)op->slot)) {
             need(s, op->a);
         }
     }
     for (int32_t i = 0; i < s->n_queue; i++) {
         for (int32_t k = LIN_VALUES(&s->plan)[s->queue[i]].cas_in; k >= 0; k = classes[k].next_in) {
             s->budget.work++;
-            if (s->needed[classes[k].a] != s->epoch && unused_member(s, s->c, &classes[k])) {
+            if (s->needed[classes[k].a] != s->epoch && unused_member(s, s->config, &classes[k])) {
                 need(s, classes[k].a);
             }
         }
@@ -190,14 +193,14 @@ static int mark_needed(struct lin_search *s)
  * it lets other writes hide. `any` comes from mark_needed. */
 static inline int wanted(const struct lin_search *s, int32_t value, int any)
 {
-    return s->needed[value] == s->epoch || (any && (uint32_t)value != lin_value_of(s->c));
+    return s->needed[value] == s->epoch || (any && (uint32_t)value != lin_value_of(s->config));
 }
 
 /* An unknown write of this class, if one is left. */
 static int extend_by_unknown_write(struct lin_search *s, int32_t class, int any)
 {
     const struct lin_class *k = &LIN_CLASSES(&s->plan)[class];
-    uint32_t bit = unused_member(s, s->c, k);
+    uint32_t bit = unused_member(s, s->config, k);
     if (bit == 0 || s->written[k->b] == s->epoch || !wanted(s, k->b, any)) {
         return LIN_OK;
     }
@@ -213,11 +216,11 @@ static int extend_by_writes(struct lin_search *s, int any)
     const struct lin_op *ops = LIN_OPS(&s->plan);
     for (int32_t i = 0; i < s->n_writers; i++) {
         const struct lin_op *op = &ops[s->writers[i]];
-        if (lin_bit(lin_used(s, s->c), lin_used_bit(op)) || s->written[op->a] == s->epoch) {
+        if (lin_bit(lin_used(s, s->config), lin_used_bit(op)) || s->written[op->a] == s->epoch) {
             continue;
         }
         s->written[op->a] = s->epoch;
-        if (s->writers[i] == s->x || !wanted(s, op->a, any)) {
+        if (s->writers[i] == s->completing || !wanted(s, op->a, any)) {
             continue;
         }
         uint64_t *d = extend(s, op->a);
@@ -246,10 +249,10 @@ static int extend_by_writes(struct lin_search *s, int any)
 static int extend_by_unknown_cas(struct lin_search *s, int any)
 {
     const struct lin_class *classes = LIN_CLASSES(&s->plan);
-    uint32_t value = lin_value_of(s->c);
+    uint32_t value = lin_value_of(s->config);
     for (int32_t k = LIN_VALUES(&s->plan)[value].cas_out; k >= 0; k = classes[k].next_out) {
         s->budget.work++;
-        uint32_t bit = unused_member(s, s->c, &classes[k]);
+        uint32_t bit = unused_member(s, s->config, &classes[k]);
         if (bit == 0 || !wanted(s, classes[k].b, any)) {
             continue;
         }
@@ -267,10 +270,10 @@ static int extend_by_unknown_cas(struct lin_search *s, int any)
 static int extend_by_swaps(struct lin_search *s)
 {
     const struct lin_op *ops = LIN_OPS(&s->plan);
-    uint32_t value = lin_value_of(s->c);
+    uint32_t value = lin_value_of(s->config);
     for (int32_t i = 0; i < s->n_swappers; i++) {
         const struct lin_op *op = &ops[s->swappers[i]];
-        if ((uint32_t)op->a != value || lin_bit(lin_done(s->c), (uint32_t)op->slot)) {
+        if ((uint32_t)op->a != value || lin_bit(lin_done(s->config), (uint32_t)op->slot)) {
             continue;
         }
         uint64_t *d = extend(s, op->b);
@@ -285,11 +288,11 @@ static int extend_by_swaps(struct lin_search *s)
     return LIN_OK;
 }
 
-/* All extensions of c by one operation. */
+/* All extensions of the configuration at hand by one operation. */
 int lin_extend_all(struct lin_search *s)
 {
-    const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
-    int transient = lin_bit(lin_used(s, s->c), LIN_TRANSIENT);
+    const struct lin_op *x = &LIN_OPS(&s->plan)[s->completing];
+    int transient = lin_bit(lin_used(s, s->config), LIN_TRANSIENT);
     int verdict = LIN_OK;
     if (x->role == LIN_WRITER && !transient) {
         uint64_t *d = extend(s, x->a);

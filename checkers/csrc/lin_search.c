@@ -35,23 +35,23 @@ static const uint32_t focused[] = {LIN_FOCUSED};
 /* X completes. LIN_ILLEGAL where nothing survives; `open` then holds all that was tried. */
 static int complete(struct lin_search *s)
 {
-    const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
+    const struct lin_op *x = &LIN_OPS(&s->plan)[s->completing];
     uint32_t slot = (uint32_t)x->slot;
     lin_set_clear(&s->next);
     lin_set_clear(&s->open);
     for (uint32_t i = 0; i < s->now.n; i++) {
-        memcpy(s->d, lin_set_at(&s->now, i), s->stride * sizeof *s->d);
-        if (lin_value_of(s->d) == LIN_DEAD) {
+        memcpy(s->extension, lin_set_at(&s->now, i), s->stride * sizeof *s->extension);
+        if (lin_value_of(s->extension) == LIN_DEAD) {
             continue;
         }
-        int done = lin_bit(lin_done(s->d), slot), verdict = LIN_OK;
-        int spent = x->role == LIN_WRITER && lin_bit(lin_used(s, s->d), lin_used_bit(x));
+        int done = lin_bit(lin_done(s->extension), slot), verdict = LIN_OK;
+        int spent = x->role == LIN_WRITER && lin_bit(lin_used(s, s->extension), lin_used_bit(x));
         if (!done || (x->role == LIN_WRITER && !spent)) {
-            memcpy(s->c, s->d, s->stride * sizeof *s->c);
-            verdict = lin_put(s, s->c);
+            memcpy(s->config, s->extension, s->stride * sizeof *s->config);
+            verdict = lin_put(s, s->config);
         }
         if (done && verdict == LIN_OK) {
-            verdict = lin_keep(s, s->d);
+            verdict = lin_keep(s, s->extension);
         }
         if (verdict == LIN_OK) {
             verdict = (int)core_poll_when_due(&s->budget);
@@ -61,8 +61,8 @@ static int complete(struct lin_search *s)
         }
     }
     for (uint32_t i = 0; i < s->open.n; i++) {
-        memcpy(s->c, lin_set_at(&s->open, i), s->stride * sizeof *s->c);
-        if (lin_value_of(s->c) == LIN_DEAD) {
+        memcpy(s->config, lin_set_at(&s->open, i), s->stride * sizeof *s->config);
+        if (lin_value_of(s->config) == LIN_DEAD) {
             continue;
         }
         int verdict = lin_extend_all(s);
@@ -125,17 +125,17 @@ static void drop(int32_t *list, int32_t *n, int32_t i)
 
 static void retire(struct lin_search *s)
 {
-    const struct lin_op *x = &LIN_OPS(&s->plan)[s->x];
+    const struct lin_op *x = &LIN_OPS(&s->plan)[s->completing];
     struct lin_set swap = s->now;
     s->now = s->next;
     s->next = swap;
     if (x->role == LIN_WRITER) {
-        drop(s->writers, &s->n_writers, s->x);
+        drop(s->writers, &s->n_writers, s->completing);
         lin_lower(s->write_set.p, (uint32_t)x->slot);
     } else if (x->role == LIN_OBSERVER) {
-        drop(s->observers, &s->n_observers, s->x);
+        drop(s->observers, &s->n_observers, s->completing);
     } else {
-        drop(s->swappers, &s->n_swappers, s->x);
+        drop(s->swappers, &s->n_swappers, s->completing);
     }
 }
 
@@ -156,8 +156,8 @@ static int prepare(struct lin_search *s)
         lin_set_shape(&s->open, &s->budget.memory, n_values, s->stride, s->n_done) != 0) {
         return LIN_MEMORY;
     }
-    s->c = s->buffers.p;
-    s->d = s->c + s->stride;
+    s->config = s->buffers.p;
+    s->extension = s->config + s->stride;
     s->writers = s->pending.p;
     s->n_writers = s->n_observers = s->n_swappers = 0;
     if (slots > 0) {
@@ -173,10 +173,10 @@ static int prepare(struct lin_search *s)
     for (int32_t k = 0; k < s->plan.n_classes; k++) {
         LIN_CLASSES(&s->plan)[k].available = 0;
     }
-    memset(s->c, 0, s->stride * sizeof *s->c);
-    lin_set_value(s->c, (uint32_t)s->plan.initial);
-    return lin_set_add(&s->now, &s->budget.memory, s->c, &s->budget.work) == 0 ? LIN_OK
-                                                                               : LIN_MEMORY;
+    memset(s->config, 0, s->stride * sizeof *s->config);
+    lin_set_value(s->config, (uint32_t)s->plan.initial);
+    return lin_set_add(&s->now, &s->budget.memory, s->config, &s->budget.work) == 0 ? LIN_OK
+                                                                                    : LIN_MEMORY;
 }
 
 /* Values that the register may hold when X cannot complete, each once. */
@@ -205,7 +205,7 @@ static int attempt(struct lin_search *s, const struct lin_output *out, int64_t k
             invoke(s, events[e] / 2);
             continue;
         }
-        s->x = events[e] / 2;
+        s->completing = events[e] / 2;
         s->budget.work++;
         verdict = s->focused ? complete_focused(s) : complete(s);
         if (verdict == LIN_OK) {
@@ -213,7 +213,7 @@ static int attempt(struct lin_search *s, const struct lin_output *out, int64_t k
             completions++;
             verdict = (int)core_poll_when_due(&s->budget);
         } else if (verdict == LIN_ILLEGAL) {
-            out->bad[key] = first + s->x;
+            out->bad[key] = first + s->completing;
             report_states(s, out->states + key * out->n_states, out->n_states);
         }
     }

@@ -19,8 +19,8 @@ struct lin_search {
     struct core_array pending;   /* int32: writers, observers, swappers */
     struct core_array marks;     /* int32 by value: epoch needed, epoch written; then the queue */
     struct core_array write_set; /* uint64: done bits of pending ok writes */
-    uint64_t *c;                 /* the configuration at hand */
-    uint64_t *d;                 /* its extension */
+    uint64_t *config;            /* the configuration at hand */
+    uint64_t *extension;         /* its extension */
     int32_t *writers;            /* pending ok writes, soonest completion first */
     int32_t *observers;
     int32_t *swappers;
@@ -30,20 +30,20 @@ struct lin_search {
     int32_t epoch;
     uint32_t n_done;
     uint32_t stride;
-    int32_t x;     /* the operation that completes */
-    int reusable;  /* unknown operations are not spent by use: allows too much */
-    int focused;   /* only what leads to X is extended by: finds too little */
-    int32_t reach; /* focused: values looked at on the way to X's */
+    int32_t completing; /* the operation that completes */
+    int reusable;       /* unknown operations are not spent by use: allows too much */
+    int focused;        /* only what leads to X is extended by: finds too little */
+    int32_t reach;      /* focused: values looked at on the way to X's */
 };
 
-static inline uint64_t *lin_done(uint64_t *c)
+static inline uint64_t *lin_done(uint64_t *config)
 {
-    return c + 1;
+    return config + 1;
 }
 
-static inline uint64_t *lin_used(const struct lin_search *s, uint64_t *c)
+static inline uint64_t *lin_used(const struct lin_search *s, uint64_t *config)
 {
-    return c + 1 + s->n_done;
+    return config + 1 + s->n_done;
 }
 
 /* Raised for a writer that took effect visibly and for a swapper; observers spend nothing. */
@@ -53,8 +53,8 @@ static inline uint32_t lin_used_bit(const struct lin_op *op)
 }
 
 /* lin_extend.c */
-int lin_keep(struct lin_search *s, uint64_t *c);
-int lin_put(struct lin_search *s, uint64_t *c);
+int lin_keep(struct lin_search *s, uint64_t *config);
+int lin_put(struct lin_search *s, uint64_t *config);
 int lin_extend_all(struct lin_search *s);
 
 /* lin_search.c */

@@ -62,11 +62,11 @@ static inline int beats(const struct lin_set *set, const uint64_t *x, const uint
 }
 
 /* Operations spent: what a set of limited width prefers to keep small. */
-static int cost(const struct lin_set *set, const uint64_t *c)
+static int cost(const struct lin_set *set, const uint64_t *config)
 {
     int spent = 0;
     for (uint32_t w = set->n_done + 1; w < set->stride; w++) {
-        spent += __builtin_popcountll(c[w]);
+        spent += __builtin_popcountll(config[w]);
     }
     return spent;
 }
@@ -85,12 +85,12 @@ static void unlink_entry(struct lin_set *set, uint32_t value, uint32_t before, u
     lin_set_value(e, LIN_DEAD);
 }
 
-/* Makes room for c in a full list by dropping the dearest member. Returns whether c may enter. */
-static int displace(struct lin_set *set, const uint64_t *c)
+/* Makes room for config in a full list by dropping the dearest member. Returns whether config may enter. */
+static int displace(struct lin_set *set, const uint64_t *config)
 {
-    uint32_t value = lin_value_of(c);
+    uint32_t value = lin_value_of(config);
     uint32_t dearest = LIN_END, before_dearest = LIN_END, before = LIN_END;
-    int most = cost(set, c);
+    int most = cost(set, config);
     for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
         const uint64_t *e = lin_set_at(set, i);
         int spent = cost(set, e);
@@ -110,18 +110,19 @@ static int displace(struct lin_set *set, const uint64_t *c)
     return 1;
 }
 
-int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work)
+int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *config,
+                int64_t *work)
 {
-    uint32_t value = lin_value_of(c);
+    uint32_t value = lin_value_of(config);
     uint32_t before = LIN_END, members = 0;
     for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
         const uint64_t *e = lin_set_at(set, i);
         uint32_t next = (uint32_t)(e[0] >> 32);
         ++*work;
-        if (beats(set, e, c)) {
+        if (beats(set, e, config)) {
             return 0;
         }
-        if (beats(set, c, e)) {
+        if (beats(set, config, e)) {
             unlink_entry(set, value, before, i);
         } else {
             before = i;
@@ -129,7 +130,7 @@ int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t 
         }
         i = next;
     }
-    if (set->width != 0 && members >= set->width && !displace(set, c)) {
+    if (set->width != 0 && members >= set->width && !displace(set, config)) {
         return 0;
     }
     if (set->n >= UINT32_MAX - 1 ||
@@ -137,7 +138,7 @@ int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t 
         return -1;
     }
     uint64_t *e = lin_set_at(set, set->n);
-    memcpy(e, c, set->stride * sizeof *e);
+    memcpy(e, config, set->stride * sizeof *e);
     e[0] = value | (uint64_t)HEADS(set)[value] << 32;
     HEADS(set)[value] = set->n++;
     return 0;

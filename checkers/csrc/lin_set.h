@@ -32,14 +32,14 @@ static inline uint64_t *lin_set_at(const struct lin_set *set, uint32_t i)
     return (uint64_t *)set->words.p + (size_t)i * set->stride;
 }
 
-static inline uint32_t lin_value_of(const uint64_t *c)
+static inline uint32_t lin_value_of(const uint64_t *config)
 {
-    return (uint32_t)c[0];
+    return (uint32_t)config[0];
 }
 
-static inline void lin_set_value(uint64_t *c, uint32_t value)
+static inline void lin_set_value(uint64_t *config, uint32_t value)
 {
-    c[0] = (c[0] & ~(uint64_t)UINT32_MAX) | value;
+    config[0] = (config[0] & ~(uint64_t)UINT32_MAX) | value;
 }
 
 static inline int lin_bit(const uint64_t *bits, uint32_t i)
@@ -67,6 +67,7 @@ void lin_set_clear(struct lin_set *set);
 
 /* Adds a configuration unless a member beats it, and drops the members that it beats. Adds the
  * number of comparisons to `work`. 0, or -1 where memory is short. */
-int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *c, int64_t *work);
+int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t *config,
+                int64_t *work);
 
 #endif

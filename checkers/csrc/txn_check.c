@@ -17,11 +17,11 @@ static void graph_free(struct txn_ctx *c, struct txn_graph *g)
 static void make_graph(struct txn_ctx *c, struct txn_graph *g)
 {
     if (c->options->workload == TXN_LIST_APPEND) {
-        struct txn_list list = {.c = c};
+        struct txn_list list = {.ctx = c};
         if (txn_list_orders(&list) == TXN_DONE) {
             txn_list_reads(&list);
         }
-        *g = list.g;
+        *g = list.graph;
         txn_list_free(&list);
     } else {
         txn_register_graph(c, g);

@@ -24,7 +24,7 @@
 enum { HEAD = 5 };
 
 struct scan {
-    struct txn_ctx *c;
+    struct txn_ctx *ctx;
     const struct txn_csr *csr;
     const uint32_t *names;
     int64_t component;
@@ -69,19 +69,19 @@ static int take(struct scan *s, uint32_t first)
 
 static void allow(struct scan *s)
 {
-    int64_t left = WORK_IN_ALL - s->c->spent;
+    int64_t left = WORK_IN_ALL - s->ctx->spent;
     s->walk.work = left < WORK_PER_SEARCH ? (left < 0 ? 0 : left) : WORK_PER_SEARCH;
 }
 
 static void settle(struct scan *s, int64_t allowed)
 {
-    s->c->spent += allowed - s->walk.work;
+    s->ctx->spent += allowed - s->walk.work;
 }
 
 static void report(struct scan *s, int type, int between)
 {
     int64_t head[HEAD] = {s->component, type, between, s->minimal, s->best_length};
-    if (s->c->status != TXN_DONE || s->best_length == 0) {
+    if (s->ctx->status != TXN_DONE || s->best_length == 0) {
         return;
     }
     s->found[type] = 1;
@@ -89,7 +89,7 @@ static void report(struct scan *s, int type, int between)
     for (uint32_t i = 0; s->names != NULL && i < s->best_length; i++) {
         s->best[2 * i] = s->names[s->best[2 * i]];
     }
-    txn_push(s->c, &s->c->report->cycles, s->row, HEAD + 2 * (size_t)s->best_length);
+    txn_push(s->ctx, &s->ctx->report->cycles, s->row, HEAD + 2 * (size_t)s->best_length);
 }
 
 /* A shortest cycle of any edges that the rule allows. */
@@ -98,7 +98,7 @@ static void any_cycle(struct scan *s, struct txn_rule rule)
     struct txn_split split;
     s->best_length = 0;
     s->minimal = 1;
-    if (txn_split_make(s->c, s->csr, rule, &split) == TXN_DONE) {
+    if (txn_split_make(s->ctx, s->csr, rule, &split) == TXN_DONE) {
         allow(s);
         int64_t allowed = s->walk.work;
         for (uint32_t u = 0; u < s->csr->n_txns && s->best_length != 2; u++) {
@@ -113,14 +113,14 @@ static void any_cycle(struct scan *s, struct txn_rule rule)
             }
             uint32_t limit = s->best_length == 0 ? UINT32_MAX : s->best_length - 1;
             int first = s->best_length == 0;
-            if (txn_walk_find(s->c, s->csr, &s->walk, rule, &split, u, u, limit)) {
+            if (txn_walk_find(s->ctx, s->csr, &s->walk, rule, &split, u, u, limit)) {
                 take(s, TXN_NONE);
             }
             s->walk.work = first ? allowed : s->walk.work;
         }
         settle(s, allowed);
     }
-    txn_split_free(s->c, &split);
+    txn_split_free(s->ctx, &split);
 }
 
 /* A shortest cycle through one rw edge, the rest by `rule`; where `within` is given both ends must
@@ -148,7 +148,7 @@ static int rw_cycle(struct scan *s, struct txn_rule gate, const struct txn_split
             }
             s->walk.work = first ? INT64_MAX : s->walk.work;
             uint32_t limit = s->best_length == 0 ? UINT32_MAX : s->best_length - 1;
-            if (txn_walk_find(s->c, csr, &s->walk, rule, rule.apart ? within : NULL,
+            if (txn_walk_find(s->ctx, csr, &s->walk, rule, rule.apart ? within : NULL,
                               rule.apart ? after : to, rule.apart ? goal : u, limit)) {
                 take(s, u);
             }
@@ -183,7 +183,7 @@ static int sweep(struct scan *s, struct txn_rule rule, struct batch *b)
     }
     for (uint32_t i = low == 0 ? 0 : b->end[low - 1]; i < b->end[high]; i++) {
         uint32_t v = b->sorted[i];
-        if (b->mask[of[v]] == 0 || txn_tick(s->c) != TXN_DONE) {
+        if (b->mask[of[v]] == 0 || txn_tick(s->ctx) != TXN_DONE) {
             continue;
         }
         for (uint32_t p = csr->off[v]; p < csr->off[v + 1]; p++) {
@@ -204,14 +204,14 @@ static int batch_make(struct scan *s, struct txn_rule rule, struct batch *b)
 {
     uint32_t n = s->csr->n;
     memset(b, 0, sizeof *b);
-    if (txn_split_make(s->c, s->csr, rule, &b->split) != TXN_DONE) {
-        return s->c->status;
+    if (txn_split_make(s->ctx, s->csr, rule, &b->split) != TXN_DONE) {
+        return s->ctx->status;
     }
-    b->sorted = txn_alloc(s->c, n, sizeof *b->sorted);
-    b->end = txn_alloc(s->c, (size_t)n + 1, sizeof *b->end);
-    b->mask = txn_alloc(s->c, n, sizeof *b->mask);
-    if (s->c->status != TXN_DONE) {
-        return s->c->status;
+    b->sorted = txn_alloc(s->ctx, n, sizeof *b->sorted);
+    b->end = txn_alloc(s->ctx, (size_t)n + 1, sizeof *b->end);
+    b->mask = txn_alloc(s->ctx, n, sizeof *b->mask);
+    if (s->ctx->status != TXN_DONE) {
+        return s->ctx->status;
     }
     for (uint32_t v = 0; v < n; v++) {
         b->end[b->split.of[v] + 1]++;
@@ -222,15 +222,15 @@ static int batch_make(struct scan *s, struct txn_rule rule, struct batch *b)
     for (uint32_t v = 0; v < n; v++) {
         b->sorted[b->end[b->split.of[v]]++] = v;
     }
-    return s->c->status;
+    return s->ctx->status;
 }
 
 static void batch_free(struct scan *s, struct batch *b)
 {
-    txn_free(s->c, b->sorted);
-    txn_free(s->c, b->end);
-    txn_free(s->c, b->mask);
-    txn_split_free(s->c, &b->split);
+    txn_free(s->ctx, b->sorted);
+    txn_free(s->ctx, b->end);
+    txn_free(s->ctx, b->mask);
+    txn_split_free(s->ctx, &b->split);
 }
 
 /* Whether one of the batch's edges closes a cycle; takes the cycle. Empties the batch. */
@@ -240,7 +240,7 @@ static int close_one(struct scan *s, struct txn_rule rule, struct batch *b)
     b->count = 0;
     s->walk.work = INT64_MAX;
     return hit >= 0 &&
-           txn_walk_find(s->c, s->csr, &s->walk, rule, NULL, b->to[hit], b->from[hit],
+           txn_walk_find(s->ctx, s->csr, &s->walk, rule, NULL, b->to[hit], b->from[hit],
                          UINT32_MAX) &&
            take(s, b->from[hit]);
 }
@@ -274,7 +274,7 @@ static void apart(struct scan *s, unsigned dependencies, int between)
 {
     struct txn_rule gate = {dependencies | BIT(TXN_RW), 1}, rule = {dependencies, 0};
     struct txn_split within;
-    if (txn_split_make(s->c, s->csr, gate, &within) == TXN_DONE) {
+    if (txn_split_make(s->ctx, s->csr, gate, &within) == TXN_DONE) {
         s->best_length = 0;
         s->minimal = 1;
         if (!s->found[TXN_G_SINGLE]) {
@@ -291,7 +291,7 @@ static void apart(struct scan *s, unsigned dependencies, int between)
             report(s, TXN_G_NONADJACENT, between);
         }
     }
-    txn_split_free(s->c, &within);
+    txn_split_free(s->ctx, &within);
 }
 
 static void classes(struct scan *s, unsigned extra, int between)
@@ -299,7 +299,7 @@ static void classes(struct scan *s, unsigned extra, int between)
     struct txn_rule all = {BIT(TXN_WW) | BIT(TXN_WR) | BIT(TXN_RW) | extra, 0};
     struct txn_split split;
     int cyclic = 0;
-    if (txn_split_make(s->c, s->csr, all, &split) == TXN_DONE) {
+    if (txn_split_make(s->ctx, s->csr, all, &split) == TXN_DONE) {
         for (uint32_t v = 0; v < s->csr->n_txns && !cyclic; v++) {
             cyclic = split.sizes[split.of[v]] > 1;
         }
@@ -327,13 +327,13 @@ static void classes(struct scan *s, unsigned extra, int between)
         rw_cycle(s, all, &split, all, 1);
         report(s, TXN_G2, between);
     }
-    txn_split_free(s->c, &split);
+    txn_split_free(s->ctx, &split);
 }
 
 int txn_classify_part(struct txn_ctx *c, const struct txn_csr *csr, const uint32_t *names,
                       int64_t component, uint32_t own)
 {
-    struct scan s = {.c = c, .csr = csr, .names = names, .component = component, .own = own};
+    struct scan s = {.ctx = c, .csr = csr, .names = names, .component = component, .own = own};
     s.row = txn_alloc(c, HEAD + 2 * ((size_t)csr->n + 2), sizeof *s.row);
     s.best = s.row == NULL ? NULL : s.row + HEAD;
     if (s.row != NULL && csr->n_txns > 0 && txn_walk_make(c, csr, &s.walk) == TXN_DONE) {

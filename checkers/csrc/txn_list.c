@@ -5,8 +5,8 @@
 
 static void find_longest(struct txn_list *l)
 {
-    const struct txn_input *in = l->c->in;
-    for (int64_t t = 0; t < in->n && txn_tick(l->c) == TXN_DONE; t++) {
+    const struct txn_input *in = l->ctx->in;
+    for (int64_t t = 0; t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
         for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
             if (!txn_is_read(in, t, i)) {
                 continue;
@@ -26,7 +26,7 @@ static void find_longest(struct txn_list *l)
 /* A failed write under an ok one, with none but unknown ones in between. */
 static void dirty_update(struct txn_list *l, int64_t k, const uint32_t *order)
 {
-    const struct txn_input *in = l->c->in;
+    const struct txn_input *in = l->ctx->in;
     uint32_t failed = TXN_NONE;
     for (uint32_t j = 0; j < l->keys[k].versions; j++) {
         uint32_t entry = order[j];
@@ -36,8 +36,8 @@ static void dirty_update(struct txn_list *l, int64_t k, const uint32_t *order)
         if (entry & TXN_FAILED) {
             failed = entry;
         } else if (failed != TXN_NONE && in->outcome[TXN_ID(entry)] == TXN_OK) {
-            txn_find(l->c, (struct txn_found){TXN_DIRTY_UPDATE, k, -1, TXN_ID(failed), -1,
-                                              TXN_ID(entry), -1, -1});
+            txn_find(l->ctx, (struct txn_found){TXN_DIRTY_UPDATE, k, -1, TXN_ID(failed), -1,
+                                                TXN_ID(entry), -1, -1});
             failed = TXN_NONE;
         }
     }
@@ -52,11 +52,11 @@ static void order_key(struct txn_list *l, int64_t k)
     if (key->longest == 0) {
         return;
     }
-    const int32_t *elems = txn_elems(l->c->in, key->longest - 1, &length);
+    const int32_t *elems = txn_elems(l->ctx->in, key->longest - 1, &length);
     for (uint32_t j = 0; j < length; j++) {
-        int64_t slot = txn_slot(&l->x, k, elems[j]);
-        uint32_t entry = slot < 0 ? TXN_NONE : l->x.writer[slot];
-        int repeated = slot >= 0 && l->x.place[slot] != TXN_NONE;
+        int64_t slot = txn_slot(&l->index, k, elems[j]);
+        uint32_t entry = slot < 0 ? TXN_NONE : l->index.writer[slot];
+        int repeated = slot >= 0 && l->index.place[slot] != TXN_NONE;
         if (slot < 0 || repeated || (entry & TXN_FAILED)) {
             key->bad = key->bad == UINT32_MAX ? j + 1 : key->bad;
             any_failed |= slot >= 0;
@@ -66,7 +66,7 @@ static void order_key(struct txn_list *l, int64_t k)
             continue;
         }
         if (slot >= 0) {
-            l->x.place[slot] = placed;
+            l->index.place[slot] = placed;
         }
         order[placed++] = entry;
     }
@@ -76,7 +76,7 @@ static void order_key(struct txn_list *l, int64_t k)
     }
     for (uint32_t j = 1; j < placed; j++) {
         if (!((order[j - 1] | order[j]) & TXN_FAILED)) { /* TXN_NONE has the flag, too */
-            txn_edge(l->c, &l->g, TXN_ID(order[j - 1]), TXN_ID(order[j]), TXN_WW);
+            txn_edge(l->ctx, &l->graph, TXN_ID(order[j - 1]), TXN_ID(order[j]), TXN_WW);
         }
     }
 }
@@ -84,8 +84,8 @@ static void order_key(struct txn_list *l, int64_t k)
 /* A written slot that no read saw goes to its key's tail. Two passes: count, then fill. */
 static void tail_slot(struct txn_list *l, int64_t k, size_t slot, int fill)
 {
-    uint32_t entry = l->x.writer[slot];
-    if ((entry & TXN_FAILED) || l->x.place[slot] != TXN_NONE) { /* TXN_NONE has the flag, too */
+    uint32_t entry = l->index.writer[slot];
+    if ((entry & TXN_FAILED) || l->index.place[slot] != TXN_NONE) { /* TXN_NONE has the flag, too */
         return;
     }
     if (fill) {
@@ -97,16 +97,16 @@ static void tail_slot(struct txn_list *l, int64_t k, size_t slot, int fill)
 
 static void tail_slots(struct txn_list *l, int fill)
 {
-    const struct txn_index *x = &l->x;
+    const struct txn_index *x = &l->index;
     if (x->hash == NULL) {
-        for (int64_t k = 0; k < l->c->in->n_keys && txn_tick(l->c) == TXN_DONE; k++) {
+        for (int64_t k = 0; k < l->ctx->in->n_keys && txn_tick(l->ctx) == TXN_DONE; k++) {
             for (uint32_t at = 0; at < x->range[k]; at++) {
                 tail_slot(l, k, (size_t)x->base[k] + at, fill);
             }
         }
         return;
     }
-    for (size_t slot = 0; slot < x->slots && txn_tick(l->c) == TXN_DONE; slot++) {
+    for (size_t slot = 0; slot < x->slots && txn_tick(l->ctx) == TXN_DONE; slot++) {
         if (x->hash[slot] != 0) {
             tail_slot(l, (int64_t)((x->hash[slot] - 1) >> 32), slot, fill);
         }
@@ -141,14 +141,14 @@ static uint32_t set_in_order(uint32_t *tail, uint32_t count)
 /* Collects each key's tail. */
 static void make_tails(struct txn_list *l)
 {
-    int64_t n_keys = l->c->in->n_keys;
+    int64_t n_keys = l->ctx->in->n_keys;
     size_t total = 0;
     tail_slots(l, 0);
     for (int64_t k = 0; k < n_keys; k++) {
         total += l->keys[k].tail.count;
     }
-    l->tails = txn_alloc(l->c, total, sizeof *l->tails);
-    if (l->c->status != TXN_DONE) {
+    l->tails = txn_alloc(l->ctx, total, sizeof *l->tails);
+    if (l->ctx->status != TXN_DONE) {
         return;
     }
     for (int64_t k = 0, at = 0; k < n_keys; k++) { /* `base` is where the key's next one goes */
@@ -157,7 +157,7 @@ static void make_tails(struct txn_list *l)
         at += l->keys[k].tail.count;
     }
     tail_slots(l, 1);
-    for (int64_t k = 0; k < n_keys && l->c->status == TXN_DONE; k++) {
+    for (int64_t k = 0; k < n_keys && l->ctx->status == TXN_DONE; k++) {
         struct txn_list_key *key = &l->keys[k];
         uint32_t *tail = l->tails + key->base - key->tail.count;
         key->tail.count = set_in_order(tail, key->tail.count);
@@ -186,18 +186,18 @@ void txn_list_to_tail(struct txn_list *l, int64_t k, uint32_t from, int label)
 {
     struct txn_fan *fan = &l->keys[k].tail;
     if (fan->count > 0) {
-        txn_fan_from(l->c, &l->g, fan, from, rank_in(fan, from), label);
+        txn_fan_from(l->ctx, &l->graph, fan, from, rank_in(fan, from), label);
     }
 }
 
 int txn_list_orders(struct txn_list *l)
 {
-    struct txn_ctx *c = l->c;
+    struct txn_ctx *c = l->ctx;
     const struct txn_input *in = c->in;
     size_t n_keys = (size_t)in->n_keys;
     l->keys = txn_alloc(c, n_keys, sizeof *l->keys);
     l->touch = txn_alloc(c, n_keys, sizeof *l->touch);
-    if (c->status != TXN_DONE || txn_index_make(c, &l->x) != TXN_DONE) {
+    if (c->status != TXN_DONE || txn_index_make(c, &l->index) != TXN_DONE) {
         return c->status;
     }
     find_longest(l);
@@ -211,7 +211,7 @@ int txn_list_orders(struct txn_list *l)
     }
     l->order = txn_alloc(c, (size_t)total, sizeof *l->order);
     l->updater = txn_alloc(c, (size_t)(total + in->n_keys), sizeof *l->updater);
-    if (c->status != TXN_DONE || txn_graph_begin(c, &l->g, (size_t)(total + 2 * in->m)) != 0) {
+    if (c->status != TXN_DONE || txn_graph_begin(c, &l->graph, (size_t)(total + 2 * in->m)) != 0) {
         return c->status;
     }
     for (int64_t k = 0; k < in->n_keys && txn_tick(c) == TXN_DONE; k++) {
@@ -232,7 +232,7 @@ void txn_list_free(struct txn_list *l)
 {
     void *owned[] = {l->keys, l->order, l->tails, l->touch, l->updater, l->odd};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
-        txn_free(l->c, owned[i]);
+        txn_free(l->ctx, owned[i]);
     }
-    txn_index_free(l->c, &l->x);
+    txn_index_free(l->ctx, &l->index);
 }

@@ -31,9 +31,9 @@ struct txn_odd {
 };
 
 struct txn_list {
-    struct txn_ctx *c;
-    struct txn_index x;
-    struct txn_graph g;
+    struct txn_ctx *ctx;
+    struct txn_index index;
+    struct txn_graph graph;
     struct txn_list_key *keys;
     uint32_t *order; /* writer of each version, as in txn_index; TXN_NONE = nobody */
     uint32_t *tails;
@@ -43,7 +43,7 @@ struct txn_list {
     size_t odds, odd_cap;
 };
 
-/* Fills `list`; findings go to the report and edges to list->g. */
+/* Fills `list`; findings go to the report and edges to list->graph. */
 int txn_list_orders(struct txn_list *list);
 int txn_list_reads(struct txn_list *list);
 /* Edges from a transaction that saw or wrote the last version of key k to the key's tail. */

@@ -3,9 +3,9 @@
 
 /* Steps through the arcs of one node of the whole graph. */
 struct cursor {
-    const struct txn_ctx *c;
-    const struct txn_graph *g;
-    uint32_t v, at, end;
+    const struct txn_ctx *ctx;
+    const struct txn_graph *graph;
+    uint32_t node, at, end;
     int last;
 };
 
@@ -20,13 +20,13 @@ static struct cursor arcs_of(const struct txn_ctx *c, const struct txn_graph *g,
 
 static int next_arc(struct cursor *k, uint32_t *to, int *label)
 {
-    const struct txn_graph *g = k->g;
+    const struct txn_graph *g = k->graph;
     uint32_t rows = g->n + g->virtuals;
     while (k->at < k->end) {
         uint32_t p = k->at++;
-        *to = k->v < rows ? TXN_TO(g->adj[p]) : p;
-        *label = k->v < rows ? (int)TXN_LABEL(g->adj[p]) : TXN_PASS;
-        if (k->v < rows || k->c->in->invoke_pos[p] >= 0) {
+        *to = k->node < rows ? TXN_TO(g->adj[p]) : p;
+        *label = k->node < rows ? (int)TXN_LABEL(g->adj[p]) : TXN_PASS;
+        if (k->node < rows || k->ctx->in->invoke_pos[p] >= 0) {
             return 1;
         }
     }
@@ -34,18 +34,18 @@ static int next_arc(struct cursor *k, uint32_t *to, int *label)
         return 0;
     }
     k->last = 1;
-    if (k->v >= rows) {
-        *to = k->v + 1;
+    if (k->node >= rows) {
+        *to = k->node + 1;
         *label = TXN_PASS;
-        return k->v + 1 < rows + g->barriers;
+        return k->node + 1 < rows + g->barriers;
     }
-    if (k->v < g->n && g->next != NULL) {
-        *to = g->next[k->v];
+    if (k->node < g->n && g->next != NULL) {
+        *to = g->next[k->node];
         *label = TXN_PROC;
         return *to != TXN_NONE;
     }
-    if (k->v < g->n && g->barrier != NULL && g->barrier[k->v] != TXN_NONE) {
-        *to = rows + g->barrier[k->v];
+    if (k->node < g->n && g->barrier != NULL && g->barrier[k->node] != TXN_NONE) {
+        *to = rows + g->barrier[k->node];
         *label = TXN_RT;
         return 1;
     }

@@ -6,7 +6,7 @@
 
 /* One read with what was found out about it. */
 struct seen {
-    int64_t t, i, k;
+    int64_t txn, mop, key;
     const int32_t *elems;
     uint32_t count;
     int prefix;     /* of the key's longest read */
@@ -17,7 +17,7 @@ struct seen {
 static void found(struct txn_list *l, int type, const struct seen *s, int64_t value, int64_t txn2,
                   int64_t mop2)
 {
-    txn_find(l->c, (struct txn_found){type, s->k, value, s->t, s->i, txn2, mop2, -1});
+    txn_find(l->ctx, (struct txn_found){type, s->key, value, s->txn, s->mop, txn2, mop2, -1});
 }
 
 static int by_value(const void *a, const void *b)
@@ -28,7 +28,7 @@ static int by_value(const void *a, const void *b)
 
 static void find_duplicate(struct txn_list *l, const struct seen *s)
 {
-    int32_t *sorted = txn_alloc(l->c, s->count, sizeof *sorted);
+    int32_t *sorted = txn_alloc(l->ctx, s->count, sizeof *sorted);
     if (sorted == NULL) {
         return;
     }
@@ -40,7 +40,7 @@ static void find_duplicate(struct txn_list *l, const struct seen *s)
             break;
         }
     }
-    txn_free(l->c, sorted);
+    txn_free(l->ctx, sorted);
 }
 
 /* Element by element, where the key's clean prefix does not vouch for the read. */
@@ -48,13 +48,13 @@ static void inspect(struct txn_list *l, const struct seen *s)
 {
     int garbage = 0, aborted = 0;
     for (uint32_t j = 0; j < s->count; j++) {
-        int64_t slot = txn_slot(&l->x, s->k, s->elems[j]);
+        int64_t slot = txn_slot(&l->index, s->key, s->elems[j]);
         if (slot < 0) {
             if (!garbage++) {
                 found(l, TXN_GARBAGE_READ, s, s->elems[j], -1, -1);
             }
-        } else if ((l->x.writer[slot] & TXN_FAILED) && !aborted++) {
-            found(l, TXN_G1A, s, s->elems[j], TXN_ID(l->x.writer[slot]), -1);
+        } else if ((l->index.writer[slot] & TXN_FAILED) && !aborted++) {
+            found(l, TXN_G1A, s, s->elems[j], TXN_ID(l->index.writer[slot]), -1);
         }
     }
     find_duplicate(l, s);
@@ -63,7 +63,7 @@ static void inspect(struct txn_list *l, const struct seen *s)
 /* Does the read fit what its transaction saw and appended before? */
 static void internal(struct txn_list *l, const struct seen *s, const struct txn_touch *touch)
 {
-    const struct txn_input *in = l->c->in;
+    const struct txn_input *in = l->ctx->in;
     uint32_t since = touch->since, before = 0;
     const int32_t *base = NULL;
     int64_t with = (int64_t)touch->last_read - 1;
@@ -72,14 +72,14 @@ static void internal(struct txn_list *l, const struct seen *s, const struct txn_
     }
     int wrong = base != NULL ? s->count != before + since : s->count < since;
     if (base != NULL && since == 0) { /* null is not the empty list, as in Elle */
-        wrong |= in->mop_known[with] != in->mop_known[s->i];
+        wrong |= in->mop_known[with] != in->mop_known[s->mop];
     }
     if (!wrong && before > 0) {
         wrong = memcmp(base, s->elems, before * sizeof *base) != 0;
     }
     uint32_t at = s->count;
-    for (int64_t i = s->i - 1; !wrong && since > 0 && i >= in->mop_start[s->t]; i--) {
-        if (in->mop_key[i] == s->k && in->mop_kind[i] == TXN_WRITE) {
+    for (int64_t i = s->mop - 1; !wrong && since > 0 && i >= in->mop_start[s->txn]; i--) {
+        if (in->mop_key[i] == s->key && in->mop_kind[i] == TXN_WRITE) {
             wrong = s->elems[--at] != in->mop_value[i];
             since--;
             with = wrong ? i : with;
@@ -93,7 +93,7 @@ static void internal(struct txn_list *l, const struct seen *s, const struct txn_
 /* Was the element that micro-op i appends in a read of the same transaction before? */
 static void future_read(struct txn_list *l, int64_t t, int64_t i)
 {
-    const struct txn_input *in = l->c->in;
+    const struct txn_input *in = l->ctx->in;
     int32_t k = in->mop_key[i];
     for (int64_t j = (int64_t)l->touch[k].first_read - 1; j < i; j++) {
         uint32_t count;
@@ -103,7 +103,7 @@ static void future_read(struct txn_list *l, int64_t t, int64_t i)
         }
         for (uint32_t e = count; e > 0; e--) {
             if (elems[e - 1] == in->mop_value[i]) {
-                txn_find(l->c,
+                txn_find(l->ctx,
                          (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, j, -1, i, -1});
                 return;
             }
@@ -113,10 +113,10 @@ static void future_read(struct txn_list *l, int64_t t, int64_t i)
 
 static void locate(struct txn_list *l, struct seen *s)
 {
-    struct txn_list_key *key = &l->keys[s->k];
+    struct txn_list_key *key = &l->keys[s->key];
     uint32_t longest = 0;
     const int32_t *full = key->longest == 0 ? NULL
-                                            : txn_elems(l->c->in, key->longest - 1, &longest);
+                                            : txn_elems(l->ctx->in, key->longest - 1, &longest);
     s->prefix = s->count <= longest && (s->count == 0 || s->elems == full ||
                                         memcmp(s->elems, full, s->count * sizeof *full) == 0);
     s->entry = TXN_NONE;
@@ -125,9 +125,10 @@ static void locate(struct txn_list *l, struct seen *s)
         s->place = s->count;
         s->entry = l->order[key->base + s->count - 1];
     } else if (s->count > 0) {
-        int64_t slot = txn_slot(&l->x, s->k, s->elems[s->count - 1]);
-        s->entry = slot < 0 ? TXN_NONE : l->x.writer[slot];
-        s->place = slot < 0 || l->x.place[slot] == TXN_NONE ? TXN_NONE : l->x.place[slot] + 1;
+        int64_t slot = txn_slot(&l->index, s->key, s->elems[s->count - 1]);
+        s->entry = slot < 0 ? TXN_NONE : l->index.writer[slot];
+        s->place = slot < 0 || l->index.place[slot] == TXN_NONE ? TXN_NONE
+                                                                : l->index.place[slot] + 1;
     }
     if (!s->prefix && !key->incompatible) {
         key->incompatible = 1;
@@ -140,22 +141,22 @@ static void locate(struct txn_list *l, struct seen *s)
 
 static void edges(struct txn_list *l, const struct seen *s)
 {
-    const struct txn_list_key *key = &l->keys[s->k];
-    if (s->entry != TXN_NONE && TXN_ID(s->entry) != (uint32_t)s->t) {
+    const struct txn_list_key *key = &l->keys[s->key];
+    if (s->entry != TXN_NONE && TXN_ID(s->entry) != (uint32_t)s->txn) {
         if (s->entry & TXN_INTERMEDIATE) {
             found(l, TXN_G1B, s, s->elems[s->count - 1], TXN_ID(s->entry), -1);
         }
         if (!(s->entry & TXN_FAILED)) {
-            txn_edge(l->c, &l->g, TXN_ID(s->entry), (uint32_t)s->t, TXN_WR);
+            txn_edge(l->ctx, &l->graph, TXN_ID(s->entry), (uint32_t)s->txn, TXN_WR);
         }
     }
     if (s->place != TXN_NONE && s->place < key->versions) {
         uint32_t next = l->order[key->base + s->place];
         if (!(next & TXN_FAILED)) {
-            txn_edge(l->c, &l->g, (uint32_t)s->t, TXN_ID(next), TXN_RW);
+            txn_edge(l->ctx, &l->graph, (uint32_t)s->txn, TXN_ID(next), TXN_RW);
         }
     } else if (s->place == key->versions) {
-        txn_list_to_tail(l, s->k, (uint32_t)s->t, TXN_RW);
+        txn_list_to_tail(l, s->key, (uint32_t)s->txn, TXN_RW);
     }
 }
 
@@ -173,18 +174,18 @@ static uint64_t hash_of(const struct seen *s)
 static void update(struct txn_list *l, int64_t t, int64_t k)
 {
     const struct txn_list_key *key = &l->keys[k];
-    struct seen s = {.t = t, .i = (int64_t)l->touch[k].first_read - 1, .k = k};
-    s.elems = txn_elems(l->c->in, s.i, &s.count);
-    int null = l->c->in->mop_known[s.i] == 2, prefix = !key->twice && !null;
+    struct seen s = {.txn = t, .mop = (int64_t)l->touch[k].first_read - 1, .key = k};
+    s.elems = txn_elems(l->ctx->in, s.mop, &s.count);
+    int null = l->ctx->in->mop_known[s.mop] == 2, prefix = !key->twice && !null;
     if (prefix && key->incompatible && s.count > 0) {
         uint32_t longest;
-        const int32_t *full = txn_elems(l->c->in, (int64_t)key->longest - 1, &longest);
+        const int32_t *full = txn_elems(l->ctx->in, (int64_t)key->longest - 1, &longest);
         prefix = s.count <= longest && memcmp(s.elems, full, s.count * sizeof *full) == 0;
     }
     if (prefix) {
         uint32_t *first = &l->updater[key->base + (size_t)k + s.count];
         if (*first == 0) {
-            *first = (uint32_t)s.i + 1;
+            *first = (uint32_t)s.mop + 1;
         } else {
             found(l, TXN_LOST_UPDATE, &s, -1, -1, (int64_t)*first - 1);
         }
@@ -192,11 +193,11 @@ static void update(struct txn_list *l, int64_t t, int64_t k)
     }
     if (l->odds == l->odd_cap) {
         size_t cap = l->odd_cap * 2 + 64;
-        l->odd = txn_grow(l->c, l->odd, l->odds, cap, sizeof *l->odd);
+        l->odd = txn_grow(l->ctx, l->odd, l->odds, cap, sizeof *l->odd);
         l->odd_cap = cap;
     }
-    if (l->c->status == TXN_DONE) {
-        l->odd[l->odds++] = (struct txn_odd){k, hash_of(&s) + (uint64_t)null, (uint32_t)s.i};
+    if (l->ctx->status == TXN_DONE) {
+        l->odd[l->odds++] = (struct txn_odd){k, hash_of(&s) + (uint64_t)null, (uint32_t)s.mop};
     }
 }
 
@@ -235,9 +236,9 @@ static void odd_updates(struct txn_list *l)
             if (a->key != b->key || a->hash != b->hash) {
                 break;
             }
-            if (same_version(l->c->in, a, b)) {
-                txn_find(l->c, (struct txn_found){TXN_LOST_UPDATE, b->key, -1, -1, b->mop, -1,
-                                                  a->mop, -1});
+            if (same_version(l->ctx->in, a, b)) {
+                txn_find(l->ctx, (struct txn_found){TXN_LOST_UPDATE, b->key, -1, -1, b->mop, -1,
+                                                    a->mop, -1});
                 break;
             }
         }
@@ -246,16 +247,16 @@ static void odd_updates(struct txn_list *l)
 
 static void read_mop(struct txn_list *l, int64_t t, int64_t i, int *is_wrong)
 {
-    struct seen s = {.t = t, .i = i, .k = l->c->in->mop_key[i]};
-    struct txn_touch *touch = &l->touch[s.k];
-    s.elems = txn_elems(l->c->in, i, &s.count);
+    struct seen s = {.txn = t, .mop = i, .key = l->ctx->in->mop_key[i]};
+    struct txn_touch *touch = &l->touch[s.key];
+    s.elems = txn_elems(l->ctx->in, i, &s.count);
     locate(l, &s);
     if (touch->stamp != (uint32_t)t + 1) {
         *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
     } else if (!*is_wrong) {
-        int64_t before = l->c->report->counts[TXN_INTERNAL];
+        int64_t before = l->ctx->report->counts[TXN_INTERNAL];
         internal(l, &s, touch);
-        *is_wrong = before != l->c->report->counts[TXN_INTERNAL];
+        *is_wrong = before != l->ctx->report->counts[TXN_INTERNAL];
     }
     if (touch->first_read == 0) {
         touch->first_read = (uint32_t)i + 1;
@@ -267,7 +268,7 @@ static void read_mop(struct txn_list *l, int64_t t, int64_t i, int *is_wrong)
 
 static void write_mop(struct txn_list *l, int64_t t, int64_t i)
 {
-    int32_t k = l->c->in->mop_key[i];
+    int32_t k = l->ctx->in->mop_key[i];
     struct txn_touch *touch = &l->touch[k];
     if (touch->stamp != (uint32_t)t + 1) {
         *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
@@ -284,8 +285,8 @@ static void write_mop(struct txn_list *l, int64_t t, int64_t i)
 
 int txn_list_reads(struct txn_list *l)
 {
-    const struct txn_input *in = l->c->in;
-    for (int64_t t = 0; t < in->n && txn_tick(l->c) == TXN_DONE; t++) {
+    const struct txn_input *in = l->ctx->in;
+    for (int64_t t = 0; t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
         int is_wrong = 0;
         if (in->outcome[t] != TXN_OK) {
             continue;
@@ -299,5 +300,5 @@ int txn_list_reads(struct txn_list *l)
         }
     }
     odd_updates(l);
-    return l->c->status;
+    return l->ctx->status;
 }

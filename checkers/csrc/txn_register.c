@@ -6,13 +6,13 @@
 /* Numbers the claimed slots key by key. */
 static int number_versions(struct txn_versions *v)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
     for (int64_t i = 0; i < in->m; i++) {
         if (in->mop_kind[i] == TXN_WRITE || in->mop_known[i]) {
-            int64_t slot = txn_claim(&v->x, in->mop_key[i], in->mop_value[i]);
-            if (v->x.place[slot] == TXN_NONE) {
-                v->x.place[slot] = 0;
+            int64_t slot = txn_claim(&v->index, in->mop_key[i], in->mop_value[i]);
+            if (v->index.place[slot] == TXN_NONE) {
+                v->index.place[slot] = 0;
                 v->first[in->mop_key[i] + 1]++;
             }
         }
@@ -28,16 +28,16 @@ static int number_versions(struct txn_versions *v)
     if (c->status != TXN_DONE) {
         return c->status;
     }
-    memset(v->x.place, 0xff, v->x.slots * sizeof *v->x.place);
+    memset(v->index.place, 0xff, v->index.slots * sizeof *v->index.place);
     for (int64_t i = 0; i < in->m; i++) {
         int32_t k = in->mop_key[i];
         if (in->mop_kind[i] != TXN_WRITE && !in->mop_known[i]) {
             continue;
         }
-        int64_t slot = txn_claim(&v->x, k, in->mop_value[i]);
-        if (v->x.place[slot] == TXN_NONE) {
-            uint32_t mine = v->first[k] + used[k]++, entry = v->x.writer[slot];
-            v->x.place[slot] = mine;
+        int64_t slot = txn_claim(&v->index, k, in->mop_value[i]);
+        if (v->index.place[slot] == TXN_NONE) {
+            uint32_t mine = v->first[k] + used[k]++, entry = v->index.writer[slot];
+            v->index.place[slot] = mine;
             v->value[mine] = in->mop_value[i];
             v->key[mine] = (uint32_t)k;
             v->writer[mine] = TXN_NONE;
@@ -57,14 +57,15 @@ static int number_versions(struct txn_versions *v)
 
 static uint32_t version_of(const struct txn_versions *v, int64_t i)
 {
-    const struct txn_input *in = v->c->in;
-    return v->x.place[txn_claim((struct txn_index *)&v->x, in->mop_key[i], in->mop_value[i])];
+    const struct txn_input *in = v->ctx->in;
+    return v->index
+        .place[txn_claim((struct txn_index *)&v->index, in->mop_key[i], in->mop_value[i])];
 }
 
 /* Uses of all transactions but failed ones. */
 static int make_uses(struct txn_versions *v)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
     uint32_t *at = txn_alloc(c, (size_t)in->n_keys, sizeof *at), used = 0;
     for (int64_t t = 0; at != NULL && t < in->n && txn_tick(c) == TXN_DONE; t++) {
@@ -96,9 +97,9 @@ static int make_uses(struct txn_versions *v)
 
 int txn_versions_make(struct txn_versions *v)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
-    if (txn_index_make(c, &v->x) != TXN_DONE) {
+    if (txn_index_make(c, &v->index) != TXN_DONE) {
         return c->status;
     }
     v->first = txn_alloc(c, (size_t)in->n_keys + 1, sizeof *v->first);
@@ -118,9 +119,9 @@ void txn_versions_free(struct txn_versions *v)
     void *owned[] = {v->first,       v->value, v->key,       v->writer, v->nil,
                      v->nil_written, v->use,   v->use_start, v->before, v->after};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
-        txn_free(v->c, owned[i]);
+        txn_free(v->ctx, owned[i]);
     }
-    txn_index_free(v->c, &v->x);
+    txn_index_free(v->ctx, &v->index);
 }
 
 /* Readers of each version: reader[start[v]] .. reader[start[v + 1]]. */
@@ -130,11 +131,11 @@ struct readers {
 
 static int make_readers(struct txn_versions *v, struct readers *r)
 {
-    const struct txn_input *in = v->c->in;
-    r->start = txn_alloc(v->c, (size_t)v->count + 2, sizeof *r->start);
-    r->reader = txn_alloc(v->c, v->use_start[in->n], sizeof *r->reader);
-    if (v->c->status != TXN_DONE) {
-        return v->c->status;
+    const struct txn_input *in = v->ctx->in;
+    r->start = txn_alloc(v->ctx, (size_t)v->count + 2, sizeof *r->start);
+    r->reader = txn_alloc(v->ctx, v->use_start[in->n], sizeof *r->reader);
+    if (v->ctx->status != TXN_DONE) {
+        return v->ctx->status;
     }
     for (uint32_t u = 0; u < v->use_start[in->n]; u++) {
         if (v->use[u].read != TXN_NONE) {
@@ -151,14 +152,14 @@ static int make_readers(struct txn_versions *v, struct readers *r)
             }
         }
     }
-    return v->c->status;
+    return v->ctx->status;
 }
 
 /* nil came before all other versions: who read it is before everybody who wrote the key. */
 static void initial_edges(struct txn_versions *v, struct txn_graph *g, const struct readers *r,
                           uint32_t *fan_to, uint32_t *rank)
 {
-    for (int64_t k = 0; k < v->c->in->n_keys && txn_tick(v->c) == TXN_DONE; k++) {
+    for (int64_t k = 0; k < v->ctx->in->n_keys && txn_tick(v->ctx) == TXN_DONE; k++) {
         uint32_t nil = v->nil[k];
         struct txn_fan fan = {fan_to, 0, TXN_NONE, TXN_NONE};
         if (nil == TXN_NONE || v->nil_written[k] || r->start[nil] == r->start[nil + 1]) {
@@ -173,36 +174,36 @@ static void initial_edges(struct txn_versions *v, struct txn_graph *g, const str
         for (uint32_t i = r->start[nil]; i < r->start[nil + 1]; i++) {
             uint32_t t = r->reader[i];
             uint32_t mine = rank[t] < fan.count && fan_to[rank[t]] == t ? rank[t] : TXN_NONE;
-            txn_fan_from(v->c, g, &fan, t, mine, TXN_RW);
+            txn_fan_from(v->ctx, g, &fan, t, mine, TXN_RW);
         }
     }
 }
 
 static void version_edges(struct txn_versions *v, struct txn_graph *g, const struct readers *r)
 {
-    for (uint32_t i = 0; i < v->count && txn_tick(v->c) == TXN_DONE; i++) {
+    for (uint32_t i = 0; i < v->count && txn_tick(v->ctx) == TXN_DONE; i++) {
         for (uint32_t j = r->start[i]; v->writer[i] != TXN_NONE && j < r->start[i + 1]; j++) {
-            txn_edge(v->c, g, v->writer[i], r->reader[j], TXN_WR);
+            txn_edge(v->ctx, g, v->writer[i], r->reader[j], TXN_WR);
             g->own[r->reader[j]] |= v->writer[i] == r->reader[j];
         }
     }
-    for (size_t p = 0; p < v->pairs && txn_tick(v->c) == TXN_DONE; p++) {
+    for (size_t p = 0; p < v->pairs && txn_tick(v->ctx) == TXN_DONE; p++) {
         uint32_t a = v->before[p], to = v->writer[v->after[p]];
         if (to == TXN_NONE) {
             continue;
         }
         if (v->writer[a] != TXN_NONE) {
-            txn_edge(v->c, g, v->writer[a], to, TXN_WW);
+            txn_edge(v->ctx, g, v->writer[a], to, TXN_WW);
         }
         for (uint32_t j = r->start[a]; j < r->start[a + 1]; j++) {
-            txn_edge(v->c, g, r->reader[j], to, TXN_RW);
+            txn_edge(v->ctx, g, r->reader[j], to, TXN_RW);
         }
     }
 }
 
 int txn_register_graph(struct txn_ctx *c, struct txn_graph *g)
 {
-    struct txn_versions v = {.c = c};
+    struct txn_versions v = {.ctx = c};
     struct readers r = {NULL, NULL};
     if (txn_versions_make(&v) == TXN_DONE && txn_register_findings(&v) == TXN_DONE &&
         txn_infer_orders(&v) == TXN_DONE && make_readers(&v, &r) == TXN_DONE &&

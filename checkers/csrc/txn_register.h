@@ -13,8 +13,8 @@ struct txn_use {
 
 /* Versions are numbered key by key: those of k are first[k] .. first[k + 1]. */
 struct txn_versions {
-    struct txn_ctx *c;
-    struct txn_index x; /* `place` of a slot is its version */
+    struct txn_ctx *ctx;
+    struct txn_index index; /* `place` of a slot is its version */
     uint32_t count, *first;
     int32_t *value;
     uint32_t *key;
@@ -48,15 +48,15 @@ int txn_register_findings(struct txn_versions *v);
 
 static inline void txn_pair(struct txn_versions *v, uint32_t a, uint32_t b)
 {
-    if (a == TXN_NONE || b == TXN_NONE || v->c->status != TXN_DONE) {
+    if (a == TXN_NONE || b == TXN_NONE || v->ctx->status != TXN_DONE) {
         return;
     }
     if (v->pairs == v->cap) {
         size_t cap = v->cap * 2 + 1024;
-        v->before = txn_grow(v->c, v->before, v->cap, cap, sizeof *v->before);
-        v->after = txn_grow(v->c, v->after, v->cap, cap, sizeof *v->after);
+        v->before = txn_grow(v->ctx, v->before, v->cap, cap, sizeof *v->before);
+        v->after = txn_grow(v->ctx, v->after, v->cap, cap, sizeof *v->after);
         v->cap = cap;
-        if (v->c->status != TXN_DONE) {
+        if (v->ctx->status != TXN_DONE) {
             v->cap = v->pairs = 0;
             return;
         }

@@ -11,8 +11,8 @@
 #define FINISHED (UINT32_C(1) << 31)
 
 struct search {
-    struct txn_ctx *c;
-    const struct txn_graph *g;
+    struct txn_ctx *ctx;
+    const struct txn_graph *graph;
     uint32_t rows, nodes;
     uint32_t *index; /* 0 = not seen; then order of visit; then FINISHED with the component */
     uint32_t *at;    /* next arc of a node on the path */
@@ -25,7 +25,7 @@ struct search {
 /* Arcs of v are numbered `at` .. `end`; the last one is implied and may be absent. */
 static uint32_t first_arc(const struct search *s, uint32_t v)
 {
-    return v < s->rows ? s->g->off[v] : s->g->first[v - s->rows];
+    return v < s->rows ? s->graph->off[v] : s->graph->first[v - s->rows];
 }
 
 static void enter(struct search *s, uint32_t v)
@@ -46,15 +46,15 @@ static void keep_part(struct search *s, uint32_t v)
     }
     if (parts->used + size > parts->cap) {
         size_t cap = parts->cap * 2 + size + 256;
-        parts->member = txn_grow(s->c, parts->member, parts->used, cap, sizeof *parts->member);
+        parts->member = txn_grow(s->ctx, parts->member, parts->used, cap, sizeof *parts->member);
         parts->cap = cap;
     }
     if (parts->count + 1 >= parts->start_cap) {
         size_t cap = parts->start_cap * 2 + 64;
-        parts->start = txn_grow(s->c, parts->start, parts->start_cap, cap, sizeof *parts->start);
+        parts->start = txn_grow(s->ctx, parts->start, parts->start_cap, cap, sizeof *parts->start);
         parts->start_cap = cap;
     }
-    if (s->c->status != TXN_DONE) {
+    if (s->ctx->status != TXN_DONE) {
         return;
     }
     memcpy(parts->member + parts->used, s->stack + s->waiting, (size - 1) * sizeof *s->stack);
@@ -85,7 +85,7 @@ static void leave(struct search *s, uint32_t v)
 /* Follows arcs of v until one leads to a new node, which is entered, or all are done. */
 static void advance(struct search *s, uint32_t v)
 {
-    const struct txn_graph *g = s->g;
+    const struct txn_graph *g = s->graph;
     const uint32_t *adj = v < s->rows ? g->adj : NULL;
     uint32_t end = v < s->rows ? g->off[v + 1] : g->first[v - s->rows + 1];
     uint32_t p = s->at[v], low = s->index[v], extra = TXN_NONE;
@@ -98,7 +98,7 @@ static void advance(struct search *s, uint32_t v)
     }
     for (; p <= end; p++) {
         uint32_t w = p == end ? extra : adj != NULL ? TXN_TO(adj[p]) : p;
-        if (w == TXN_NONE || (adj == NULL && p < end && s->c->in->invoke_pos[w] < 0)) {
+        if (w == TXN_NONE || (adj == NULL && p < end && s->ctx->in->invoke_pos[w] < 0)) {
             continue;
         }
         uint32_t seen = s->index[w];
@@ -120,7 +120,7 @@ static void advance(struct search *s, uint32_t v)
 int txn_components(struct txn_ctx *c, const struct txn_graph *g)
 {
     struct txn_parts parts = {0};
-    struct search s = {.c = c, .g = g, .rows = g->n + g->virtuals, .parts = &parts};
+    struct search s = {.ctx = c, .graph = g, .rows = g->n + g->virtuals, .parts = &parts};
     s.nodes = s.rows + g->barriers;
     s.index = txn_alloc(c, s.nodes, sizeof *s.index);
     s.at = txn_alloc(c, s.nodes, sizeof *s.at);

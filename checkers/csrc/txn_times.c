@@ -17,7 +17,7 @@ static void emit(struct txn_versions *v, struct times *times, int64_t t, uint32_
 
 static int make_times(struct txn_versions *v, struct times *times)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
     uint32_t uses = v->use_start[in->n];
     times->start = txn_alloc(c, (size_t)in->n_keys + 2, sizeof *times->start);
@@ -61,7 +61,7 @@ static int make_times(struct txn_versions *v, struct times *times)
 static int64_t position(const struct txn_versions *v, const struct times *times, uint32_t event)
 {
     uint32_t t = times->txn[event / 2];
-    return event & 1 ? v->c->in->invoke_pos[t] : v->c->in->complete_pos[t];
+    return event & 1 ? v->ctx->in->invoke_pos[t] : v->ctx->in->complete_pos[t];
 }
 
 static void pairs_of_key(struct txn_versions *v, const struct times *times, int64_t k)
@@ -71,12 +71,12 @@ static void pairs_of_key(struct txn_versions *v, const struct times *times, int6
     for (uint32_t e = times->start[k]; e < times->start[k + 1]; e++) {
         const struct txn_use *use = &v->use[times->event[e] / 2];
         if (!(times->event[e] & 1)) {
-            int64_t begun = v->c->in->invoke_pos[times->txn[times->event[e] / 2]];
+            int64_t begun = v->ctx->in->invoke_pos[times->txn[times->event[e] / 2]];
             last = begun > last ? begun : last;
             continue;
         }
         uint32_t now = txn_found_by(v, use);
-        for (uint32_t d = e; d-- > times->start[k] && txn_tick(v->c) == TXN_DONE;) {
+        for (uint32_t d = e; d-- > times->start[k] && txn_tick(v->ctx) == TXN_DONE;) {
             if (position(v, times, times->event[d]) < last) {
                 break;
             }
@@ -92,11 +92,11 @@ void txn_pairs_of_time(struct txn_versions *v)
 {
     struct times times = {NULL, NULL, NULL};
     if (make_times(v, &times) == TXN_DONE) {
-        for (int64_t k = 0; k < v->c->in->n_keys && txn_tick(v->c) == TXN_DONE; k++) {
+        for (int64_t k = 0; k < v->ctx->in->n_keys && txn_tick(v->ctx) == TXN_DONE; k++) {
             pairs_of_key(v, &times, k);
         }
     }
-    txn_free(v->c, times.event);
-    txn_free(v->c, times.start);
-    txn_free(v->c, times.txn);
+    txn_free(v->ctx, times.event);
+    txn_free(v->ctx, times.start);
+    txn_free(v->ctx, times.txn);
 }

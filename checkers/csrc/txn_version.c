@@ -9,8 +9,8 @@
  * it wrote only later puts a version after itself: all its readers then come before its writer. */
 static void from_wfr(struct txn_versions *v)
 {
-    const struct txn_input *in = v->c->in;
-    for (int64_t t = 0; t < in->n && txn_tick(v->c) == TXN_DONE; t++) {
+    const struct txn_input *in = v->ctx->in;
+    for (int64_t t = 0; t < in->n && txn_tick(v->ctx) == TXN_DONE; t++) {
         for (uint32_t u = v->use_start[t]; u < v->use_start[t + 1]; u++) {
             txn_pair(v, v->use[u].read, v->use[u].wrote);
         }
@@ -38,7 +38,7 @@ static uint32_t *completions(struct txn_ctx *c)
 /* Each session sees a key's versions in order. */
 static void from_sessions(struct txn_versions *v)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
     size_t slots = 64;
     while (slots < 2 * (size_t)v->use_start[in->n]) {
@@ -85,7 +85,7 @@ static int by_rank(const void *a, const void *b)
 /* Writes take effect in the order that was given for their transactions. */
 static void from_given_order(struct txn_versions *v)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     const struct txn_input *in = c->in;
     struct ranked *order = txn_alloc(c, (size_t)in->n, sizeof *order);
     uint32_t *last = txn_alloc(c, (size_t)in->n_keys, sizeof *last);
@@ -131,7 +131,7 @@ static void all_rows(const struct txn_versions *v, struct rows *r)
     for (size_t p = 0; p < v->pairs; p++) {
         row(r, v->before[p], v->after[p]);
     }
-    for (int64_t k = 0; k < v->c->in->n_keys; k++) {
+    for (int64_t k = 0; k < v->ctx->in->n_keys; k++) {
         uint32_t nil = v->nil_written[k] ? TXN_NONE : v->nil[k];
         for (uint32_t i = v->first[k]; nil != TXN_NONE && i < v->first[k + 1]; i++) {
             if (i != nil) {
@@ -146,32 +146,32 @@ static int report_cycles(struct txn_versions *v, const struct txn_split *split, 
                          int source)
 {
     /* per component its first version, plus one; a second one makes it a cycle */
-    uint32_t *first = txn_alloc(v->c, nodes, sizeof *first);
-    uint8_t *told = txn_alloc(v->c, nodes, sizeof *told);
+    uint32_t *first = txn_alloc(v->ctx, nodes, sizeof *first);
+    uint8_t *reported = txn_alloc(v->ctx, nodes, sizeof *reported);
     int cycles = 0;
-    for (uint32_t i = 0; v->c->status == TXN_DONE && i < v->count; i++) {
+    for (uint32_t i = 0; v->ctx->status == TXN_DONE && i < v->count; i++) {
         uint32_t in = split->of[i];
-        if (split->sizes[in] < 2 || told[in]) {
+        if (split->sizes[in] < 2 || reported[in]) {
             continue;
         }
         if (first[in] == 0) {
             first[in] = i + 1;
             continue;
         }
-        told[in] = 1;
+        reported[in] = 1;
         cycles++;
-        txn_find(v->c, (struct txn_found){TXN_CYCLIC_VERSIONS, v->key[i], v->value[first[in] - 1],
-                                          -1, source, -1, -1, v->value[i]});
+        txn_find(v->ctx, (struct txn_found){TXN_CYCLIC_VERSIONS, v->key[i], v->value[first[in] - 1],
+                                            -1, source, -1, -1, v->value[i]});
     }
-    txn_free(v->c, first);
-    txn_free(v->c, told);
+    txn_free(v->ctx, first);
+    txn_free(v->ctx, reported);
     return cycles;
 }
 
 /* Cycles of versions with all that is inferred so far. */
 static int cycles_with(struct txn_versions *v, int source)
 {
-    struct txn_ctx *c = v->c;
+    struct txn_ctx *c = v->ctx;
     uint32_t n = v->count;
     size_t edges = v->pairs + n;
     struct rows r = {.fill = 0};
@@ -206,10 +206,10 @@ int txn_infer_orders(struct txn_versions *v)
 {
     static void (*const sources[])(struct txn_versions *) = {from_wfr, from_sessions,
                                                              txn_pairs_of_time, from_given_order};
-    for (int i = 0; i < 4 && v->c->status == TXN_DONE; i++) {
+    for (int i = 0; i < 4 && v->ctx->status == TXN_DONE; i++) {
         int source = 1 << i;
-        if (!(v->c->options->sources & source) ||
-            (source == TXN_GIVEN_ORDER && v->c->in->order == NULL)) {
+        if (!(v->ctx->options->sources & source) ||
+            (source == TXN_GIVEN_ORDER && v->ctx->in->order == NULL)) {
             continue;
         }
         size_t kept = v->pairs;
@@ -218,5 +218,5 @@ int txn_infer_orders(struct txn_versions *v)
             v->pairs = kept;
         }
     }
-    return v->c->status;
+    return v->ctx->status;
 }

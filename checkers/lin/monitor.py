@@ -116,7 +116,7 @@ def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     at_least = some(coded, parts, tells, memory_bytes)
     some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
     some_maybe &= np.diff(coded.offsets) > 0
-    open_ = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
-    found[open_] = UNFIT
+    undecided = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
+    found[undecided] = UNFIT
     found[(found != OK) & (found != ILLEGAL)] = UNFIT
     return found

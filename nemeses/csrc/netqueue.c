@@ -8,7 +8,7 @@
  *   twice_ppm              this share comes twice: the copy by a raw socket, over the loopback
  *                          interface, which the rule must leave alone
  *   corrupt_ppm            this share has one bit flipped behind the IP header
- *   seed                   of the lots that are drawn
+ *   seed                   of the random numbers
  *
  * STATUS is renewed ten times a second, by renaming: the first line is `pid=N queue=N held_now=N`,
  * then a line `ADDRESS name=value...` per sender. Datagrams from or to PROBE_PORT fare like all
@@ -45,7 +45,7 @@ struct setting {
     const char *name;
     uint64_t value;
 };
-enum { DELAY_US, JITTER_US, HOLD_PPM, HOLD_US, TWICE_PPM, CORRUPT_PPM, SEED, SETTINGS };
+enum { DELAY_US, JITTER_US, HOLD_PPM, HOLD_US, DUPLICATE_PPM, CORRUPT_PPM, SEED, SETTINGS };
 static struct setting settings[SETTINGS] = {
     {"delay_us", 0},  {"jitter_us", 0},   {"hold_ppm", 0}, {"hold_us", 0},
     {"twice_ppm", 0}, {"corrupt_ppm", 0}, {"seed", 1},
@@ -55,7 +55,7 @@ struct sender {
     uint8_t version, address[16];
     int64_t last_due_ns;
     uint64_t arrived, newest_released;
-    uint64_t seen, delayed, waited_us, held, overtaken, twice, corrupted, probes;
+    uint64_t seen, delayed, waited_us, held, overtaken, duplicated, corrupted, probes;
 };
 
 struct packet {
@@ -63,7 +63,7 @@ struct packet {
     uint64_t order, arrival;
     uint32_t id, size; /* size: bytes of `copy`, 0 for none */
     int sender;
-    uint8_t probe, twice, corrupt;
+    uint8_t probe, duplicate, corrupt;
     uint8_t *copy;
 };
 
@@ -71,7 +71,7 @@ static struct sender senders[SENDERS_MAX];
 static int sender_count;
 static struct packet *heap;
 static size_t heap_count, heap_room;
-static uint64_t orders, lots;
+static uint64_t orders, rng_state;
 static int netlink_fd, raw4, raw6;
 static uint16_t queue_number, probe_port;
 static volatile sig_atomic_t ending;
@@ -84,17 +84,17 @@ static int64_t now_ns(void)
 }
 
 /* splitmix64 */
-static uint64_t lot(void)
+static uint64_t next_random(void)
 {
-    uint64_t z = (lots += 0x9e3779b97f4a7c15ULL);
+    uint64_t z = (rng_state += 0x9e3779b97f4a7c15ULL);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
 }
 
-static int drawn(int which)
+static int happens(int which)
 {
-    return settings[which].value != 0 && lot() % 1000000 < settings[which].value;
+    return settings[which].value != 0 && next_random() % 1000000 < settings[which].value;
 }
 
 static void fail(const char *what)
@@ -161,7 +161,7 @@ static void bind_queue(void)
     struct nfqnl_msg_config_params mode = {.copy_mode = NFQNL_COPY_PACKET};
     uint32_t room = htonl(QUEUE_MAX), open_flag = htonl(NFQA_CFG_F_FAIL_OPEN);
     int bytes = 16 << 20, one = 1;
-    int whole = settings[TWICE_PPM].value || settings[CORRUPT_PPM].value;
+    int whole = settings[DUPLICATE_PPM].value || settings[CORRUPT_PPM].value;
 
     netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
     if (netlink_fd < 0 || bind(netlink_fd, (struct sockaddr *)&me, sizeof me) < 0)
@@ -260,7 +260,7 @@ static int sender_of(int version, const uint8_t *address, size_t size)
     return sender_count++;
 }
 
-/* Where what is behind the IP header begins, 0 where this is no packet we know. */
+/* Offset of the transport header, 0 if not IP. */
 static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *probe)
 {
     uint32_t at;
@@ -286,10 +286,10 @@ static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *
     return at;
 }
 
-static void take(uint32_t id, const uint8_t *data, uint32_t size)
+static void enqueue(uint32_t id, const uint8_t *data, uint32_t size)
 {
     struct packet p = {.id = id, .order = orders++, .came_ns = now_ns()};
-    uint32_t behind = parse(data, size, &p.sender, &p.probe);
+    uint32_t transport = parse(data, size, &p.sender, &p.probe);
     if (p.sender < 0) {
         accept_packet(id, NULL, 0);
         return;
@@ -302,19 +302,19 @@ static void take(uint32_t id, const uint8_t *data, uint32_t size)
         s->seen++;
     int64_t wait_us = (int64_t)settings[DELAY_US].value;
     if (settings[JITTER_US].value)
-        wait_us += (int64_t)(lot() % (2 * settings[JITTER_US].value + 1)) -
+        wait_us += (int64_t)(next_random() % (2 * settings[JITTER_US].value + 1)) -
                    (int64_t)settings[JITTER_US].value;
     p.due_ns = p.came_ns + (wait_us > 0 ? wait_us : 0) * 1000;
     if (p.due_ns < s->last_due_ns)
         p.due_ns = s->last_due_ns;
     s->last_due_ns = p.due_ns;
-    if (drawn(HOLD_PPM)) {
+    if (happens(HOLD_PPM)) {
         p.due_ns += (int64_t)settings[HOLD_US].value * 1000;
         s->held += !p.probe;
     }
-    p.twice = (uint8_t)drawn(TWICE_PPM);
-    p.corrupt = behind < size && drawn(CORRUPT_PPM);
-    if (p.twice || p.corrupt) {
+    p.duplicate = (uint8_t)happens(DUPLICATE_PPM);
+    p.corrupt = transport < size && happens(CORRUPT_PPM);
+    if (p.duplicate || p.corrupt) {
         p.copy = malloc(size);
         if (p.copy == NULL)
             fail("memory");
@@ -322,7 +322,7 @@ static void take(uint32_t id, const uint8_t *data, uint32_t size)
         p.size = size;
     }
     if (p.corrupt)
-        p.copy[behind + lot() % (size - behind)] ^= (uint8_t)(1 << lot() % 8);
+        p.copy[transport + next_random() % (size - transport)] ^= (uint8_t)(1 << next_random() % 8);
     push(p);
 }
 
@@ -348,10 +348,10 @@ static void release(int64_t until_ns)
         int overtaken = p.arrival < s->newest_released;
         if (!overtaken)
             s->newest_released = p.arrival;
-        int again = p.twice && send_again(&p);
+        int again = p.duplicate && send_again(&p);
         if (!p.probe) {
             s->overtaken += overtaken;
-            s->twice += again;
+            s->duplicated += again;
             s->corrupted += p.corrupt;
             if (settings[DELAY_US].value) {
                 s->delayed++;
@@ -396,12 +396,12 @@ static void receive(void)
                 at += NLA_ALIGN(a->nla_len);
             }
             if (known)
-                take(id, payload, size);
+                enqueue(id, payload, size);
         }
     }
 }
 
-static void tell(const char *path)
+static void write_status(const char *path)
 {
     char fresh[4096], address[INET6_ADDRSTRLEN];
     snprintf(fresh, sizeof fresh, "%s.new", path);
@@ -417,7 +417,7 @@ static void tell(const char *path)
                 "corrupted=%llu probes=%llu\n",
                 address, (unsigned long long)s->seen, (unsigned long long)s->delayed,
                 (unsigned long long)s->waited_us, (unsigned long long)s->held,
-                (unsigned long long)s->overtaken, (unsigned long long)s->twice,
+                (unsigned long long)s->overtaken, (unsigned long long)s->duplicated,
                 (unsigned long long)s->corrupted, (unsigned long long)s->probes);
     }
     if (fclose(f) != 0 || rename(fresh, path) != 0)
@@ -446,7 +446,7 @@ static void read_settings(int count, char **words)
             exit(2);
         }
     }
-    lots = settings[SEED].value;
+    rng_state = settings[SEED].value;
 }
 
 int main(int count, char **words)
@@ -474,9 +474,9 @@ int main(int count, char **words)
     setpriority(PRIO_PROCESS, 0, -15);
 
     bind_queue();
-    int64_t told_ns = 0;
+    int64_t written_ns = 0;
     while (!ending) {
-        int64_t now = now_ns(), wait_ns = told_ns + STATUS_NS - now;
+        int64_t now = now_ns(), wait_ns = written_ns + STATUS_NS - now;
         if (heap_count && heap[0].due_ns - now < wait_ns)
             wait_ns = heap[0].due_ns - now;
         if (wait_ns < 0)
@@ -487,12 +487,12 @@ int main(int count, char **words)
             receive();
         now = now_ns();
         release(now);
-        if (now - told_ns >= STATUS_NS) {
-            tell(words[2]);
-            told_ns = now;
+        if (now - written_ns >= STATUS_NS) {
+            write_status(words[2]);
+            written_ns = now;
         }
     }
     release(INT64_MAX);
-    tell(words[2]);
+    write_status(words[2]);
     return 0;
 }
