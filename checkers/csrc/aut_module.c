@@ -108,12 +108,8 @@ PyObject *aut_check_py(PyObject *module, PyObject *args)
                           &time_ns, &memory_bytes, &steps_max)) {
         return NULL;
     }
-    for (int i = 0; i < COLUMNS; i++) {
-        if (buffer_take(&columns[i], from[i], &kinds[i]) != 0) {
-            goto cleanup;
-        }
-    }
-    if (check_lengths(columns, asker.ask == Py_None) != 0) {
+    if (buffer_take_all(columns, from, kinds, COLUMNS) != 0 ||
+        check_lengths(columns, asker.ask == Py_None) != 0) {
         goto cleanup;
     }
     struct aut_input in = {
@@ -147,7 +143,7 @@ PyObject *aut_check_py(PyObject *module, PyObject *args)
     bad = aut_check(&in, &limits, &out, &report);
     PyEval_RestoreThread(asker.thread);
     if (bad && PyErr_Occurred() == NULL) {
-        PyErr_Format(PyExc_ValueError, "at %lld: %s", (long long)report.where, report.invalid);
+        buffer_refuse(report.where, report.invalid);
     }
 cleanup:
     buffer_release(columns, COLUMNS);

@@ -22,6 +22,17 @@ int buffer_take(struct buffer *buffer, PyObject *from, const struct buffer_kind 
     return 0;
 }
 
+int buffer_take_all(struct buffer *buffers, PyObject *const *from, const struct buffer_kind *kinds,
+                    int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (buffer_take(&buffers[i], from[i], &kinds[i]) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 void buffer_release(struct buffer *buffers, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -44,4 +55,9 @@ int buffer_expect(const struct buffer *buffer, const struct buffer_kind *kind, i
     PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", kind->name,
                  (long long)buffer_length(buffer), (long long)want);
     return -1;
+}
+
+void buffer_refuse(int64_t where, const char *why)
+{
+    PyErr_Format(PyExc_ValueError, "at %lld: %s", (long long)where, why);
 }

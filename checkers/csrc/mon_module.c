@@ -29,26 +29,51 @@ static int check_lengths(const struct buffer *columns)
     return 0;
 }
 
+/* What both functions are given, and what they answer. */
+struct call {
+    struct buffer columns[ALL];
+    int n; /* columns that this function has */
+    struct lin_limits limits;
+    struct lin_report report;
+};
+
+static int take(struct call *call, PyObject *const *from, int n, int64_t memory_bytes)
+{
+    struct buffer *columns = call->columns;
+    call->n = n;
+    if (buffer_take_all(columns, from, kinds, n) != 0 || check_lengths(columns) != 0 ||
+        (n > B && buffer_expect(&columns[B], &kinds[B], buffer_length(&columns[KIND])) != 0)) {
+        return -1;
+    }
+    call->limits = (struct lin_limits){0, memory_bytes, 0, columns[STOP].view.buf, 0};
+    return 0;
+}
+
+/* `bad`: -1 with an exception set, 1 where the report has a reason. */
+static PyObject *finish(struct call *call, int bad)
+{
+    if (bad > 0) {
+        buffer_refuse(call->report.where, call->report.invalid);
+    }
+    buffer_release(call->columns, call->n);
+    return bad ? NULL : Py_NewRef(Py_None);
+}
+
 PyObject *mon_check_py(PyObject *module, PyObject *args)
 {
     (void)module;
     PyObject *from[COLUMNS];
-    struct buffer columns[COLUMNS] = {{.taken = 0}};
-    struct lin_report report = {NULL, 0};
-    int n_values, model, bad = -1;
+    struct call call = {.columns = {{.taken = 0}}};
+    const struct buffer *columns = call.columns;
+    int n_values, model, bad;
     long long memory_bytes;
     if (!PyArg_ParseTuple(args, "OOOOOOOiiL:monitor", &from[KIND], &from[VALUE], &from[INVOKE],
                           &from[COMPLETE], &from[OFFSETS], &from[VERDICT], &from[STOP], &n_values,
                           &model, &memory_bytes)) {
         return NULL;
     }
-    for (int i = 0; i < COLUMNS; i++) {
-        if (buffer_take(&columns[i], from[i], &kinds[i]) != 0) {
-            goto cleanup;
-        }
-    }
-    if (check_lengths(columns) != 0) {
-        goto cleanup;
+    if (take(&call, from, COLUMNS, memory_bytes) != 0) {
+        return finish(&call, -1);
     }
     struct mon_input in = {
         .kind = columns[KIND].view.buf,
@@ -61,43 +86,27 @@ PyObject *mon_check_py(PyObject *module, PyObject *args)
         .n_values = n_values,
         .model = model,
     };
-    struct lin_limits limits = {0, memory_bytes, 0, columns[STOP].view.buf, 0};
-    uint8_t *verdict = columns[VERDICT].view.buf;
     Py_BEGIN_ALLOW_THREADS
-    bad = mon_check(&in, &limits, verdict, &report);
+    bad = mon_check(&in, &call.limits, columns[VERDICT].view.buf, &call.report);
     Py_END_ALLOW_THREADS
-    if (bad) {
-        PyErr_Format(PyExc_ValueError, "at %lld: %s", (long long)report.where, report.invalid);
-    }
-cleanup:
-    buffer_release(columns, COLUMNS);
-    if (bad) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return finish(&call, bad != 0);
 }
 
 PyObject *mon_chains_py(PyObject *module, PyObject *args)
 {
     (void)module;
     PyObject *from[ALL];
-    struct buffer columns[ALL] = {{.taken = 0}};
-    struct lin_report report = {NULL, 0};
-    int n_values, bad = -1;
+    struct call call = {.columns = {{.taken = 0}}};
+    const struct buffer *columns = call.columns;
+    int n_values, bad;
     long long memory_bytes;
     if (!PyArg_ParseTuple(args, "OOOOOOOOiL:chains", &from[KIND], &from[VALUE], &from[B],
                           &from[INVOKE], &from[COMPLETE], &from[OFFSETS], &from[VERDICT],
                           &from[STOP], &n_values, &memory_bytes)) {
         return NULL;
     }
-    for (int i = 0; i < ALL; i++) {
-        if (buffer_take(&columns[i], from[i], &kinds[i]) != 0) {
-            goto cleanup;
-        }
-    }
-    if (check_lengths(columns) != 0 ||
-        buffer_expect(&columns[B], &kinds[B], buffer_length(&columns[KIND])) != 0) {
-        goto cleanup;
+    if (take(&call, from, ALL, memory_bytes) != 0) {
+        return finish(&call, -1);
     }
     struct lin_input in = {
         .kind = columns[KIND].view.buf,
@@ -111,18 +120,8 @@ PyObject *mon_chains_py(PyObject *module, PyObject *args)
         .n_values = n_values,
         .initial = 0,
     };
-    struct lin_limits limits = {0, memory_bytes, 0, columns[STOP].view.buf, 0};
-    uint8_t *verdict = columns[VERDICT].view.buf;
     Py_BEGIN_ALLOW_THREADS
-    bad = mon_chains(&in, &limits, verdict, &report);
+    bad = mon_chains(&in, &call.limits, columns[VERDICT].view.buf, &call.report);
     Py_END_ALLOW_THREADS
-    if (bad) {
-        PyErr_Format(PyExc_ValueError, "at %lld: %s", (long long)report.where, report.invalid);
-    }
-cleanup:
-    buffer_release(columns, ALL);
-    if (bad) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return finish(&call, bad != 0);
 }

@@ -1,65 +1,33 @@
 /* Python glue of the transaction checker; see txn.h. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "buffers.h"
 
 #include "txn.h"
 #include "txn_module.h"
 
-#include <string.h>
-
 enum { STOP = TXN_COLUMNS, COLUMNS };
 
-static const struct {
-    const char *name;
-    const char *formats;
-    Py_ssize_t itemsize;
-} layout[COLUMNS] = {
-    {"outcome", "B", 1},       {"process", "lq", 8},   {"invoke_pos", "lq", 8},
-    {"complete_pos", "lq", 8}, {"mop_start", "lq", 8}, {"mop_kind", "B", 1},
-    {"mop_key", "il", 4},      {"mop_value", "il", 4}, {"mop_known", "B", 1},
-    {"elem_start", "lq", 8},   {"elem", "il", 4},      {"order", "lq", 8},
-    {"value_hash", "IL", 4},   {"stop", "il", 4},
+static const struct buffer_kind kinds[COLUMNS] = {
+    {"outcome", "B", 1, 0},       {"process", "lq", 8, 0},   {"invoke_pos", "lq", 8, 0},
+    {"complete_pos", "lq", 8, 0}, {"mop_start", "lq", 8, 0}, {"mop_kind", "B", 1, 0},
+    {"mop_key", "il", 4, 0},      {"mop_value", "il", 4, 0}, {"mop_known", "B", 1, 0},
+    {"elem_start", "lq", 8, 0},   {"elem", "il", 4, 0},      {"order", "lq", 8, 0},
+    {"value_hash", "IL", 4, 0},   {"stop", "il", 4, 0},
 };
 
-struct column {
-    Py_buffer view;
-    int taken;
-};
-
-static int take(struct column *column, PyObject *from, int i)
-{
-    if (PyObject_GetBuffer(from, &column->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
-        return -1;
-    }
-    column->taken = 1;
-    const char *format = column->view.format == NULL ? "B" : column->view.format;
-    if (*format == '=' || *format == '@' || *format == '<') {
-        format++;
-    }
-    if (column->view.ndim != 1 || column->view.itemsize != layout[i].itemsize ||
-        format[0] == '\0' || format[1] != '\0' || strchr(layout[i].formats, format[0]) == NULL) {
-        PyErr_Format(PyExc_ValueError, "%s: need one dimension of format %s with %zd bytes each",
-                     layout[i].name, layout[i].formats, layout[i].itemsize);
-        return -1;
-    }
-    return 0;
-}
-
-static int check_lengths(const struct column *columns, struct txn_input *in)
+static int check_lengths(const struct buffer *columns, struct txn_input *in)
 {
     struct txn_column plain[TXN_COLUMNS];
     int which;
     int64_t wanted;
     for (int i = 0; i < TXN_COLUMNS; i++) {
-        const Py_buffer *view = &columns[i].view;
-        plain[i] = (struct txn_column){view->buf, view->len / view->itemsize};
+        plain[i] = (struct txn_column){columns[i].view.buf, buffer_length(&columns[i])};
     }
     if (txn_input_of(plain, in, &which, &wanted) != 0) {
-        PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", layout[which].name,
+        PyErr_Format(PyExc_ValueError, "%s: %lld elements, need %lld", kinds[which].name,
                      (long long)plain[which].length, (long long)wanted);
         return -1;
     }
-    if (columns[STOP].view.len < columns[STOP].view.itemsize) {
+    if (buffer_length(&columns[STOP]) < 1) {
         PyErr_SetString(PyExc_ValueError, "stop: need one element");
         return -1;
     }
@@ -76,7 +44,7 @@ static PyObject *rows_of(const struct txn_rows *rows)
 static PyObject *answer(int status, struct txn_report *report)
 {
     if (status == TXN_INVALID) {
-        PyErr_Format(PyExc_ValueError, "at %lld: %s", (long long)report->where, report->invalid);
+        buffer_refuse(report->where, report->invalid);
         return NULL;
     }
     struct txn_rows counts = {report->counts, TXN_FINDINGS, TXN_FINDINGS};
@@ -88,7 +56,7 @@ static PyObject *answer(int status, struct txn_report *report)
 PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *objects[COLUMNS], *result = NULL;
-    struct column columns[COLUMNS] = {{.taken = 0}};
+    struct buffer columns[COLUMNS] = {{.taken = 0}};
     struct txn_input in = {0};
     struct txn_options options = {0};
     struct txn_report report = {.where = -1};
@@ -103,10 +71,8 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
                           &memory_bytes)) {
         return NULL;
     }
-    for (int i = 0; i < COLUMNS; i++) {
-        if (take(&columns[i], objects[i], i) != 0) {
-            goto cleanup;
-        }
+    if (buffer_take_all(columns, objects, kinds, COLUMNS) != 0) {
+        goto cleanup;
     }
     in.n_keys = n_keys;
     in.n_values = n_values;
@@ -125,10 +91,6 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     result = answer(status, &report);
 cleanup:
     txn_report_free(&report);
-    for (int i = 0; i < COLUMNS; i++) {
-        if (columns[i].taken) {
-            PyBuffer_Release(&columns[i].view);
-        }
-    }
+    buffer_release(columns, COLUMNS);
     return result;
 }

@@ -17,7 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
 SHARED = [*CSRC.glob("core_*.c"), CSRC / "lin_keys.c"]
-SOURCES = sorted({*SHARED, *CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"})
+SOURCES = sorted(
+    p
+    for p in {*SHARED, *CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"}
+    if not p.name.endswith("_module.c")
+)
 
 
 AUTOMATA = sorted(
