@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
-C_SOURCES := $(wildcard checkers/csrc/*)
+C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
 	wheel clean

@@ -2,11 +2,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "aut_module.h"
-#include "ingest_module.h"
-#include "lin_module.h"
-#include "mon_module.h"
-#include "txn_module.h"
+#include "aut/aut_module.h"
+#include "ingest/ingest_module.h"
+#include "lin/lin_module.h"
+#include "mon/mon_module.h"
+#include "txn/txn_module.h"
 
 static PyMethodDef methods[] = {
     {"chains", mon_chains_py, METH_VARARGS, MON_CHAINS_DOC},

@@ -3,8 +3,8 @@
  * Compares random small histories of random automata with a brute-force search, throws malformed
  * columns at the validators, and runs longer histories under small budgets. Exit 0 = as expected.
  */
-#include "aut.h"
-#include "mon.h"
+#include "aut/aut.h"
+#include "mon/mon.h"
 
 #include <stdio.h>
 #include <stdlib.h>

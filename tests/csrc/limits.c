@@ -5,12 +5,12 @@
  * what is held never exceeds it, and who lacks memory says so. Prints the engines. Exit 0 = all as
  * expected.
  */
-#include "aut.h"
-#include "ingest.h"
-#include "lin.h"
-#include "mon.h"
-#include "mon_chain.h"
-#include "txn.h"
+#include "aut/aut.h"
+#include "ingest/ingest.h"
+#include "lin/lin.h"
+#include "mon/mon.h"
+#include "mon/mon_chain.h"
+#include "txn/txn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

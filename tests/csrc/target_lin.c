@@ -6,7 +6,7 @@
  * the opposite.
  */
 #include "brute.h"
-#include "mon_chain.h"
+#include "mon/mon_chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>

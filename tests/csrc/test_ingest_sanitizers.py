@@ -17,7 +17,9 @@ CORPUS = sorted(str(p) for n in ("jsonl", "edn", "json") for p in (HERE / "corpu
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
 SOURCES = sorted(
-    p for p in [*CSRC.glob("core_*.c"), *CSRC.glob("ingest*.c")] if p.name != "ingest_module.c"
+    p
+    for p in [*CSRC.glob("common/core_*.c"), *CSRC.glob("ingest/*.c")]
+    if p.name != "ingest_module.c"
 )
 
 ODD = b"""; comment

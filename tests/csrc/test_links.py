@@ -1,4 +1,4 @@
-"""The C core links one way: no two files need one another, and families keep their direction."""
+"""The C core links one way: no two files need one another, and folders keep their direction."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ EXTENSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setupt
     "ext-modules"
 ][0]
 ALLOWED = {
-    "core": set(),
-    "lin": {"core"},
-    "aut": {"core", "lin"},
-    "mon": {"core", "lin"},
-    "txn": {"core"},
-    "ingest": {"core"},
-    "module": {"core", "lin", "aut", "mon", "txn", "ingest"},
+    "common": set(),
+    "lin": {"common"},
+    "aut": {"common", "lin"},
+    "mon": {"common", "lin"},
+    "txn": {"common"},
+    "ingest": {"common"},
+    "csrc": {"common", "lin", "aut", "mon", "txn", "ingest"},
 }
-"""Family of files -> families it may need, besides itself."""
+"""Folder -> folders it may need, besides itself."""
+
+FOLDERS = {path.stem: path.parent.name for path in CSRC.rglob("*.c")}
 
 
-def family(name: str) -> str:
-    """What the file name begins with; the glue's buffers are everybody's."""
-    stem = name.split(".")[0].split("_")[0]
-    return "core" if stem == "buffers" else stem
+def folder_of(made: str) -> str:
+    """The folder of the source of an object."""
+    return FOLDERS[made.removesuffix(".o")]
 
 
 def compiled(source: Path, folder: Path) -> Path:
@@ -87,24 +88,34 @@ def test_no_two_files_need_one_another(graph: networkx.DiGraph) -> None:
     assert circles(graph) == []
 
 
-def test_families_keep_their_direction(graph: networkx.DiGraph) -> None:
+def test_folders_keep_their_direction(graph: networkx.DiGraph) -> None:
     wrong = [
         f"{a} needs {data['name']} of {b}"
         for a, b, data in graph.edges(data=True)
-        if family(b) not in {family(a), *ALLOWED[family(a)]}
+        if folder_of(b) not in {folder_of(a), *ALLOWED[folder_of(a)]}
     ]
     assert wrong == []
 
 
-def test_includes_keep_the_direction_of_families() -> None:
+def test_includes_keep_the_direction_of_folders() -> None:
     wrong = []
     for path in CSRC.rglob("*.[ch]"):
         for line in path.read_text().splitlines():
             if line.startswith('#include "'):
-                other = family(Path(line.split('"')[1]).name)
-                if other not in {family(path.name), *ALLOWED[family(path.name)]}:
+                name = line.split('"')[1]
+                folder = name.split("/")[0] if "/" in name else path.parent.name
+                assert (CSRC / name if "/" in name else path.parent / name).is_file()
+                if folder not in {path.parent.name, *ALLOWED[path.parent.name]}:
                     wrong.append(f"{path.name}: {line}")
     assert wrong == []
+
+
+def test_file_names_tell_the_folder() -> None:
+    for path in CSRC.rglob("*.[ch]"):
+        prefix = {"common": ("core", "buffers"), "csrc": ("module",)}
+        begins = prefix.get(path.parent.name, (path.parent.name,))
+        assert path.stem.split("_")[0] in begins, path
+    assert len(FOLDERS) == len(list(CSRC.rglob("*.c"))), "two files of one name"
 
 
 def test_a_circle_is_noticed() -> None:

@@ -16,17 +16,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SHARED = [*CSRC.glob("core_*.c"), CSRC / "lin_keys.c"]
+SHARED = [*CSRC.glob("common/core_*.c"), CSRC / "lin" / "lin_keys.c"]
 SOURCES = sorted(
     p
-    for p in {*SHARED, *CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"}
+    for p in {*SHARED, *CSRC.glob("lin/*.c"), CSRC / "mon" / "mon_chain.c"}
     if not p.name.endswith("_module.c")
 )
 
 
 AUTOMATA = sorted(
     p
-    for p in [*SHARED, *CSRC.glob("aut_*.c"), *CSRC.glob("mon_*.c")]
+    for p in [*SHARED, *CSRC.glob("aut/*.c"), *CSRC.glob("mon/*.c")]
     if not p.name.endswith("_module.c")
 )
 

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
 SOURCES = sorted(
-    p for p in [*CSRC.glob("core_*.c"), *CSRC.glob("txn_*.c")] if p.name != "txn_module.c"
+    p for p in [*CSRC.glob("common/core_*.c"), *CSRC.glob("txn/*.c")] if p.name != "txn_module.c"
 )
 
 

@@ -1,5 +1,5 @@
 /* Python glue of the transaction checker; see txn.h. */
-#include "buffers.h"
+#include "common/buffers.h"
 
 #include "txn.h"
 #include "txn_module.h"

@@ -6,7 +6,7 @@
     "check_registers(kind, a, b, invoke, complete, offsets, verdict, bad, prefix, steps,\n"        \
     "                states, stop, n_values, initial, time_ns, memory_bytes, steps_max,\n"         \
     "                exact_states)\n--\n\n"                                                        \
-    "Linearizability of many registers at once; see checkers/csrc/lin.h for the columns.\n"        \
+    "Linearizability of many registers at once; see checkers/csrc/lin/lin.h for the columns.\n"    \
     "Fills verdict, bad, prefix, steps and states. Raises ValueError for bad input."
 
 PyObject *lin_check_py(PyObject *module, PyObject *args);

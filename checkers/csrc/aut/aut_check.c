@@ -1,6 +1,6 @@
 /* One check from columns to verdicts. */
 #include "aut_search.h"
-#include "lin_keys.h"
+#include "lin/lin_keys.h"
 
 struct check {
     struct aut_search search;

@@ -17,7 +17,7 @@
 #ifndef DSTEST_LIN_H
 #define DSTEST_LIN_H
 
-#include "core_budget.h"
+#include "common/core_budget.h"
 
 #include <stddef.h>
 #include <stdint.h>

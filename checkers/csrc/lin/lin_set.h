@@ -11,7 +11,7 @@
 #ifndef DSTEST_LIN_SET_H
 #define DSTEST_LIN_SET_H
 
-#include "core_memory.h"
+#include "common/core_memory.h"
 
 #define LIN_DEAD UINT32_MAX
 #define LIN_END UINT32_MAX

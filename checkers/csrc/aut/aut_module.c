@@ -1,5 +1,5 @@
 /* Python glue of the automaton search; see aut.h. */
-#include "buffers.h"
+#include "common/buffers.h"
 
 #include "aut.h"
 #include "aut_module.h"

@@ -1,5 +1,5 @@
 /* Python glue of the monitors; see mon.h. */
-#include "buffers.h"
+#include "common/buffers.h"
 
 #include "mon.h"
 #include "mon_chain.h"

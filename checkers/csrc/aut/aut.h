@@ -14,7 +14,7 @@
 #ifndef DSTEST_AUT_H
 #define DSTEST_AUT_H
 
-#include "lin.h"
+#include "lin/lin.h"
 
 /* A step could not be had: the caller of the library knows why. */
 #define AUT_RAISED 7

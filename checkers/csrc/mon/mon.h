@@ -10,8 +10,8 @@
 #ifndef DSTEST_MON_H
 #define DSTEST_MON_H
 
-#include "core_memory.h"
-#include "lin.h"
+#include "common/core_memory.h"
+#include "lin/lin.h"
 
 #define MON_UNFIT 8
 

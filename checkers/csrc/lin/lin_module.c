@@ -1,5 +1,5 @@
 /* Python glue of the search for registers; see lin.h. */
-#include "buffers.h"
+#include "common/buffers.h"
 
 #include "lin.h"
 #include "lin_module.h"

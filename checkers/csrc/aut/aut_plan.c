@@ -1,6 +1,6 @@
 /* One key's operations as the search wants them. */
 #include "aut_search.h"
-#include "lin_keys.h"
+#include "lin/lin_keys.h"
 
 #include <string.h>
 

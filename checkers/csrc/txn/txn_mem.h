@@ -2,7 +2,7 @@
 #ifndef DSTEST_TXN_MEM_H
 #define DSTEST_TXN_MEM_H
 
-#include "core_memory.h"
+#include "common/core_memory.h"
 #include "txn.h"
 
 #define TXN_NONE UINT32_MAX

@@ -3,7 +3,7 @@
 #define DSTEST_AUT_STEP_H
 
 #include "aut.h"
-#include "core_memory.h"
+#include "common/core_memory.h"
 
 struct aut_known {
     int64_t state;

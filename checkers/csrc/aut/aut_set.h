@@ -11,7 +11,7 @@
 #ifndef DSTEST_AUT_SET_H
 #define DSTEST_AUT_SET_H
 
-#include "core_memory.h"
+#include "common/core_memory.h"
 
 #define AUT_END UINT32_MAX
 #define AUT_DEAD (UINT64_C(1) << 63)

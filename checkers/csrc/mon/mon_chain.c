@@ -1,6 +1,6 @@
 /* Chains of unique values; see mon_chain.h. */
 #include "mon_chain.h"
-#include "lin_keys.h"
+#include "lin/lin_keys.h"
 
 #include <stdlib.h>
 #include <string.h>

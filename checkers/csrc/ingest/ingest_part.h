@@ -2,7 +2,7 @@
 #ifndef DSTEST_INGEST_PART_H
 #define DSTEST_INGEST_PART_H
 
-#include "core_budget.h"
+#include "common/core_budget.h"
 #include "ingest.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The loop over keys, and the rules of the columns. */
-#include "lin_keys.h"
+#include "lin/lin_keys.h"
 #include "mon.h"
 
 static int check_columns(const struct mon_input *in, struct lin_report *report)

@@ -2,7 +2,7 @@
 #ifndef DSTEST_LIN_PLAN_H
 #define DSTEST_LIN_PLAN_H
 
-#include "core_memory.h"
+#include "common/core_memory.h"
 #include "lin.h"
 
 /* What an operation is to the search. */
