@@ -64,8 +64,17 @@ def run_driver(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1"]),
-        (3, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1", "-DAUT_WIDTHS=1,2"]),
+        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1"]),
+        (
+            3,
+            [
+                "-DAUT_FIRST_WORK=1",
+                "-DWORK_PER_OP=0",
+                "-DWORK_PER_POLL=1",
+                "-DOPS_PER_POLL=1",
+                "-DAUT_WIDTHS=1,2",
+            ],
+        ),
     ],
 )
 def test_automata_agree_with_brute_force_under_sanitizers(
@@ -78,9 +87,9 @@ def test_automata_agree_with_brute_force_under_sanitizers(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1"]),
-        (3, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DLIN_WIDTHS=1,2"]),
-        (4, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DLIN_FOCUSED=1,2,4,8"]),
+        (2, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1"]),
+        (3, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1", "-DLIN_WIDTHS=1,2"]),
+        (4, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1", "-DLIN_FOCUSED=1,2,4,8"]),
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(

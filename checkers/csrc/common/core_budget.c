@@ -4,11 +4,6 @@
 
 #include <time.h>
 
-/* Units of work between two readings of the clock: some tens of microseconds. */
-#ifndef WORK_PER_POLL
-#define WORK_PER_POLL 8192
-#endif
-
 static int64_t clock_ns(void)
 {
     struct timespec t;
@@ -32,12 +27,6 @@ void core_budget_begin(struct core_budget *budget, int64_t time_ns, int64_t memo
         .stop = stop,
         .poll_at = WORK_PER_POLL,
     };
-}
-
-void core_budget_restart(struct core_budget *budget)
-{
-    budget->work = 0;
-    budget->poll_at = WORK_PER_POLL;
 }
 
 int core_stopped(const int32_t *stop)

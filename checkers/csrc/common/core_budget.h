@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Units of work between two readings of the clock: some tens of microseconds. */
+#ifndef WORK_PER_POLL
+#define WORK_PER_POLL 8192
+#endif
+
 /* What has been spent. The numbers are those of enum lin_verdict. */
 enum core_spent {
     CORE_WITHIN = 0,
@@ -36,7 +41,11 @@ void core_budget_begin(struct core_budget *budget, int64_t time_ns, int64_t memo
                        const int32_t *stop);
 
 /* Work is counted from 0 again. */
-void core_budget_restart(struct core_budget *budget);
+static inline void core_budget_restart(struct core_budget *budget)
+{
+    budget->work = 0;
+    budget->poll_at = WORK_PER_POLL;
+}
 
 /* Reads stop flag, work and clock. */
 enum core_spent core_poll_budget(struct core_budget *budget);

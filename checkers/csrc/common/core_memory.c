@@ -20,11 +20,8 @@ void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes
     return q;
 }
 
-int core_reserve(struct core_memory *memory, struct core_array *array, size_t need)
+int core_grow(struct core_memory *memory, struct core_array *array, size_t need)
 {
-    if (need <= array->cap) {
-        return 0;
-    }
     size_t cap = array->cap < 16 ? 16 : array->cap + array->cap / 2;
     if (cap < need) {
         cap = need;

@@ -11,9 +11,14 @@ struct core_array {
     size_t size;
 };
 
-/* Makes room for `need` elements; contents stay. 0, or -1 where budget or allocator say no. */
-int core_reserve(struct core_memory *memory, struct core_array *array, size_t need);
+int core_grow(struct core_memory *memory, struct core_array *array, size_t need);
 void core_release(struct core_memory *memory, struct core_array *array);
+
+/* Makes room for `need` elements; contents stay. 0, or -1 where budget or allocator say no. */
+static inline int core_reserve(struct core_memory *memory, struct core_array *array, size_t need)
+{
+    return need <= array->cap ? 0 : core_grow(memory, array, need);
+}
 
 /* `p` with `bytes` in place of `held`, or NULL; both count until the old ones are gone. */
 void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes);

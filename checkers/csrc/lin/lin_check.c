@@ -2,6 +2,8 @@
 #include "lin_keys.h"
 #include "lin_search.h"
 
+#include <string.h>
+
 struct check {
     struct lin_search search;
     const struct lin_input *in;
@@ -72,8 +74,8 @@ int lin_check(const struct lin_input *in, const struct lin_limits *limits,
         lin_refuse(report, "initial value is not below n_values", 0);
         return -1;
     }
-    for (int64_t i = 0; i < in->n_keys * out->n_states; i++) {
-        out->states[i] = -1;
+    if (in->n_keys > 0 && out->n_states > 0) { /* -1 has all bits set */
+        memset(out->states, 0xff, (size_t)(in->n_keys * out->n_states) * sizeof *out->states);
     }
     start(&check.search, limits);
     int verdict = lin_each_key(&keys, report);
