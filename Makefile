@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
-C_SOURCES := $(wildcard checkers/csrc/*)
+C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
 	wheel clean
@@ -22,8 +22,9 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
 
-## make check      lint, types and the fast tests
+## make check      lint, types, the format of C and the fast tests
 check: setup
+	-@.ci/setup format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""C core of the checkers; checkers/csrc/lin.h says what the columns hold."""
+"""C core of the checkers; checkers/csrc/lin/lin.h says what the columns hold."""
 
 from collections.abc import Callable
 from mmap import mmap

@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One element per key; csrc/lin.h defines them. `states` has `Limits.states` columns."""
+    """One element per key; csrc/lin/lin.h defines them. `states` has `Limits.states` columns."""
 
     verdict: U8
     bad: I64
@@ -99,7 +99,7 @@ def check_registers(
     n_values: int,
     limits: Limits,
 ) -> Decision:
-    """Decides every key. Raises ValueError for columns that break the rules of csrc/lin.h."""
+    """Decides every key. Raises ValueError for columns that break the rules of csrc/lin/lin.h."""
     n_keys = len(offsets) - 1
     decision = Decision(
         verdict=np.full(n_keys, STOPPED, np.uint8),

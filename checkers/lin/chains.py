@@ -1,4 +1,4 @@
-"""Registers with compare-and-set whose values are unique (csrc/mon_chain.h).
+"""Registers with compare-and-set whose values are unique (csrc/mon/mon_chain.h).
 
 What the chains contradict is a violation whatever else happened: a linearization stays one when
 whole chains go, and without operations that change nothing. So chains are left out until none can

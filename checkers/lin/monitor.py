@@ -1,4 +1,4 @@
-"""Near-linear decisions where every value is put at most once (csrc/mon_*.c).
+"""Near-linear decisions where every value is put at most once (csrc/mon/).
 
 A monitor's answer counts only where its rules hold. Takes of unknown outcome are outside of them:
 each may have taken any value or none. Left out, they can only make "illegal" wrong; with the
@@ -70,7 +70,7 @@ def monitor(
     kind: U8, value: I32, invoke: I64, complete: I64, offsets: I64, n_values: int, model: int,
     memory_bytes: int,
 ) -> U8:  # fmt: skip
-    """One verdict per key; `UNFIT` where the rules of csrc/mon.h do not hold."""
+    """One verdict per key; `UNFIT` where the rules of csrc/mon/mon.h do not hold."""
     verdict = np.full(len(offsets) - 1, STOPPED, np.uint8)
     stop = np.zeros(1, np.int32)
 
@@ -116,7 +116,7 @@ def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     at_least = some(coded, parts, tells, memory_bytes)
     some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
     some_maybe &= np.diff(coded.offsets) > 0
-    open_ = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
-    found[open_] = UNFIT
+    undecided = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
+    found[undecided] = UNFIT
     found[(found != OK) & (found != ILLEGAL)] = UNFIT
     return found

@@ -1,4 +1,4 @@
-"""Any model: the monitor where values are unique, else the search of csrc/aut_*.c."""
+"""Any model: the monitor where values are unique, else the search of csrc/aut/."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     multi-register  a register per key. Not with txn
 
 An add that changed nothing found the element there, and so on: nothing is lost either way. A
-history with an operation that is no register's is left to the search of csrc/aut_*.c.
+history with an operation that is no register's is left to the search of csrc/aut/.
 """
 
 from __future__ import annotations

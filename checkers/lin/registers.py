@@ -1,7 +1,7 @@
-"""Registers, and what is one in other words, by the search of csrc/lin_*.c.
+"""Registers, and what is one in other words, by the search of csrc/lin/.
 
-Histories of unique values are first shown to the monitors of csrc/mon_register.c and
-csrc/mon_chain.c. What they accept is linearizable; of what they reject the search says where it
+Histories of unique values are first shown to the monitors of csrc/mon/mon_register.c and
+csrc/mon/mon_chain.c. What they accept is linearizable; of what they reject the search says where it
 breaks; the rest is left to the search.
 """
 

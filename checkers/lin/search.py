@@ -23,7 +23,7 @@ _STATE_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One element per key; csrc/aut.h defines them. `states` are the model's own: of an illegal
+    """One element per key; csrc/aut/aut.h defines them. `states` are the model's own: of an illegal
     key those possible where it ends, of another all those possible at its end; None where too many
     are."""
 
@@ -81,7 +81,7 @@ def _size(state: Any) -> int:
 
 def search(coded: Coded, limits: Limits, begin: list[Any] | None = None) -> Found:
     """Decides every key, from one of the states `begin` (default: the model's first). Raises
-    ValueError for columns that break the rules of csrc/aut.h, and whatever the model's `step`
+    ValueError for columns that break the rules of csrc/aut/aut.h, and whatever the model's `step`
     raises."""
     n_keys = len(coded.offsets) - 1
     found = Found(

@@ -62,7 +62,7 @@ _WORKLOADS: Final = {"list-append": 0, "rw-register": 1}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An anomaly that is no cycle; fields as in csrc/txn.h, -1 where they mean nothing."""
+    """An anomaly that is no cycle; fields as in csrc/txn/txn.h, -1 where they mean nothing."""
 
     type: str
     key: int
@@ -135,9 +135,9 @@ def analyse(
     budget: Budget,
     value_hash: U32 = NO_HASHES,
 ) -> Analysis:
-    """Runs the core. `value_hash` is u32[values], or empty (csrc/txn_tie.c).
+    """Runs the core. `value_hash` is u32[values], or empty (csrc/txn/txn_tie.c).
 
-    Raises ValueError for columns that break the rules of csrc/txn.h.
+    Raises ValueError for columns that break the rules of csrc/txn/txn.h.
     """
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = _positions(c)

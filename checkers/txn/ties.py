@@ -1,4 +1,4 @@
-"""Hashes of values as Clojure computes them, for ties that Elle decides by them (csrc/txn_tie.c).
+"""Hashes of values as Clojure computes them, for ties that Elle decides by them (txn_tie.c).
 
 Integers are Java longs, strings are hashed by UTF-16 unit (`java.lang.String.hashCode`) and both
 then go through Murmur3 as `clojure.lang.Util.hasheq` does. Other scalars get 0: their ties are

@@ -320,8 +320,8 @@ int main(int count, char **words)
     find_mappings();
     entries(at);
     if (strcmp(words[3], "set") == 0 && count == 8) {
-        struct shift shift = {atoll(words[4]), monotonic_ns(), atoll(words[5]),
-                              atoll(words[6]), atoll(words[7])};
+        struct shift shift = {atoll(words[4]), monotonic_ns(), atoll(words[5]), atoll(words[6]),
+                              atoll(words[7])};
         if (patched(at))
             update(&shift);
         else

@@ -22,7 +22,9 @@
 
 #define PATH_BYTES 4096
 
-struct faultfs fs = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER, .settings = {[WRITEBACK_MS] = 5000}};
+struct faultfs fs = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                     .moved = PTHREAD_COND_INITIALIZER,
+                     .settings = {[WRITEBACK_MS] = 5000}};
 
 static const char *real(const char *path, char out[PATH_BYTES])
 {
@@ -38,7 +40,8 @@ static int result(int status)
 }
 
 /* Counts a call; returns the error that it is to fail with, after the delay that it is to have. */
-static int fate(enum counter counted, enum counter refused, int errno_setting, int delay_setting)
+static int apply_fault_policy(enum counter counted, enum counter refused, int errno_setting,
+                              int delay_setting)
 {
     pthread_mutex_lock(&fs.lock);
     fs.counters[counted]++;
@@ -66,9 +69,9 @@ static int fate(enum counter counted, enum counter refused, int errno_setting, i
     return -error;
 }
 
-static int fate_of_write(void)
+static int apply_write_policy(void)
 {
-    return fate(WRITES, REFUSED_WRITES, WRITE_ERRNO, WRITE_DELAY_US);
+    return apply_fault_policy(WRITES, REFUSED_WRITES, WRITE_ERRNO, WRITE_DELAY_US);
 }
 
 static void *fs_init(struct fuse_conn_info *connection, struct fuse_config *config)
@@ -118,7 +121,7 @@ static int fs_open(const char *path, struct fuse_file_info *info)
 
 static int fs_create(const char *path, mode_t mode, struct fuse_file_info *info)
 {
-    int error = fate_of_write();
+    int error = apply_write_policy();
     if (error != 0) {
         return error;
     }
@@ -134,7 +137,7 @@ static int fs_read(const char *path, char *buffer, size_t size, off_t offset,
                    struct fuse_file_info *info)
 {
     (void)path;
-    int error = fate(READS, REFUSED_READS, READ_ERRNO, -1);
+    int error = apply_fault_policy(READS, REFUSED_READS, READ_ERRNO, -1);
     if (error != 0) {
         return error;
     }
@@ -146,7 +149,7 @@ static int fs_write(const char *path, const char *buffer, size_t size, off_t off
                     struct fuse_file_info *info)
 {
     (void)path;
-    int error = fate_of_write();
+    int error = apply_write_policy();
     if (error != 0) {
         return error;
     }
@@ -174,7 +177,7 @@ static int resize(int fd, off_t size)
 
 static int fs_truncate(const char *path, off_t size, struct fuse_file_info *info)
 {
-    int error = fate_of_write();
+    int error = apply_write_policy();
     if (error != 0 || info != NULL) {
         return error != 0 ? error : resize((int)info->fh, size);
     }
@@ -195,7 +198,7 @@ static int fs_fallocate(const char *path, int mode, off_t offset, off_t length,
     if (mode != 0) {
         return mode == FALLOC_FL_KEEP_SIZE ? 0 : -EOPNOTSUPP;
     }
-    int error = fate_of_write();
+    int error = apply_write_policy();
     if (error != 0 || fstat((int)info->fh, &st) != 0) {
         return error != 0 ? error : -errno;
     }
@@ -205,7 +208,7 @@ static int fs_fallocate(const char *path, int mode, off_t offset, off_t length,
 static int fs_fsync(const char *path, int data_only, struct fuse_file_info *info)
 {
     (void)path, (void)data_only;
-    int error = fate(SYNCS, REFUSED_SYNCS, SYNC_ERRNO, SYNC_DELAY_US);
+    int error = apply_fault_policy(SYNCS, REFUSED_SYNCS, SYNC_ERRNO, SYNC_DELAY_US);
     if (error == 0) {
         pthread_mutex_lock(&fs.lock);
         undo_sync(info == NULL ? -1 : (int)info->fh);
@@ -303,11 +306,26 @@ static int fs_utimens(const char *path, const struct timespec times[2], struct f
 }
 
 static const struct fuse_operations operations = {
-    .init = fs_init, .getattr = fs_getattr, .readdir = fs_readdir, .open = fs_open,
-    .create = fs_create, .read = fs_read, .write = fs_write, .truncate = fs_truncate,
-    .fallocate = fs_fallocate, .fsync = fs_fsync, .fsyncdir = fs_fsyncdir, .release = fs_release,
-    .mkdir = fs_mkdir, .rmdir = fs_rmdir, .unlink = fs_unlink, .rename = fs_rename,
-    .statfs = fs_statfs, .chmod = fs_chmod, .chown = fs_chown, .utimens = fs_utimens,
+    .init = fs_init,
+    .getattr = fs_getattr,
+    .readdir = fs_readdir,
+    .open = fs_open,
+    .create = fs_create,
+    .read = fs_read,
+    .write = fs_write,
+    .truncate = fs_truncate,
+    .fallocate = fs_fallocate,
+    .fsync = fs_fsync,
+    .fsyncdir = fs_fsyncdir,
+    .release = fs_release,
+    .mkdir = fs_mkdir,
+    .rmdir = fs_rmdir,
+    .unlink = fs_unlink,
+    .rename = fs_rename,
+    .statfs = fs_statfs,
+    .chmod = fs_chmod,
+    .chown = fs_chown,
+    .utimens = fs_utimens,
 };
 
 static int ask(int argc, char **argv)

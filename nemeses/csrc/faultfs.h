@@ -18,7 +18,7 @@ enum setting {
     SYNC_ERRNO,  /* every fsync and fdatasync fails with it */
     WRITE_ERRNO, /* every write, truncation and creation */
     READ_ERRNO,
-    STALL,       /* syncs wait; those that waited fail with EIO when it ends */
+    STALL,  /* syncs wait; those that waited fail with EIO when it ends */
     FAULTS, /* those above make a fault: `clear` sets them to zero, and they are zero at first */
     WRITEBACK_MS = FAULTS, /* what nobody syncs is safe after this time, as on any system */
     SETTINGS
@@ -26,10 +26,14 @@ enum setting {
 
 /* Since the start; told by `get`. */
 enum counter {
-    READS, WRITES, SYNCS,
-    DELAYED,         /* calls that were delayed */
-    DELAYED_US,      /* for how long in all */
-    REFUSED_READS, REFUSED_WRITES, REFUSED_SYNCS,
+    READS,
+    WRITES,
+    SYNCS,
+    DELAYED,    /* calls that were delayed */
+    DELAYED_US, /* for how long in all */
+    REFUSED_READS,
+    REFUSED_WRITES,
+    REFUSED_SYNCS,
     STALLED, /* syncs that had to wait */
     CUTS,
     DISCARDED_BYTES, /* of writes that power cuts undid */

@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 static const char *const setting_names[SETTINGS] = {
-    "sync_delay_us", "write_delay_us", "sync_errno", "write_errno", "read_errno", "stall",
-    "writeback_ms",
+    "sync_delay_us", "write_delay_us", "sync_errno",   "write_errno",
+    "read_errno",    "stall",          "writeback_ms",
 };
 
 static const char *const counter_names[COUNTERS] = {
-    "reads", "writes", "syncs", "delayed", "delayed_us", "refused_reads", "refused_writes",
-    "refused_syncs", "stalled", "cuts", "discarded_bytes", "discarded_names",
+    "reads",          "writes",        "syncs",   "delayed", "delayed_us",      "refused_reads",
+    "refused_writes", "refused_syncs", "stalled", "cuts",    "discarded_bytes", "discarded_names",
 };
 
 static void tell(FILE *out)

@@ -13,7 +13,7 @@
 
 #define SECTOR 512
 #define CHUNK 65536
-#define LOOK_NS INT64_C(500000000)
+#define FORGET_EVERY_NS INT64_C(500000000)
 #define BYTES_MAX (INT64_C(256) << 20)
 #define TRASH ".faultfs"
 
@@ -114,10 +114,10 @@ int64_t undo_dirty_bytes(void)
 /* Beyond the limit the file with most unsynced bytes counts as written back. */
 static void limit(void)
 {
-    static int64_t looked_ns;
-    if (now_ns() - looked_ns > LOOK_NS) {
+    static int64_t forgot_ns;
+    if (now_ns() - forgot_ns > FORGET_EVERY_NS) {
         undo_forget_old();
-        looked_ns = now_ns();
+        forgot_ns = now_ns();
     }
     while (undo_dirty_bytes() > BYTES_MAX) {
         struct file *largest = files;

@@ -8,7 +8,7 @@
  *   twice_ppm              this share comes twice: the copy by a raw socket, over the loopback
  *                          interface, which the rule must leave alone
  *   corrupt_ppm            this share has one bit flipped behind the IP header
- *   seed                   of the lots that are drawn
+ *   seed                   of the random numbers
  *
  * STATUS is renewed ten times a second, by renaming: the first line is `pid=N queue=N held_now=N`,
  * then a line `ADDRESS name=value...` per sender. Datagrams from or to PROBE_PORT fare like all
@@ -45,7 +45,7 @@ struct setting {
     const char *name;
     uint64_t value;
 };
-enum { DELAY_US, JITTER_US, HOLD_PPM, HOLD_US, TWICE_PPM, CORRUPT_PPM, SEED, SETTINGS };
+enum { DELAY_US, JITTER_US, HOLD_PPM, HOLD_US, DUPLICATE_PPM, CORRUPT_PPM, SEED, SETTINGS };
 static struct setting settings[SETTINGS] = {
     {"delay_us", 0},  {"jitter_us", 0},   {"hold_ppm", 0}, {"hold_us", 0},
     {"twice_ppm", 0}, {"corrupt_ppm", 0}, {"seed", 1},
@@ -55,7 +55,7 @@ struct sender {
     uint8_t version, address[16];
     int64_t last_due_ns;
     uint64_t arrived, newest_released;
-    uint64_t seen, delayed, waited_us, held, overtaken, twice, corrupted, probes;
+    uint64_t seen, delayed, waited_us, held, overtaken, duplicated, corrupted, probes;
 };
 
 struct packet {
@@ -63,7 +63,7 @@ struct packet {
     uint64_t order, arrival;
     uint32_t id, size; /* size: bytes of `copy`, 0 for none */
     int sender;
-    uint8_t probe, twice, corrupt;
+    uint8_t probe, duplicate, corrupt;
     uint8_t *copy;
 };
 
@@ -71,30 +71,34 @@ static struct sender senders[SENDERS_MAX];
 static int sender_count;
 static struct packet *heap;
 static size_t heap_count, heap_room;
-static uint64_t orders, lots;
+static uint64_t orders, rng_state;
 static int netlink_fd, raw4, raw6;
 static uint16_t queue_number, probe_port;
 static volatile sig_atomic_t ending;
 
-static int64_t now_ns(void) {
+static int64_t now_ns(void)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* splitmix64 */
-static uint64_t lot(void) {
-    uint64_t z = (lots += 0x9e3779b97f4a7c15ULL);
+static uint64_t next_random(void)
+{
+    uint64_t z = (rng_state += 0x9e3779b97f4a7c15ULL);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
 }
 
-static int drawn(int which) {
-    return settings[which].value != 0 && lot() % 1000000 < settings[which].value;
+static int happens(int which)
+{
+    return settings[which].value != 0 && next_random() % 1000000 < settings[which].value;
 }
 
-static void fail(const char *what) {
+static void fail(const char *what)
+{
     fprintf(stderr, "netqueue: %s: %s\n", what, strerror(errno));
     exit(1);
 }
@@ -107,7 +111,8 @@ struct request {
     uint8_t body[128];
 };
 
-static void begin(struct request *r, int kind, int flags) {
+static void begin(struct request *r, int kind, int flags)
+{
     memset(r, 0, sizeof *r);
     r->head.nlmsg_len = NLMSG_LENGTH(sizeof r->gen);
     r->head.nlmsg_type = (uint16_t)(NFNL_SUBSYS_QUEUE << 8 | kind);
@@ -116,7 +121,8 @@ static void begin(struct request *r, int kind, int flags) {
     r->gen.res_id = htons(queue_number);
 }
 
-static void add(struct request *r, int kind, const void *data, size_t size) {
+static void add(struct request *r, int kind, const void *data, size_t size)
+{
     struct nlattr *a = (struct nlattr *)((char *)r + NLMSG_ALIGN(r->head.nlmsg_len));
     a->nla_type = (uint16_t)kind;
     a->nla_len = (uint16_t)(NLA_HDRLEN + size);
@@ -124,7 +130,8 @@ static void add(struct request *r, int kind, const void *data, size_t size) {
     r->head.nlmsg_len = NLMSG_ALIGN(r->head.nlmsg_len) + (uint32_t)NLA_ALIGN(a->nla_len);
 }
 
-static void configure(int kind, const void *data, size_t size, const char *what) {
+static void configure(int kind, const void *data, size_t size, const char *what)
+{
     struct request r;
     char answer[4096];
     begin(&r, NFQNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK);
@@ -147,13 +154,14 @@ static void configure(int kind, const void *data, size_t size, const char *what)
     }
 }
 
-static void bind_queue(void) {
+static void bind_queue(void)
+{
     struct sockaddr_nl me = {.nl_family = AF_NETLINK};
     struct nfqnl_msg_config_cmd bind_it = {.command = NFQNL_CFG_CMD_BIND};
     struct nfqnl_msg_config_params mode = {.copy_mode = NFQNL_COPY_PACKET};
     uint32_t room = htonl(QUEUE_MAX), open_flag = htonl(NFQA_CFG_F_FAIL_OPEN);
     int bytes = 16 << 20, one = 1;
-    int whole = settings[TWICE_PPM].value || settings[CORRUPT_PPM].value;
+    int whole = settings[DUPLICATE_PPM].value || settings[CORRUPT_PPM].value;
 
     netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
     if (netlink_fd < 0 || bind(netlink_fd, (struct sockaddr *)&me, sizeof me) < 0)
@@ -175,7 +183,8 @@ static void bind_queue(void) {
     configure(NFQA_CFG_PARAMS, &mode, sizeof mode, "the queue's copies");
 }
 
-static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size) {
+static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size)
+{
     static uint8_t buffer[PACKET_MAX + 256];
     struct nfqnl_msg_verdict_hdr verdict = {.verdict = htonl(NF_ACCEPT), .id = htonl(id)};
     struct request r;
@@ -199,11 +208,13 @@ static void accept_packet(uint32_t id, const uint8_t *data, uint32_t size) {
 
 /* ---- packets that wait ---- */
 
-static int before(const struct packet *a, const struct packet *b) {
+static int before(const struct packet *a, const struct packet *b)
+{
     return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
 }
 
-static void push(struct packet p) {
+static void push(struct packet p)
+{
     if (heap_count == heap_room) {
         heap_room = heap_room ? 2 * heap_room : 1024;
         heap = realloc(heap, heap_room * sizeof *heap);
@@ -218,7 +229,8 @@ static void push(struct packet p) {
     heap[at] = p;
 }
 
-static struct packet pop(void) {
+static struct packet pop(void)
+{
     struct packet top = heap[0], last = heap[--heap_count];
     size_t at = 0;
     for (;;) {
@@ -236,7 +248,8 @@ static struct packet pop(void) {
     return top;
 }
 
-static int sender_of(int version, const uint8_t *address, size_t size) {
+static int sender_of(int version, const uint8_t *address, size_t size)
+{
     for (int i = 0; i < sender_count; i++)
         if (senders[i].version == version && !memcmp(senders[i].address, address, size))
             return i;
@@ -247,8 +260,9 @@ static int sender_of(int version, const uint8_t *address, size_t size) {
     return sender_count++;
 }
 
-/* Where what is behind the IP header begins, 0 where this is no packet we know. */
-static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *probe) {
+/* Offset of the transport header, 0 if not IP. */
+static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *probe)
+{
     uint32_t at;
     uint8_t protocol;
     *probe = 0;
@@ -272,9 +286,10 @@ static uint32_t parse(const uint8_t *data, uint32_t size, int *sender, uint8_t *
     return at;
 }
 
-static void take(uint32_t id, const uint8_t *data, uint32_t size) {
+static void enqueue(uint32_t id, const uint8_t *data, uint32_t size)
+{
     struct packet p = {.id = id, .order = orders++, .came_ns = now_ns()};
-    uint32_t behind = parse(data, size, &p.sender, &p.probe);
+    uint32_t transport = parse(data, size, &p.sender, &p.probe);
     if (p.sender < 0) {
         accept_packet(id, NULL, 0);
         return;
@@ -287,19 +302,19 @@ static void take(uint32_t id, const uint8_t *data, uint32_t size) {
         s->seen++;
     int64_t wait_us = (int64_t)settings[DELAY_US].value;
     if (settings[JITTER_US].value)
-        wait_us += (int64_t)(lot() % (2 * settings[JITTER_US].value + 1)) -
+        wait_us += (int64_t)(next_random() % (2 * settings[JITTER_US].value + 1)) -
                    (int64_t)settings[JITTER_US].value;
     p.due_ns = p.came_ns + (wait_us > 0 ? wait_us : 0) * 1000;
     if (p.due_ns < s->last_due_ns)
         p.due_ns = s->last_due_ns;
     s->last_due_ns = p.due_ns;
-    if (drawn(HOLD_PPM)) {
+    if (happens(HOLD_PPM)) {
         p.due_ns += (int64_t)settings[HOLD_US].value * 1000;
         s->held += !p.probe;
     }
-    p.twice = (uint8_t)drawn(TWICE_PPM);
-    p.corrupt = behind < size && drawn(CORRUPT_PPM);
-    if (p.twice || p.corrupt) {
+    p.duplicate = (uint8_t)happens(DUPLICATE_PPM);
+    p.corrupt = transport < size && happens(CORRUPT_PPM);
+    if (p.duplicate || p.corrupt) {
         p.copy = malloc(size);
         if (p.copy == NULL)
             fail("memory");
@@ -307,11 +322,12 @@ static void take(uint32_t id, const uint8_t *data, uint32_t size) {
         p.size = size;
     }
     if (p.corrupt)
-        p.copy[behind + lot() % (size - behind)] ^= (uint8_t)(1 << lot() % 8);
+        p.copy[transport + next_random() % (size - transport)] ^= (uint8_t)(1 << next_random() % 8);
     push(p);
 }
 
-static int send_again(const struct packet *p) {
+static int send_again(const struct packet *p)
+{
     if (p->copy[0] >> 4 == 4) {
         struct sockaddr_in to = {.sin_family = AF_INET};
         memcpy(&to.sin_addr, p->copy + 16, 4);
@@ -322,7 +338,8 @@ static int send_again(const struct packet *p) {
     return sendto(raw6, p->copy, p->size, 0, (struct sockaddr *)&to, sizeof to) >= 0;
 }
 
-static void release(int64_t until_ns) {
+static void release(int64_t until_ns)
+{
     while (heap_count && heap[0].due_ns <= until_ns) {
         struct packet p = pop();
         struct sender *s = &senders[p.sender];
@@ -331,10 +348,10 @@ static void release(int64_t until_ns) {
         int overtaken = p.arrival < s->newest_released;
         if (!overtaken)
             s->newest_released = p.arrival;
-        int again = p.twice && send_again(&p);
+        int again = p.duplicate && send_again(&p);
         if (!p.probe) {
             s->overtaken += overtaken;
-            s->twice += again;
+            s->duplicated += again;
             s->corrupted += p.corrupt;
             if (settings[DELAY_US].value) {
                 s->delayed++;
@@ -347,7 +364,8 @@ static void release(int64_t until_ns) {
 
 /* ---- the loop ---- */
 
-static void receive(void) {
+static void receive(void)
+{
     static uint8_t data[PACKET_MAX + 4096];
     for (int n = 0; n < BATCH; n++) {
         ssize_t got = recv(netlink_fd, data, sizeof data, MSG_DONTWAIT);
@@ -378,12 +396,13 @@ static void receive(void) {
                 at += NLA_ALIGN(a->nla_len);
             }
             if (known)
-                take(id, payload, size);
+                enqueue(id, payload, size);
         }
     }
 }
 
-static void tell(const char *path) {
+static void write_status(const char *path)
+{
     char fresh[4096], address[INET6_ADDRSTRLEN];
     snprintf(fresh, sizeof fresh, "%s.new", path);
     FILE *f = fopen(fresh, "w");
@@ -398,19 +417,21 @@ static void tell(const char *path) {
                 "corrupted=%llu probes=%llu\n",
                 address, (unsigned long long)s->seen, (unsigned long long)s->delayed,
                 (unsigned long long)s->waited_us, (unsigned long long)s->held,
-                (unsigned long long)s->overtaken, (unsigned long long)s->twice,
+                (unsigned long long)s->overtaken, (unsigned long long)s->duplicated,
                 (unsigned long long)s->corrupted, (unsigned long long)s->probes);
     }
     if (fclose(f) != 0 || rename(fresh, path) != 0)
         fail(path);
 }
 
-static void end_soon(int number) {
+static void end_soon(int number)
+{
     (void)number;
     ending = 1;
 }
 
-static void read_settings(int count, char **words) {
+static void read_settings(int count, char **words)
+{
     for (int i = 0; i < count; i++) {
         int known = 0;
         for (int k = 0; k < SETTINGS; k++) {
@@ -425,10 +446,11 @@ static void read_settings(int count, char **words) {
             exit(2);
         }
     }
-    lots = settings[SEED].value;
+    rng_state = settings[SEED].value;
 }
 
-int main(int count, char **words) {
+int main(int count, char **words)
+{
     if (count < 4) {
         fprintf(stderr, "usage: netqueue QUEUE STATUS PROBE_PORT NAME=VALUE...\n");
         return 2;
@@ -452,9 +474,9 @@ int main(int count, char **words) {
     setpriority(PRIO_PROCESS, 0, -15);
 
     bind_queue();
-    int64_t told_ns = 0;
+    int64_t written_ns = 0;
     while (!ending) {
-        int64_t now = now_ns(), wait_ns = told_ns + STATUS_NS - now;
+        int64_t now = now_ns(), wait_ns = written_ns + STATUS_NS - now;
         if (heap_count && heap[0].due_ns - now < wait_ns)
             wait_ns = heap[0].due_ns - now;
         if (wait_ns < 0)
@@ -465,12 +487,12 @@ int main(int count, char **words) {
             receive();
         now = now_ns();
         release(now);
-        if (now - told_ns >= STATUS_NS) {
-            tell(words[2]);
-            told_ns = now;
+        if (now - written_ns >= STATUS_NS) {
+            write_status(words[2]);
+            written_ns = now;
         }
     }
     release(INT64_MAX);
-    tell(words[2]);
+    write_status(words[2]);
     return 0;
 }

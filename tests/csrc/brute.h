@@ -2,7 +2,7 @@
 #ifndef DSTEST_TEST_BRUTE_H
 #define DSTEST_TEST_BRUTE_H
 
-#include "lin.h"
+#include "lin/lin.h"
 
 enum { SMALL = 10, VALUES = 5, BIG = 3000 };
 

@@ -49,12 +49,12 @@ _SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
 """Small histories take the ways of large ones."""
 
 TARGETS = {
-    "jsonl": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=0", *_READER)),
-    "edn": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=1", *_READER)),
-    "json": Target("target_ingest.c", "ingest*.c", ("-DNOTATION=2", *_READER)),
-    "lin": Target("target_lin.c", "lin_*.c mon_chain.c", length_max=256),
-    "txn": Target("target_txn.c", "txn_*.c", length_max=512),
-    "txn-spent": Target("target_txn.c", "txn_*.c", _SPENT, length_max=512),
+    "jsonl": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=0", *_READER)),
+    "edn": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=1", *_READER)),
+    "json": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=2", *_READER)),
+    "lin": Target("target_lin.c", "common/core_*.c lin/*.c mon/mon_chain.c", length_max=256),
+    "txn": Target("target_txn.c", "common/core_*.c txn/*.c", length_max=512),
+    "txn-spent": Target("target_txn.c", "common/core_*.c txn/*.c", _SPENT, length_max=512),
 }
 
 

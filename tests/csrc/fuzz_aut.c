@@ -3,8 +3,8 @@
  * Compares random small histories of random automata with a brute-force search, throws malformed
  * columns at the validators, and runs longer histories under small budgets. Exit 0 = as expected.
  */
-#include "aut.h"
-#include "mon.h"
+#include "aut/aut.h"
+#include "mon/mon.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +121,21 @@ static int search(const struct machine *m, const struct history *h, int64_t memo
     int64_t offsets[2] = {0, h->n}, bad, prefix, used, states[8], found, begin = 0;
     uint8_t verdict = 99;
     struct aut_input in = {
-        h->class, h->invoke, h->complete, h->n, offsets, 1, m->pure, CLASSES,
-        m->lo, m->hi, m->delta, &begin, 1, m->affine ? NULL : ask, (void *)(uintptr_t)m,
+        h->class,
+        h->invoke,
+        h->complete,
+        h->n,
+        offsets,
+        1,
+        m->pure,
+        CLASSES,
+        m->lo,
+        m->hi,
+        m->delta,
+        &begin,
+        1,
+        m->affine ? NULL : ask,
+        (void *)(uintptr_t)m,
     };
     struct aut_output out = {&verdict, &bad, &prefix, &used, states, &found, 8};
     struct lin_limits limits = {INT64_C(5000000000), memory, steps, NULL, 0};

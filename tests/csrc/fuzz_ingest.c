@@ -42,9 +42,17 @@ static uint64_t roll(uint64_t below)
 
 static void mutate(uint8_t *text, int64_t *size, int64_t cap)
 {
-    static const char *const tokens[] = {"[", "]", "{", "}", "\"", "\\", "#_", "#tag ", "null", "nil",
-                                         "-", "1e9", "0", ":", ",", "\n", ";", "\\u00e9", "\xff",
-                                         "99999999999999999999", "[:r 1 nil]", "[\"r\",1,[1]]"};
+    static const char *const tokens[] = {"[",          "]",
+                                         "{",          "}",
+                                         "\"",         "\\",
+                                         "#_",         "#tag ",
+                                         "null",       "nil",
+                                         "-",          "1e9",
+                                         "0",          ":",
+                                         ",",          "\n",
+                                         ";",          "\\u00e9",
+                                         "\xff",       "99999999999999999999",
+                                         "[:r 1 nil]", "[\"r\",1,[1]]"};
     for (uint64_t n = 1 + roll(4); n > 0 && *size > 0; n--) {
         int64_t at = (int64_t)roll((uint64_t)*size);
         const char *token = tokens[roll(sizeof tokens / sizeof *tokens)];

@@ -4,7 +4,7 @@
  * validators, and runs long crash-heavy histories under small budgets. Exit 0 = all as expected.
  */
 #include "brute.h"
-#include "mon_chain.h"
+#include "mon/mon_chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>

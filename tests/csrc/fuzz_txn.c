@@ -37,14 +37,16 @@ static void make_graph(struct graph *g)
         g->to[i] = (uint32_t)below(n);
         g->label[i] = (uint8_t)below(TXN_LABELS);
     }
-    g->csr = (struct txn_csr){g->off, g->to, g->label, (uint32_t)n, (uint32_t)below(n + 1), g->off[n]};
+    g->csr = (struct txn_csr){g->off,   g->to, g->label, (uint32_t)n, (uint32_t)below(n + 1),
+                              g->off[n]};
 }
 
 static int fuzz_graph(void)
 {
     static struct graph g;
     struct txn_report report;
-    struct txn_options options = {.between = below(3), .time_ns = INT64_MAX,
+    struct txn_options options = {.between = below(3),
+                                  .time_ns = INT64_MAX,
                                   .memory_bytes = below(8) ? 1 << 26 : below(4000)};
     make_graph(&g);
     int broken = below(10) == 0 && g.off[g.csr.n] > 0;
@@ -106,27 +108,54 @@ static void make_columns(struct columns *c, int lists)
         c->hash[i] = (uint32_t)state >> below(8);
     }
     int64_t positions = n == 0 ? 0 : c->complete[n - 1] + 1;
-    c->in = (struct txn_input){c->outcome, c->process, c->invoke, c->complete, c->start, c->kind,
-                               c->key, c->value, c->known, c->elem_start, c->elem,
-                               below(2) ? c->order : NULL, n, m, e, KEYS, VALUES, 5, positions,
-                               below(2) ? c->hash : NULL};
+    c->in = (struct txn_input){c->outcome, c->process,
+                               c->invoke,  c->complete,
+                               c->start,   c->kind,
+                               c->key,     c->value,
+                               c->known,   c->elem_start,
+                               c->elem,    below(2) ? c->order : NULL,
+                               n,          m,
+                               e,          KEYS,
+                               VALUES,     5,
+                               positions,  below(2) ? c->hash : NULL};
 }
 
 static void spoil(struct columns *c)
 {
     int n = (int)c->in.n, m = (int)c->in.m, e = (int)c->in.e, x = below(400) - 200;
     switch (n > 0 && m > 0 && e > 0 ? below(10) : -1) {
-    case 0: c->outcome[below(n)] = (uint8_t)x; break;
-    case 1: c->process[below(n)] = x; break;
-    case 2: c->invoke[below(n)] = x; break;
-    case 3: c->complete[below(n)] = x; break;
-    case 4: c->start[below(n + 1)] = x; break;
-    case 5: c->kind[below(m)] = (uint8_t)x; break;
-    case 6: c->key[below(m)] = x; break;
-    case 7: c->value[below(m)] = x; break;
-    case 8: c->elem_start[below(m + 1)] = x; break;
-    case 9: c->elem[below(e)] = x; break;
-    default: break;
+    case 0:
+        c->outcome[below(n)] = (uint8_t)x;
+        break;
+    case 1:
+        c->process[below(n)] = x;
+        break;
+    case 2:
+        c->invoke[below(n)] = x;
+        break;
+    case 3:
+        c->complete[below(n)] = x;
+        break;
+    case 4:
+        c->start[below(n + 1)] = x;
+        break;
+    case 5:
+        c->kind[below(m)] = (uint8_t)x;
+        break;
+    case 6:
+        c->key[below(m)] = x;
+        break;
+    case 7:
+        c->value[below(m)] = x;
+        break;
+    case 8:
+        c->elem_start[below(m + 1)] = x;
+        break;
+    case 9:
+        c->elem[below(e)] = x;
+        break;
+    default:
+        break;
     }
 }
 
@@ -135,8 +164,11 @@ static int fuzz_columns(void)
     static struct columns c;
     struct txn_report report;
     int32_t stop = below(50) == 0;
-    struct txn_options options = {.workload = below(2), .between = below(3), .sources = below(16),
-                                  .time_ns = below(30) ? INT64_MAX : 0, .stop = &stop,
+    struct txn_options options = {.workload = below(2),
+                                  .between = below(3),
+                                  .sources = below(16),
+                                  .time_ns = below(30) ? INT64_MAX : 0,
+                                  .stop = &stop,
                                   .memory_bytes = below(8) ? 1 << 26 : below(60000)};
     make_columns(&c, options.workload == TXN_LIST_APPEND);
     if (below(2)) {

@@ -2,7 +2,7 @@
 #ifndef DSTEST_TEST_GRAPH_H
 #define DSTEST_TEST_GRAPH_H
 
-#include "txn.h"
+#include "txn/txn.h"
 
 #include <stdio.h>
 

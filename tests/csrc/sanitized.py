@@ -45,6 +45,7 @@ def build() -> None:
     (extension,) = project["tool"]["setuptools"]["ext-modules"]
     flags = [f for f in extension["extra-compile-args"] if not f.startswith("-O")]
     flags += [f"-D{name}={value}" for name, value in extension["define-macros"]]
+    flags += [f"-I{folder}" for folder in extension["include-dirs"]]
     flags.append(f"-I{sysconfig.get_path('include')}")
     CORE.parent.mkdir(parents=True, exist_ok=True)
     command = ["gcc", *FLAGS, *flags, *extension["sources"], "-o", str(CORE)]

@@ -2,7 +2,7 @@
 #ifndef DSTEST_TARGET_INGEST_H
 #define DSTEST_TARGET_INGEST_H
 
-#include "ingest.h"
+#include "ingest/ingest.h"
 
 #include <stddef.h>
 

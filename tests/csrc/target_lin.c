@@ -6,7 +6,7 @@
  * the opposite.
  */
 #include "brute.h"
-#include "mon_chain.h"
+#include "mon/mon_chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static int next(struct bytes *b)
 /* Mostly small, else at a limit or anything at all. */
 static int64_t anything(struct bytes *b)
 {
-    static const int64_t limits[] = {INT64_MIN, INT64_MAX, INT64_MAX - 1, INT32_MIN, INT32_MAX,
-                                     UINT32_MAX, 255, (int64_t)1 << 40};
+    static const int64_t limits[] = {INT64_MIN, INT64_MAX,  INT64_MAX - 1, INT32_MIN,
+                                     INT32_MAX, UINT32_MAX, 255,           (int64_t)1 << 40};
     int what = next(b);
     uint64_t value = 0;
     if (what < 240) {
@@ -119,12 +119,24 @@ static void spoil(struct history *h, int64_t *offsets, int n_keys, struct bytes 
     int what = next(b), i = h->n == 0 ? 0 : next(b) % h->n;
     int64_t value = anything(b);
     switch (what % 6) {
-    case 0: h->kind[i] = (uint8_t)value; break;
-    case 1: h->a[i] = (int32_t)value; break;
-    case 2: h->b[i] = (int32_t)value; break;
-    case 3: h->invoke[i] = value; break;
-    case 4: h->complete[i] = value; break;
-    default: offsets[what / 6 % (n_keys + 1)] = value; break;
+    case 0:
+        h->kind[i] = (uint8_t)value;
+        break;
+    case 1:
+        h->a[i] = (int32_t)value;
+        break;
+    case 2:
+        h->b[i] = (int32_t)value;
+        break;
+    case 3:
+        h->invoke[i] = value;
+        break;
+    case 4:
+        h->complete[i] = value;
+        break;
+    default:
+        offsets[what / 6 % (n_keys + 1)] = value;
+        break;
     }
 }
 

@@ -11,7 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TXNS = 24, MOPS = 160, ELEMS = 1024, KEYS = 4, VALUES = 48, PROCESSES = 3, MOPS_PER_TXN = 7 };
+enum {
+    TXNS = 24,
+    MOPS = 160,
+    ELEMS = 1024,
+    KEYS = 4,
+    VALUES = 48,
+    PROCESSES = 3,
+    MOPS_PER_TXN = 7
+};
 
 static void require(int holds, const char *what)
 {
@@ -34,10 +42,22 @@ static int next(struct bytes *b)
 static int64_t anything(struct bytes *b)
 {
     static const int64_t limits[] = {
-        INT64_MIN,           INT64_MIN + 1,       INT64_MAX - 1,       INT64_MAX,
-        INT32_MIN,           INT32_MAX,           (int64_t)1 << 31,    UINT32_MAX,
-        (int64_t)1 << 32,    (int64_t)1 << 27,    ((int64_t)1 << 27) + 1, (int64_t)1 << 30,
-        ((int64_t)1 << 30) + 1, (int64_t)1 << 40, 1 << 20,             255,
+        INT64_MIN,
+        INT64_MIN + 1,
+        INT64_MAX - 1,
+        INT64_MAX,
+        INT32_MIN,
+        INT32_MAX,
+        (int64_t)1 << 31,
+        UINT32_MAX,
+        (int64_t)1 << 32,
+        (int64_t)1 << 27,
+        ((int64_t)1 << 27) + 1,
+        (int64_t)1 << 30,
+        ((int64_t)1 << 30) + 1,
+        (int64_t)1 << 40,
+        1 << 20,
+        255,
     };
     int what = next(b);
     if (what < 224) {
@@ -99,8 +119,8 @@ static void micro_op(struct draft *d, struct bytes *b, int ok)
 static int64_t transaction(struct draft *d, struct bytes *b, int what, int64_t invoke,
                            int64_t complete)
 {
-    static const int64_t outcomes[] = {TXN_OK, TXN_OK, TXN_OK, TXN_OK, TXN_OK, TXN_OK, TXN_FAIL,
-                                       TXN_INFO};
+    static const int64_t outcomes[] = {TXN_OK, TXN_OK, TXN_OK,   TXN_OK,
+                                       TXN_OK, TXN_OK, TXN_FAIL, TXN_INFO};
     int64_t t = d->n++, outcome = outcomes[what >> 5 & 7];
     d->at[TXN_OUTCOME][t] = outcome;
     d->at[TXN_PROCESSES][t] = (what >> 3 & 3) - 1;
@@ -135,7 +155,7 @@ static void make_history(struct draft *d, struct bytes *b)
     }
     d->at[TXN_MOP_START][d->n] = d->m;
     d->at[TXN_ELEM_START][d->m] = d->e;
-    const int64_t length[TXN_COLUMNS] = {d->n, d->n, d->n,     d->n, d->n + 1, d->m, d->m,
+    const int64_t length[TXN_COLUMNS] = {d->n, d->n, d->n,     d->n, d->n + 1, d->m,  d->m,
                                          d->m, d->m, d->m + 1, d->e, d->n,     VALUES};
     for (int i = 0; i < VALUES; i++) {
         d->at[TXN_VALUE_HASH][i] = i * INT64_C(2654435761);
@@ -231,7 +251,8 @@ static void check_report_cycles(const struct txn_input *in, const struct txn_opt
 
 static int same_rows(const struct txn_rows *a, const struct txn_rows *b)
 {
-    return a->used == b->used && (a->used == 0 || memcmp(a->at, b->at, a->used * sizeof *a->at) == 0);
+    return a->used == b->used &&
+           (a->used == 0 || memcmp(a->at, b->at, a->used * sizeof *a->at) == 0);
 }
 
 static int check(const struct txn_input *in, const struct txn_options *options,
@@ -264,7 +285,8 @@ static void restricted(const struct txn_input *in, const struct txn_options *opt
     txn_report_free(&report);
 }
 
-static void check_columns(const struct txn_input *in, const struct txn_options *options, int64_t little)
+static void check_columns(const struct txn_input *in, const struct txn_options *options,
+                          int64_t little)
 {
     struct txn_report full, other;
     struct txn_options now = *options;
@@ -296,8 +318,10 @@ static void columns_from(struct bytes *b, int flags)
     int which = 0, more = next(b), what[3], where[3];
     int64_t wanted, value[3], little = next(b) << 8;
     memset(&d, 0, sizeof d);
-    d.options = (struct txn_options){.workload = flags & 1, .between = (flags >> 1 & 3) % 3,
-                                     .sources = flags >> 3 & 15, .time_ns = INT64_MAX,
+    d.options = (struct txn_options){.workload = flags & 1,
+                                     .between = (flags >> 1 & 3) % 3,
+                                     .sources = flags >> 3 & 15,
+                                     .time_ns = INT64_MAX,
                                      .memory_bytes = 1 << 24};
     int spoils = more & 3;
     for (int i = 0; i < spoils; i++) {
@@ -330,7 +354,8 @@ static void graph_from(struct bytes *b, int flags)
 {
     static struct graph g;
     struct txn_report report;
-    struct txn_options options = {.between = flags >> 1 & 3, .time_ns = INT64_MAX,
+    struct txn_options options = {.between = flags >> 1 & 3,
+                                  .time_ns = INT64_MAX,
                                   .memory_bytes = flags & 8 ? next(b) << 6 : 1 << 24};
     uint32_t n = 1 + (uint32_t)next(b) % NODES, from[EDGES], used = 0;
     uint32_t n_txns = (uint32_t)next(b) % (n + 1);
@@ -354,10 +379,18 @@ static void graph_from(struct bytes *b, int flags)
     g.csr = (struct txn_csr){g.off, g.to, g.label, n, n_txns, used};
     for (int i = 0; i < spoils; i++) {
         switch (where[i] % 4) {
-        case 0: g.off[(uint32_t)where[i] / 4 % (n + 1)] = (uint32_t)value[i]; break;
-        case 1: g.to[(uint32_t)where[i] / 4 % EDGES] = (uint32_t)value[i]; break;
-        case 2: g.label[(uint32_t)where[i] / 4 % EDGES] = (uint8_t)value[i]; break;
-        default: g.csr.n_txns = (uint32_t)value[i]; break;
+        case 0:
+            g.off[(uint32_t)where[i] / 4 % (n + 1)] = (uint32_t)value[i];
+            break;
+        case 1:
+            g.to[(uint32_t)where[i] / 4 % EDGES] = (uint32_t)value[i];
+            break;
+        case 2:
+            g.label[(uint32_t)where[i] / 4 % EDGES] = (uint8_t)value[i];
+            break;
+        default:
+            g.csr.n_txns = (uint32_t)value[i];
+            break;
         }
     }
     int status = txn_classify(&g.csr, &options, &report);

@@ -16,7 +16,11 @@ HERE = Path(__file__).parent
 CORPUS = sorted(str(p) for n in ("jsonl", "edn", "json") for p in (HERE / "corpus" / n).iterdir())
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = [p for p in sorted(CSRC.glob("ingest*.c")) if p.name != "ingest_module.c"]
+SOURCES = sorted(
+    p
+    for p in [*CSRC.glob("common/core_*.c"), *CSRC.glob("ingest/*.c")]
+    if p.name != "ingest_module.c"
+)
 
 ODD = b"""; comment
 {:type :invoke, :f :txn, :process 0, :value [[:append "k\\u00e9" 1] [:r :kw nil]], :index 0}

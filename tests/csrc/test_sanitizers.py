@@ -16,12 +16,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = sorted([*CSRC.glob("lin_*.c"), CSRC / "mon_chain.c"])
+SHARED = [*CSRC.glob("common/core_*.c"), CSRC / "lin" / "lin_keys.c"]
+SOURCES = sorted(
+    p
+    for p in {*SHARED, *CSRC.glob("lin/*.c"), CSRC / "mon" / "mon_chain.c"}
+    if not p.name.endswith("_module.c")
+)
 
 
 AUTOMATA = sorted(
     p
-    for p in [*CSRC.glob("aut_*.c"), *CSRC.glob("mon_*.c"), CSRC / "lin_mem.c"]
+    for p in [*SHARED, *CSRC.glob("aut/*.c"), *CSRC.glob("mon/*.c")]
     if not p.name.endswith("_module.c")
 )
 
@@ -59,8 +64,17 @@ def run_driver(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1"]),
-        (3, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_LOOK=1", "-DAUT_WIDTHS=1,2"]),
+        (2, ["-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1"]),
+        (
+            3,
+            [
+                "-DAUT_FIRST_WORK=1",
+                "-DWORK_PER_OP=0",
+                "-DWORK_PER_POLL=1",
+                "-DOPS_PER_POLL=1",
+                "-DAUT_WIDTHS=1,2",
+            ],
+        ),
     ],
 )
 def test_automata_agree_with_brute_force_under_sanitizers(
@@ -73,9 +87,9 @@ def test_automata_agree_with_brute_force_under_sanitizers(
     ("seed", "defines"),
     [
         (1, []),
-        (2, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1"]),
-        (3, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_WIDTHS=1,2"]),
-        (4, ["-DFIRST_WORK=1", "-DWORK_PER_LOOK=1", "-DLIN_FOCUSED=1,2,4,8"]),
+        (2, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1"]),
+        (3, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1", "-DLIN_WIDTHS=1,2"]),
+        (4, ["-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1", "-DLIN_FOCUSED=1,2,4,8"]),
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(

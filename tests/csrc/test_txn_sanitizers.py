@@ -11,7 +11,9 @@ import pytest
 HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = sorted(p for p in CSRC.glob("txn_*.c") if p.name != "txn_module.c")
+SOURCES = sorted(
+    p for p in [*CSRC.glob("common/core_*.c"), *CSRC.glob("txn/*.c")] if p.name != "txn_module.c"
+)
 
 
 SPENT = ["-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4"]

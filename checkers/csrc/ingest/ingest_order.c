@@ -1,0 +1,99 @@
+/* Time stamps into event positions. */
+#include "ingest_part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BITS 11
+#define DIGITS (1 << BITS)
+
+struct stamp {
+    uint64_t at;
+    int64_t of;
+};
+
+static void pass(const struct stamp *from, struct stamp *to, int64_t n, int shift)
+{
+    int64_t count[DIGITS] = {0}, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        count[from[i].at >> shift & (DIGITS - 1)]++;
+    }
+    for (int d = 0; d < DIGITS; d++) {
+        int64_t here = count[d];
+        count[d] = sum;
+        sum += here;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        to[count[from[i].at >> shift & (DIGITS - 1)]++] = from[i];
+    }
+}
+
+/* Stable, by `at`; `other` is scratch. Gives back the one of both that holds the result. */
+static struct stamp *sort(struct stamp *stamps, struct stamp *other, int64_t n)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    int sorted = 1;
+    for (int64_t i = 0; i < n; i++) {
+        low = stamps[i].at < low ? stamps[i].at : low;
+        high = stamps[i].at > high ? stamps[i].at : high;
+        sorted = sorted && (i == 0 || stamps[i - 1].at <= stamps[i].at);
+    }
+    if (sorted) {
+        return stamps;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        stamps[i].at -= low;
+    }
+    for (int shift = 0; shift < 64 && (high - low) >> shift != 0; shift += BITS) {
+        pass(stamps, other, n, shift);
+        struct stamp *swap = stamps;
+        stamps = other;
+        other = swap;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        stamps[i].at += low;
+    }
+    return stamps;
+}
+
+/* A signed time as an unsigned one of the same order. */
+static uint64_t biased(int64_t time)
+{
+    return (uint64_t)time + ((uint64_t)1 << 63);
+}
+
+/* Equal times: invocations come first, for nothing proves that one preceded the other. */
+int ing_order(struct core_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
+              int64_t *begin, int64_t *end)
+{
+    struct stamp *stamps = NULL;
+    int64_t cap = 0, ends = 0, position = 0, next = 0;
+    if (n == 0) {
+        return 0;
+    }
+    if (ing_grow(memory, (void **)&stamps, &cap, 4 * n, sizeof *stamps) != 0) {
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        stamps[i] = (struct stamp){biased(times[i].begin), i};
+        end[i] = -1;
+        if (times[i].end != INT64_MAX) {
+            stamps[2 * n + ends++] = (struct stamp){biased(times[i].end), i};
+        }
+    }
+    const struct stamp *first = sort(stamps, stamps + n, n);
+    const struct stamp *last = sort(stamps + 2 * n, stamps + 3 * n, ends);
+    for (int64_t i = 0; i < n; i++) {
+        while (next < ends && last[next].at < first[i].at) {
+            end[last[next++].of] = position++;
+        }
+        order[i] = first[i].of;
+        begin[first[i].of] = position++;
+    }
+    while (next < ends) {
+        end[last[next++].of] = position++;
+    }
+    core_refund(memory, (size_t)cap * sizeof *stamps);
+    free(stamps);
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* What the readers of a part share: growth, refusals, places. */
+#include "ingest_part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char ing_spent[] = "memory budget spent";
+
+int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, size_t size)
+{
+    int64_t want = *cap > INT64_MAX / 4 ? INT64_MAX : *cap * 2;
+    want = want < need ? need : want;
+    want = want < 16 ? 16 : want;
+    if (want > INT64_MAX / 2 / (int64_t)size) {
+        return -1;
+    }
+    size_t more = (size_t)(want - *cap) * size;
+    if (core_charge(memory, more) != 0) {
+        want = need;
+        more = (size_t)(want - *cap) * size;
+        if (core_charge(memory, more) != 0) {
+            return -1;
+        }
+    }
+    void *grown = realloc(*p, (size_t)want * size);
+    if (grown == NULL) {
+        core_refund(memory, more);
+        return -1;
+    }
+    *p = grown;
+    *cap = want;
+    return 0;
+}
+
+int ing_refuse(struct ing_part *part, const char *message)
+{
+    part->message = message;
+    return -1;
+}
+
+void ing_locate(const struct ing_part *part, int64_t offset, const char *message,
+                struct ing_error *error)
+{
+    *error = (struct ing_error){message, 0, 0};
+    if (offset < 0) {
+        return;
+    }
+    error->line = 1;
+    const uint8_t *from = part->text, *at = part->text + offset, *line = from;
+    while ((from = memchr(from, '\n', (size_t)(at - from))) != NULL) {
+        error->line++;
+        line = ++from;
+    }
+    error->column = at - line + 1;
+}

@@ -1,0 +1,14 @@
+/* Functions of checkers._core that check registers. */
+#ifndef DSTEST_LIN_MODULE_H
+#define DSTEST_LIN_MODULE_H
+
+#define LIN_CHECK_DOC                                                                              \
+    "check_registers(kind, a, b, invoke, complete, offsets, verdict, bad, prefix, steps,\n"        \
+    "                states, stop, n_values, initial, time_ns, memory_bytes, steps_max,\n"         \
+    "                exact_states)\n--\n\n"                                                        \
+    "Linearizability of many registers at once; see checkers/csrc/lin/lin.h for the columns.\n"    \
+    "Fills verdict, bad, prefix, steps and states. Raises ValueError for bad input."
+
+PyObject *lin_check_py(PyObject *module, PyObject *args);
+
+#endif
