@@ -6,7 +6,7 @@ import random
 from collections.abc import MutableSequence
 from typing import Any, Final
 
-from nemeses.grudges import SHAPES, Direction, Path, grudge
+from nemeses.base.cut_sets import SHAPES, Direction, Path, grudge
 
 __all__ = ["shapes"]
 

@@ -15,8 +15,8 @@ from dstest.core.spec import RunSpec
 from dstest.runner.requirements import check_lab, check_plans, check_requires, for_planning
 from dstest.runner.schedule_file import Schedule
 from dstest.runner.streaming import PREFIX_CLOSED
+from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
-from nemeses.schedule import RECOVERY_S
 
 __all__ = ["RUN_OPTIONS", "Plugins", "resolve", "schedule_of"]
 

@@ -21,8 +21,8 @@ from typing import Any
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from clusters.remote import connect_all
-from clusters.systems.etcd_client import Stub
-from clusters.systems.etcd_wire import message
+from clusters.systems.etcd.clients.register import Stub
+from clusters.systems.etcd.wire import message
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo

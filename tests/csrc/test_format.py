@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("checkers/csrc", "nemeses/csrc", "tests/csrc")
+FOLDERS = ("checkers/csrc", "nemeses/tools/csrc", "tests/csrc")
 FORMATTER = "clang-format-14"
 """Other versions format differently."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from clusters.labs import container, state
 from clusters.remote import connect_all
-from clusters.systems.etcd import SYSTEM as ETCD
+from clusters.systems.etcd.system import SYSTEM as ETCD
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from runs import deployed, dstest, on_nodes, run_here
 
-from clusters.systems import etcd_node
+from clusters.systems.etcd import on_node
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
 from dstest.runner import residues
-from nemeses import disk, netqueue, nft
-from nemeses.compiled import HOME
-from nemeses.freezer import find, freeze, home
-from nemeses.memory import MEMORY
-from nemeses.shaper import cap_rules
-from nemeses.slow_follower import CPU
+from nemeses.disk import faultfs, netqueue, nft
+from nemeses.process.memory import MEMORY
+from nemeses.process.slow_follower import CPU
+from nemeses.tools.compiled import HOME
+from nemeses.tools.freezer import find, freeze, home
+from nemeses.tools.shaper import cap_rules
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -38,7 +38,7 @@ class _Only:
         return self
 
     def data_dir(self) -> str:
-        return etcd_node.DATA
+        return on_node.DATA
 
 
 async def _plant(nodes: Nodes, lab: LabInfo) -> None:
@@ -51,11 +51,11 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await node.run(["tc", "-batch", "-"], stdin=cap_rules("eth0", lab, 5000))
     await MEMORY.make(node, "memory")
     await CPU.make(node, "slow-follower")
-    data = etcd_node.DATA
+    data = on_node.DATA
     await node.run(["sh", "-c", f"mkdir -p {data}/member && echo old >{data}/member/of-before"])
-    await disk.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
+    await faultfs.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
     await node.run(["sh", "-c", f"mkdir {data}/member && echo new >{data}/member/of-the-run"])
-    sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=etcd_node.DATA)
+    sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=on_node.DATA)
     await node.run(["prlimit", "--pid", str(sleeper["pid"]), "--nofile=3:"])
     frozen = await node.call("spawn", argv=["/bin/sleep", "60"])
     freezer = await find(node)
@@ -66,8 +66,8 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await node.call(
         "spawn", argv=["/usr/bin/etcd", "--data-dir", "/tmp/stray"], log="/tmp/stray.log"
     )
-    await node.run(["mkdir", "-p", etcd_node.OTHER_HOME, etcd_node.BACKUP])
-    for path in (etcd_node.OVERRIDE, etcd_node.REMOVED, etcd_node.GROUPS):
+    await node.run(["mkdir", "-p", on_node.OTHER_HOME, on_node.BACKUP])
+    for path in (on_node.OVERRIDE, on_node.REMOVED, on_node.GROUPS):
         await node.run(["touch", path])
     await node.arm_lease("f9", [["touch", "/tmp/kept-its-promise"]], ttl_s=600)
 
@@ -86,7 +86,7 @@ def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
         cleaned = await residues.begin_clean(nodes, kinds)
         assert len(cleaned["n1"]) >= len(seen)
         assert not any((await residues.look(nodes, kinds)).values())
-        data = await nodes["n1"].run(["ls", f"{etcd_node.DATA}/member"])
+        data = await nodes["n1"].run(["ls", f"{on_node.DATA}/member"])
         assert data.stdout.split() == ["of-the-run"], "what the run wrote, and nothing older"
         assert (await nodes["n1"].call("stat", path="/tmp/kept-its-promise"))["exists"]
         assert not (await nodes["n1"].call("stat", path=HOME))["exists"]
@@ -98,7 +98,7 @@ def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
 
 
 async def deployed_stop(nodes: Nodes) -> None:
-    from clusters.systems.etcd import SYSTEM
+    from clusters.systems.etcd.system import SYSTEM
 
     await SYSTEM.deploy(list(nodes.values()), {}).stop()
 
@@ -140,7 +140,7 @@ def test_what_is_not_ours_refuses_the_run(
 
 
 def test_a_shifted_clock_is_found_and_put_right(lab: LabInfo) -> None:
-    from nemeses.clock_tool import TOOL, build, shift
+    from nemeses.tools.clock_tool import TOOL, build, shift
 
     async def body(nodes: Nodes) -> None:
         node = nodes["n2"]

@@ -31,9 +31,9 @@ from runs import (
 )
 
 from clusters.labs.lxc import LAB
-from clusters.systems.etcd import SYSTEM
-from clusters.systems.etcd_client import Stub
-from clusters.systems.etcd_wire import message
+from clusters.systems.etcd.clients.register import Stub
+from clusters.systems.etcd.system import SYSTEM
+from clusters.systems.etcd.wire import message
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.store.segment import read_segment

@@ -18,11 +18,11 @@ from runs import (
     run_here,
 )
 
-from clusters.systems.etcd_node import REMOVED
+from clusters.systems.etcd.on_node import REMOVED
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.backup import NEMESIS, Backup
+from nemeses.member.backup import NEMESIS, Backup
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

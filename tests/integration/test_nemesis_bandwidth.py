@@ -14,8 +14,8 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.bandwidth import NEMESIS, Bandwidth
-from nemeses.shaper import cap_rules, device_of, shape_of
+from nemeses.network.bandwidth import NEMESIS, Bandwidth
+from nemeses.tools.shaper import cap_rules, device_of, shape_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

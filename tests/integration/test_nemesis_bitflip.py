@@ -21,11 +21,11 @@ from runs import (
     wait_for,
 )
 
-from clusters.systems.etcd import SYSTEM as ETCD
+from clusters.systems.etcd.system import SYSTEM as ETCD
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import FaultPlan, NemesisContext
-from nemeses.bitflip import NEMESIS, BitFlip
+from nemeses.member.bitflip import NEMESIS, BitFlip
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

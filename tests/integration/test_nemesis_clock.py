@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
-from clusters.systems.etcd import PIDFILE
+from clusters.systems.etcd.on_node import PIDFILE
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.clock import NEMESIS, Clock
-from nemeses.clock_tool import shift
+from nemeses.clock.clock import NEMESIS, Clock
+from nemeses.tools.clock_tool import shift
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -17,7 +17,7 @@ from runs import (
 
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.compaction import NEMESIS, Compaction
+from nemeses.member.compaction import NEMESIS, Compaction
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -25,8 +25,8 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses import nft
-from nemeses.loss import NEMESIS, Loss
+from nemeses.network.loss import NEMESIS, Loss
+from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

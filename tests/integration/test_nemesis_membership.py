@@ -10,7 +10,7 @@ from runs import deployed, killed_in_mid_fault, landed_and_healed, not_proven, r
 
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.membership import NEMESIS, Membership
+from nemeses.member.membership import NEMESIS, Membership
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -19,8 +19,8 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses import nft
-from nemeses.openings import NEMESIS, Openings
+from nemeses.network.new_connections import NEMESIS, Openings
+from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
-from clusters.systems.etcd import PIDFILE, EtcdDeployment
+from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.on_node import PIDFILE
 from dstest.core import registry
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -22,12 +23,12 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import Nemesis, NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses import freezer
-from nemeses.kill import Kill, Stop
+from nemeses.base.process_fault import ProcessFault
+from nemeses.base.schedule import carrying
 from nemeses.mix import Mix
-from nemeses.pause import Pause
-from nemeses.process import ProcessFault
-from nemeses.schedule import carrying
+from nemeses.process.kill import Kill, Stop
+from nemeses.process.pause import Pause
+from nemeses.tools import freezer
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

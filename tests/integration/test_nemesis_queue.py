@@ -15,12 +15,12 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses import netqueue
-from nemeses.corrupt import Corrupt
-from nemeses.duplicate import Duplicate
-from nemeses.latency import Latency
-from nemeses.queued import Queued
-from nemeses.reorder import Reorder
+from nemeses.network.corrupt import Corrupt
+from nemeses.network.duplicate import Duplicate
+from nemeses.network.latency import Latency
+from nemeses.network.queued import Queued
+from nemeses.network.reorder import Reorder
+from nemeses.tools import netqueue
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

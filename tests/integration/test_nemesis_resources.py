@@ -21,9 +21,9 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses import descriptors, memory
-from nemeses.descriptors import Descriptors, files_of, lowered
-from nemeses.memory import MEMORY, Memory, limited
+from nemeses.base.process_fault import descriptors, memory
+from nemeses.process.descriptors import Descriptors, files_of, lowered
+from nemeses.process.memory import MEMORY, Memory, limited
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -21,14 +21,14 @@ from runs import (
 )
 
 from clusters.labs.lxc import LAB
-from clusters.systems.etcd import PIDFILE
+from clusters.systems.etcd.on_node import PIDFILE
 from dstest.core.errors import Exit, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.restart import NEMESIS, Restart
+from nemeses.process.restart import NEMESIS, Restart
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -16,8 +16,8 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.cluster import leader_now
-from nemeses.rolling import NEMESIS, Rolling
+from nemeses.base.cluster import leader_now
+from nemeses.process.rolling import NEMESIS, Rolling
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

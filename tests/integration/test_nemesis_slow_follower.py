@@ -13,7 +13,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
-from nemeses.slow_follower import CPU, NEMESIS, SlowFollower
+from nemeses.process.slow_follower import CPU, NEMESIS, SlowFollower
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

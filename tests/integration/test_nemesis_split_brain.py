@@ -22,8 +22,8 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
-from nemeses import nft
-from nemeses.split_brain import NEMESIS, SplitBrain
+from nemeses.network.split_brain import NEMESIS, SplitBrain
+from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -16,10 +16,11 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses import disk
-from nemeses.slow_disk import NEMESIS as SLOW_DISK
-from nemeses.slow_disk import SlowDisk
-from nemeses.storage import DISK_FULL, FSYNC_ERROR, IO_ERROR, POWER, Power, Refusing
+from nemeses.disk import faultfs
+from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR, IO_ERROR, POWER, Power, Refusing
+from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
+from nemeses.disk.slow_disk import SlowDisk
+from nemeses.tools.compiled import FOLDER
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -78,7 +79,7 @@ class OnlyKilled(Power):
 
     async def cut(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.facts["losers"]:
-            await disk.ask(ctx.node(name), "clear")
+            await faultfs.ask(ctx.node(name), "clear")
 
 
 def test_a_kill_is_no_power_cut(lab: LabInfo, tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ class TooShort(SlowDisk):
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
-            await disk.ask(ctx.node(name), "set", "sync_delay_us", 1000)
+            await faultfs.ask(ctx.node(name), "set", "sync_delay_us", 1000)
 
 
 def test_a_delay_that_nobody_notices(lab: LabInfo, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_the_file_system_forgets_what_was_not_synced(tmp_path: Path) -> None:
     """On this host: names and data, whole and by the sector."""
     import os
 
-    sources = [str(p) for p in (Path(disk.__file__).parent / "csrc").glob("faultfs*.c")]
+    sources = [str(p) for p in FOLDER.glob("faultfs*.c")]
     tool, mount, backing = tmp_path / "faultfs", tmp_path / "m", tmp_path / "b"
     flags = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_FILE_OFFSET_BITS=64")
     sanitize = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")

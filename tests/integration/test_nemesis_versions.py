@@ -21,7 +21,7 @@ from runs import (
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.versions import MIXED, UPGRADE, MixedVersions, Upgrade
+from nemeses.member.versions import MIXED, UPGRADE, MixedVersions, Upgrade
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,9 +14,9 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses import nft
-from nemeses.partition import Partition
-from nemeses.schedule import carrying
+from nemeses.base.schedule import carrying
+from nemeses.network.partition import Partition
+from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -17,7 +17,7 @@ from dstest.core.verdict import State
 from dstest.runner.arms import ArmsPlan, begin
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Quiet
-from nemeses.partition import NEMESIS
+from nemeses.network.partition import NEMESIS
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
 

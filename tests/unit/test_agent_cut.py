@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from test_agent_flip import frame, record
 
-from clusters.systems import etcd_node
-from clusters.systems.agent_flip import main
-from clusters.systems.agent_wal import entry_index, records
+from clusters.systems.etcd import on_node
+from clusters.systems.etcd.agents.flip_bytes import main
+from clusters.systems.etcd.agents.wal import entry_index, records
 
 PREALLOCATED = 20_000
 
@@ -200,7 +200,7 @@ def test_a_copy_that_was_left_is_told(
 
 def test_the_program_as_it_lies_on_a_node(wal: Path, state: Path, tmp_path: Path) -> None:
     program = tmp_path / "flip.pyz"
-    program.write_bytes(etcd_node.programs()[etcd_node.FLIP])
+    program.write_bytes(on_node.programs()[on_node.FLIP])
 
     def run(*words: str) -> str:
         argv = [sys.executable, "-I", "-S", str(program), str(state), *words]

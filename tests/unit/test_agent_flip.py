@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.systems.agent_flip import entries, main
+from clusters.systems.etcd.agents.flip_bytes import entries, main
 
 
 def frame(record: bytes) -> bytes:

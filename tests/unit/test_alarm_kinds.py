@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.systems.etcd import SYSTEM
+from clusters.systems.etcd.system import SYSTEM
 from dstest.judge.alarm_kinds import kind_of
 
 

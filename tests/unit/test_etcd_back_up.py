@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd_files import STILL_TRIES, EtcdFiles
+from clusters.systems.etcd.files import STILL_TRIES, EtcdFiles
 from dstest.core.errors import LabError
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from clusters.systems import etcd_files
-from clusters.systems.etcd_files import EtcdFiles
-from clusters.systems.etcd_node import START, STOP
+from clusters.systems.etcd import files
+from clusters.systems.etcd.files import EtcdFiles
+from clusters.systems.etcd.on_node import START, STOP
 from dstest.core.errors import LabError
 
 
@@ -45,7 +45,7 @@ def test_the_others_acknowledge_a_write_first() -> None:
 
 
 def test_without_one_it_stays_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(etcd_files, "COMMIT_S", 0.05)
+    monkeypatch.setattr(files, "COMMIT_S", 0.05)
     deployment = Recording(set())
     with pytest.raises(LabError, match="not started"):
         asyncio.run(deployment.cut_log("n2", 0.5, "key", "value"))

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from clusters.systems import etcd_node
-from clusters.systems.agent_rejoin import main
-from clusters.systems.etcd_auth import AUTH_REVISION, token
+from clusters.systems.etcd import on_node
+from clusters.systems.etcd.agents.rejoin import main
+from clusters.systems.etcd.auth import AUTH_REVISION, token
 
 
 def test_a_token_is_one_of_rfc_7519() -> None:
@@ -31,22 +31,22 @@ def test_a_token_is_one_of_rfc_7519() -> None:
 
 
 def test_an_override_is_shell() -> None:
-    text = etcd_node.override(["--max-txn-ops=1", "--a=b"], "/opt/it's/etcd")
+    text = on_node.override(["--max-txn-ops=1", "--a=b"], "/opt/it's/etcd")
     shown = subprocess.run(
         ["sh", "-c", f'{text}\nprintf "%s|%s" "$flags" "$binary"'],
         capture_output=True, text=True, check=True, timeout=10,
     )  # fmt: skip
     assert shown.stdout == "--max-txn-ops=1 --a=b|/opt/it's/etcd"
-    assert etcd_node.override() == ""
+    assert on_node.override() == ""
 
 
 def test_scripts_are_shell() -> None:
     texts = [
-        etcd_node.start_script("/usr/bin/etcd", ["--name", "n 1"]),
-        etcd_node.stop_script(),
-        etcd_node.rejoin_script(["http://a:1"], "http://b:2", "token"),
-        etcd_node.BACK_UP,
-        etcd_node.RESTORE_IF_DONE,
+        on_node.start_script("/usr/bin/etcd", ["--name", "n 1"]),
+        on_node.stop_script(),
+        on_node.rejoin_script(["http://a:1"], "http://b:2", "token"),
+        on_node.BACK_UP,
+        on_node.RESTORE_IF_DONE,
     ]
     for text in texts:
         subprocess.run(["sh", "-n"], input=text, text=True, check=True, timeout=10)
@@ -156,11 +156,11 @@ def test_start_and_stop_on_a_process_that_passes_for_etcd(
     """Stopped and started at once, again and again: each time another process runs in the end."""
     for name in ("HOME", "PIDFILE", "OVERRIDE", "LOG"):
         path = tmp_path if name == "HOME" else tmp_path / name.lower()
-        monkeypatch.setattr(etcd_node, name, str(path))
+        monkeypatch.setattr(on_node, name, str(path))
     binary = tmp_path / "etcd"
     binary.symlink_to("/bin/sleep")
-    (tmp_path / "start").write_text(etcd_node.start_script(str(binary), ["60"]))
-    (tmp_path / "stop").write_text(etcd_node.stop_script())
+    (tmp_path / "start").write_text(on_node.start_script(str(binary), ["60"]))
+    (tmp_path / "stop").write_text(on_node.stop_script())
     pids = []
     try:
         for _ in range(5):

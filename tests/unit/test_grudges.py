@@ -9,9 +9,9 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan
-from nemeses.grudges import SHAPES, Path, grudge, named
-from nemeses.partition import Partition
-from nemeses.schedule import windows
+from nemeses.base.cut_sets import SHAPES, Path, grudge, named
+from nemeses.base.schedule import windows
+from nemeses.network.partition import Partition
 
 
 def names(n: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from clusters.systems.etcd import EtcdDeployment
+from clusters.systems.etcd.deployment import EtcdDeployment
 from dstest.core import protocols
 from dstest.core.implements import broken_claims, implements, members_of, missing, unfit
 from dstest.core.protocols import Authenticated, Kill, Members, Probed, Supervised

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd import SYSTEM
+from clusters.systems.etcd.system import SYSTEM
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.logscan import ALARMS_PER_SECOND_MAX, log_names, scan_logs
 from dstest.store.layout import RunDir

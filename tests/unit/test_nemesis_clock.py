@@ -16,11 +16,10 @@ import pytest
 
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from nemeses import lease_clock
-from nemeses.clock import NEMESIS
-from nemeses.clock_evidence import slopes
-from nemeses.clock_tool import build
-from nemeses.lease_clock import End
+from nemeses.clock.clock import NEMESIS, lease_clock
+from nemeses.clock.clock_evidence import slopes
+from nemeses.clock.lease_clock import End
+from nemeses.tools.clock_tool import build
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.node import LabInfo, NodeInfo
-from nemeses import nft
-from nemeses.loss import NEMESIS, right_share
+from nemeses.network.loss import NEMESIS, right_share
+from nemeses.tools import nft
 
 
 @pytest.mark.parametrize(

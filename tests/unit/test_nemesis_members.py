@@ -13,9 +13,18 @@ from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from nemeses import backup, bitflip, compaction, config, credentials, logtail, membership, versions
-from nemeses.membership import incomplete
-from nemeses.process_sight import Sight
+from nemeses.base.member_fault import (
+    backup,
+    bitflip,
+    compaction,
+    config,
+    credentials,
+    logtail,
+    membership,
+    versions,
+)
+from nemeses.member.membership import incomplete
+from nemeses.observe.processes import Sight
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 EACH = (

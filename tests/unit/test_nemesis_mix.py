@@ -17,13 +17,13 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
-from nemeses.kill import KILL
+from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.schedule import planned as planned_windows
 from nemeses.mix import Mix, parse_weights
+from nemeses.network.partition import NEMESIS as PARTITION
 from nemeses.overlap import LANES
-from nemeses.partition import NEMESIS as PARTITION
-from nemeses.pause import NEMESIS as PAUSE
-from nemeses.schedule import WINDOW_OPTIONS
-from nemeses.schedule import planned as planned_windows
+from nemeses.process.kill import KILL
+from nemeses.process.pause import NEMESIS as PAUSE
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 

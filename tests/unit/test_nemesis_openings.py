@@ -9,8 +9,8 @@ import pytest
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo, NodeInfo
-from nemeses import nft
-from nemeses.openings import NEMESIS, judged
+from nemeses.network.new_connections import NEMESIS, judged
+from nemeses.tools import nft
 
 PATHS = ("n1->n2", "n2->n1", "n1->n3")
 WHOLE = (1, 1, 3, 3)

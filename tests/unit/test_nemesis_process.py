@@ -15,14 +15,14 @@ from third_party import context
 from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
-from nemeses.freezer import GROUP, Freezer, mounted
-from nemeses.kill import KILL, STOP
-from nemeses.pause import NEMESIS as PAUSE
-from nemeses.process_evidence import control, demote, landed, victim
-from nemeses.process_sight import Sight, frozen_in
-from nemeses.scopes import SCOPES, fitting, victims
-from nemeses.service import ways
-from nemeses.slow_follower import quota
+from nemeses.base.process_evidence import control, demote, landed, victim
+from nemeses.base.scopes import SCOPES, fitting, victims
+from nemeses.observe.answers import ways
+from nemeses.observe.processes import Sight, frozen_in
+from nemeses.process.kill import KILL, STOP
+from nemeses.process.pause import NEMESIS as PAUSE
+from nemeses.process.slow_follower import quota
+from nemeses.tools.freezer import GROUP, Freezer, mounted
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 

@@ -10,11 +10,12 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import NodeInfo
-from nemeses import corrupt, duplicate, latency, netqueue, reorder
-from nemeses.latency import slow_pairs, waits
-from nemeses.netqueue import Sender, Sight
-from nemeses.partition_evidence import both_sides
-from nemeses.queued import Queued, sent_once
+from nemeses.base.path_evidence import both_sides
+from nemeses.network import corrupt, duplicate, latency, reorder
+from nemeses.network.latency import slow_pairs, waits
+from nemeses.network.queued import Queued, sent_once
+from nemeses.tools import netqueue
+from nemeses.tools.netqueue import Sender, Sight
 
 NODES = ["n1", "n2", "n3"]
 INFO = NodeInfo(name="n1", address="10.0.0.1", address6="fd00::1")

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from clusters.systems import etcd_node
+from clusters.systems.etcd import on_node
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
-from nemeses import descriptors, memory
-from nemeses.cgroup import Group
-from nemeses.descriptors import Files, lowered, parse
-from nemeses.memory import limited
-from nemeses.process_sight import Sight
+from nemeses.base.process_fault import descriptors, memory
+from nemeses.observe.processes import Sight
+from nemeses.process.descriptors import Files, lowered, parse
+from nemeses.process.memory import limited
+from nemeses.tools.cgroup import Group
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 GONE, RUNS = Sight(alive=False), Sight(alive=True, listener=100)
@@ -117,7 +117,7 @@ def test_a_member_joins_its_groups_before_it_starts(tmp_path: Path) -> None:
     group = tmp_path / "group"
     group.mkdir()
     (tmp_path / "groups").write_text(f"{tmp_path}/missing {group}")
-    text = etcd_node.start_script(str(program), ["5"]).replace(etcd_node.HOME, str(tmp_path))
+    text = on_node.start_script(str(program), ["5"]).replace(on_node.HOME, str(tmp_path))
     shell = subprocess.Popen(["sh", "-c", text], stderr=subprocess.DEVNULL)
     assert shell.wait(timeout=10) == 0
     pid = int((tmp_path / "etcd.pid").read_text())

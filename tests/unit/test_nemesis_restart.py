@@ -11,9 +11,9 @@ from clusters.labs.guard import Guard
 from dstest.core.errors import ConfigError
 from dstest.core.registry import load
 from nemeses.mix import Mix
-from nemeses.restart import NEMESIS, lives_over
-from nemeses.split_brain import NEMESIS as SPLIT_BRAIN
-from nemeses.split_brain import Claim, Rivals, rivals
+from nemeses.network.split_brain import NEMESIS as SPLIT_BRAIN
+from nemeses.network.split_brain import Claim, Rivals, rivals
+from nemeses.process.restart import NEMESIS, lives_over
 
 BEFORE = {"n1": "5@10", "n2": "6@10", "n3": None}
 

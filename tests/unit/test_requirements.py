@@ -21,8 +21,8 @@ from real_run import change_facts, unpack
 from third_party import BARE, PROCESSES, ship
 
 import nemeses
-from clusters.systems.etcd import SYSTEM as ETCD
-from clusters.systems.etcd import EtcdDeployment
+from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.system import SYSTEM as ETCD
 from dstest.core import registry
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.implements import members_of

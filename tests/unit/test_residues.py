@@ -19,7 +19,7 @@ from dstest.core.node import Completed
 from dstest.core.residue import Found, Residue, read_found
 from dstest.runner import residues
 from dstest.runner.guard import RUN, SERVE, Guard
-from nemeses.process import ProcessFault
+from nemeses.base.process_fault import ProcessFault
 
 TABLE = Residue(name="table", mark="its name", look="look table", remove="remove table", rank=20)
 FILES = Residue(

@@ -32,6 +32,27 @@ ALLOWED = {
 }
 """Room -> rooms it may import, besides itself. `dstest.cli` may import all."""
 
+_FAULT = {"nemeses.base", "nemeses.observe", "nemeses.tools"}
+FOLDERS = {
+    "nemeses.tools": set(),
+    "nemeses.observe": set(),
+    "nemeses.base": {"nemeses.observe", "nemeses.tools"},
+    "nemeses.network": _FAULT,
+    "nemeses.process": _FAULT,
+    "nemeses.clock": _FAULT,
+    "nemeses.disk": _FAULT | {"nemeses.process"},
+    "nemeses.member": _FAULT | {"nemeses.process"},
+    "checkers.lin": {"checkers"},
+    "checkers.txn": {"checkers"},
+    "clusters.remote": set(),
+    "clusters.labs": {"clusters.remote"},
+    "clusters.systems": set(),
+    "clusters.systems.etcd.agents": set(),
+    "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
+    "clusters.systems.etcd": {"clusters.systems.etcd.agents", "clusters.systems.etcd.clients"},
+}
+"""Folder of a room -> folders of the same room that it may import, besides itself."""
+
 
 def room_of(module: str) -> str | None:
     """The room a dotted module name belongs to, None where it is not ours."""
@@ -65,11 +86,29 @@ def test_imports_point_one_way(path: Path) -> None:
     assert others <= ALLOWED[room], f"{path} imports {others - ALLOWED[room]}"
 
 
+def folder_of(module: str) -> str | None:
+    """The folder a module lies in, None for what lies on top of its room."""
+    is_folder = (ROOT / module.replace(".", "/")).is_dir()
+    folder = module if is_folder else module.rpartition(".")[0]
+    return folder if "." in folder and not folder.startswith("dstest") else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_folders_of_a_room_point_one_way(path: Path) -> None:
+    folder = folder_of(module_of(path))
+    if folder is None or path.name == "__init__.py":
+        return
+    room = folder.split(".")[0]
+    others = {folder_of(m) or room for m in imports_of(path) if m.split(".")[0] == room}
+    strays = others - FOLDERS[folder] - {folder}
+    assert not strays, f"{path} imports {strays}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_files_are_small_and_quiet(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") <= 400, "more than 400 lines: is it one thing?"
-    if path.name != "clock.py" and "agent_" not in path.name:
+    if path.name != "clock.py" and "agent_" not in path.name and path.parent.name != "agents":
         for call in ("time.time()", "time.monotonic()", "datetime.now("):
             assert call not in text, f"{call}: clocks are read in dstest/core/clock.py"
 
@@ -84,7 +123,7 @@ def test_functions_are_short(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_public_names_exist(path: Path) -> None:
-    if "agent_" in path.name or path.name == "__main__.py":
+    if "agent_" in path.name or path.parent.name == "agents" or path.name == "__main__.py":
         return
     module = importlib.import_module(module_of(path))
     for name in getattr(module, "__all__", ()):

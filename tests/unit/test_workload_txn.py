@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd_txn import _apply
+from clusters.systems.etcd.clients.txn import _apply
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 from dstest.judge.canary_txn import KINDS, txn_mutants

@@ -1,0 +1,1 @@
+"""etcd: members from Debian's etcd-server package, v3 API."""

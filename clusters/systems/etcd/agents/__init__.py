@@ -1,0 +1,1 @@
+"""Programs that work on the files of a member, on its node."""

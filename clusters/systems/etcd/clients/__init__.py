@@ -1,0 +1,1 @@
+"""What one logical process asks of a member of etcd."""

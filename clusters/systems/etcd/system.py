@@ -1,0 +1,78 @@
+"""The system `etcd`: what it is made of and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusters.systems.etcd.clients.http2 import Http2Requests
+from clusters.systems.etcd.clients.offered import CLIENTS, DEFINITE_ERRORS
+from clusters.systems.etcd.clients.register import CLIENT_PORT
+from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.residues import RESIDUES
+from dstest.core.node import Node
+from dstest.core.protocols import Client, Deployment, Option
+
+__all__ = ["SYSTEM", "Etcd"]
+
+
+class Etcd:
+    """The `etcd` system."""
+
+    name = "etcd"
+    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
+    packages: tuple[str, ...] = ("etcd-server",)
+    deployment: type[Deployment] = EtcdDeployment
+    capabilities = frozenset(CLIENTS)
+    definite_errors = DEFINITE_ERRORS
+    client_port = CLIENT_PORT
+    residues = RESIDUES
+    log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
+    log_harmless: tuple[str, ...] = (
+        '"initial-corrupt-check"',
+        '"corrupt-check-time-interval"',
+        "starting initial corruption check",
+        "initial corruption checking passed; no corruption",
+    )
+    log_start = '"starting an etcd server"'
+    options: Mapping[str, Option] = {
+        "reads": Option(
+            type=str,
+            default="linearizable",
+            choices=("linearizable", "serializable"),
+            help="serializable reads are served by any member without consulting the others",
+        ),
+        "guard": Option(
+            type=str,
+            default="all",
+            choices=("all", "written", "none"),
+            help="keys that a transaction compares before it writes; fewer than all is unsafe",
+        ),
+        "heartbeat_ms": Option(
+            type=int, default=100, least=1, most=60_000, help="raft heartbeat interval"
+        ),
+        "election_ms": Option(
+            type=int, default=1000, least=5, most=600_000, help="raft election timeout"
+        ),
+        "auth": Option(
+            type=bool, default=False, help="members ask for tokens, and clients have them"
+        ),
+        "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
+    }
+
+    def request_counter(self) -> Http2Requests:
+        """Counts calls on the wire."""
+        return Http2Requests()
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
+        return EtcdDeployment(nodes, options)
+
+    def client(
+        self, capability: str, node: str, address: str, options: Mapping[str, Any]
+    ) -> Client:
+        if capability not in self.capabilities:
+            raise ValueError(f"etcd offers no {capability} client")
+        return CLIENTS[capability](node, address, options)
+
+
+SYSTEM = Etcd()

@@ -1,0 +1,133 @@
+"""The common part of faults that reach into the system itself: what they need, what they prove.
+
+A nemesis of this kind requires capabilities of a deployment (`dstest.core.protocols`,
+`administration`) and gives its own three signals; choosing, leases, epochs, rechecks and the proof
+of the heal are those of `process.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import FaultPlan, NemesisContext, Option, Processes
+from nemeses.base.process_evidence import landed
+from nemeses.base.process_fault import Looks, ProcessFault
+from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.observe.processes import Sight
+
+__all__ = ["UNAIMED", "MemberFault", "bystanders", "patiently", "signal"]
+
+UNAIMED: Final[Mapping[str, Option]] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
+"""Options of a fault that chooses its targets by what it is."""
+
+
+RESTART_S: Final = 20.0
+"""A server that was started serves by then; one that led waits for an election first."""
+
+
+ASK_TRIES: Final = 3
+
+
+class MemberFault(ProcessFault):
+    """Servers go on, or start again; `evidence` says what they show."""
+
+    scope: ClassVar[str] = "one"
+    options: Mapping[str, Option] = WINDOW_OPTIONS
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any fault of nodes; options that it does not declare are meant for others."""
+        own = {"scope": self.scope, "targets": ""}
+        own |= {key: options[key] for key in own if key in self.options}
+        return super().plan(rng, nodes, time_limit_s, {**options, **own})
+
+    async def evidence(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+        """One look: the record with newer facts, injector, victim and control signal."""
+        raise NotImplementedError
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record, injector, victim, control = await self.evidence(ctx, record)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            landed=landed(record, injector, victim, control),
+        )
+
+    def patience_s(self, record: LandingRecord) -> float:
+        return RESTART_S
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        raise NotImplementedError("evidence() gives all three signals")
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
+        if sight is None or not sight.alive:
+            return "its server does not run"
+        return None if sight.listener == pid else f"process {pid} does not serve"
+
+
+async def patiently(
+    ask: Callable[[], Awaitable[dict[str, Any]]], mute: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """What `ask` finds, asked up to three times while somebody is `mute`: a machine may be busy."""
+    found = await ask()
+    for _ in range(ASK_TRIES - 1):
+        if not mute(found):
+            break
+        found = await ask()
+    return found
+
+
+def signal(
+    name: str,
+    before: Mapping[str, Any],
+    during: Mapping[str, Any],
+    said: Sequence[str],
+    good: str,
+) -> Signal:
+    """A signal that moved unless something speaks against it."""
+    return Signal(
+        signal=name,
+        before=dict(before),
+        during=dict(during),
+        moved=bool(during) and not said,
+        detail="; ".join(said) or good,
+    )
+
+
+async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[str] = ()) -> Signal:
+    """Control: the other servers are the processes they were, and clients of them are answered.
+
+    `hit` are reasons of the nemesis's own to say that others were hit as well.
+    """
+    pids, now = await ctx.need(Processes).processes(), ctx.traffic.by_node()
+    before = record.facts["traffic_at_inject"]
+    others = [n for n in ctx.nodes if n not in record.targets]
+    said = [
+        f"{n} has another process"
+        for n in others
+        if list(pids.get(n, ())) != record.facts["pids"][n]
+    ]
+    answered = {n: now[n]["ok"] - before[n]["ok"] for n in others}
+    said += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
+    said += hit
+    return Signal(
+        signal="answers to clients of the other servers",
+        before=dict.fromkeys(others, 0),
+        during=answered,
+        moved=bool(said),
+        detail="; ".join(said) or ("untouched" if others else "no server was left out"),
+    )

@@ -1,0 +1,141 @@
+"""Did the partition happen? Counters of the drop rules, directed probes, the leader's term.
+
+Probe results are keyed by `"source->destination"`, as the drop rules are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.protocols import NemesisContext
+from nemeses.base.cluster import leader_and_term, nodes_of
+from nemeses.base.cut_sets import Path
+from nemeses.observe import probes
+from nemeses.tools import nft
+
+__all__ = [
+    "accounts",
+    "alive",
+    "both_sides",
+    "dropped",
+    "evidence",
+    "path_name",
+    "reach_now",
+]
+
+
+def path_name(path: Path) -> str:
+    """`n1->n2`."""
+    return f"{path[0]}->{path[1]}"
+
+
+def alive(result: tuple[int, ...]) -> bool:
+    """Something arrived over every family that the path has."""
+    return result[0] > 0 and result[1] != 0
+
+
+def _dead(result: tuple[int, int]) -> bool:
+    return result[0] == 0 and result[1] <= 0
+
+
+def both_sides(
+    record: LandingRecord, injector: Signal, victim: Signal, control: Signal
+) -> LandingRecord:
+    """The record with its signals; `yes` needs both, paths in use before, and the others whole."""
+    landed: Landed = "ambiguous"
+    idle = any(n == 0 for n in record.facts["baseline_packets"].values())
+    if not injector.moved and not victim.moved:
+        landed = "no"
+    elif injector.moved and victim.moved and not control.moved and not idle:
+        landed = "yes"
+    return msgspec.structs.replace(
+        record, injector=injector, victim=victim, control=control, landed=landed
+    )
+
+
+async def accounts(ctx: NemesisContext) -> dict[Path, int]:
+    """Packets that each node received from each peer since setup, probes not counted."""
+    nodes = nodes_of(ctx)
+    found = await asyncio.gather(*(nft.counters(n, nft.ACCOUNT_TABLE) for n in nodes))
+    return {
+        (name.removeprefix("from_"), node.name): packets
+        for node, counts in zip(nodes, found, strict=True)
+        for name, packets in (counts or {}).items()
+    }
+
+
+async def reach_now(ctx: NemesisContext, token: str) -> dict[str, tuple[int, int]]:
+    """One probe round over all pairs."""
+    found = await probes.probe(nodes_of(ctx), token)
+    return {path_name(path): result for path, result in found.items()}
+
+
+async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
+    """Packets per drop rule; rules of a table that is gone are missing from the result."""
+    names = record.facts["affected"]
+    found = await asyncio.gather(*(nft.counters(ctx.node(name), nft.FAULT_TABLE) for name in names))
+    return {
+        f"{counter.removeprefix('cut_')}->{name}": packets
+        for name, counts in zip(names, found, strict=True)
+        for counter, packets in (counts or {}).items()
+    }
+
+
+def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
+    facts = record.facts
+    rules = [*facts["cuts"], *(f"clients->{t}" for t in record.targets if facts["clients"])]
+    silent = [rule for rule in rules if counted.get(rule, 0) == 0]
+    return Signal(
+        signal="nft packets dropped per rule",
+        before=dict.fromkeys(rules, 0),
+        during={rule: counted.get(rule, 0) for rule in rules},
+        moved=bool(rules) and not silent,
+        detail=f"no packet yet on {', '.join(silent)}" if silent else "every rule counted",
+    )
+
+
+def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    open_still = [p for p in cuts if not (_dead(reach[p]) and alive(tuple(before[p])))]
+    return Signal(
+        signal="directed probe datagrams that arrived (IPv4, IPv6)",
+        before={p: before[p] for p in cuts},
+        during={p: list(reach[p]) for p in cuts},
+        moved=bool(cuts) and not open_still,
+        detail=f"not cut, or not alive before: {', '.join(open_still)}"
+        if open_still
+        else "no datagram arrives on any cut path",
+    )
+
+
+def _control(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    whole = [p for p in reach if p not in cuts]
+    lost = [p for p in whole if not alive(reach[p])]
+    return Signal(
+        signal="directed probe datagrams on paths that were not cut",
+        before={p: before[p] for p in whole},
+        during={p: list(reach[p]) for p in whole},
+        moved=bool(lost),
+        detail=f"hit as well: {', '.join(lost)}" if lost else "untouched",
+    )
+
+
+async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> LandingRecord:
+    """The record with its three signals as they are now, and `landed` decided from them."""
+    facts = dict(record.facts)
+    injector = _injector(record, await dropped(ctx, record))
+    reach = await reach_now(ctx, token)
+    victim, control = _victim(record, reach), _control(record, reach)
+    if facts["shape"] == "leader" and "new_term" not in facts:
+        leader, term = await leader_and_term(ctx)
+        if term > facts["term_before"]:
+            facts |= {"new_term": term, "new_leader": leader}
+        else:
+            detail = f"{victim.detail}; no new term after {facts['term_before']}"
+            victim = msgspec.structs.replace(victim, moved=False, detail=detail)
+    return both_sides(msgspec.structs.replace(record, facts=facts), injector, victim, control)

@@ -1,0 +1,164 @@
+"""Did the fault reach the server processes? What the victims show, and what the others do.
+
+Victim: the server answers nobody (neither the control host nor another node), its clients' count
+of good operations stands still, and clients saw operations end badly. Control: every other server
+is the process it was, runs and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.protocols import NemesisContext, Probed
+from nemeses.base.cluster import leader_and_term
+from nemeses.observe.answers import ask_all, ways
+from nemeses.observe.processes import Sight, look_twice
+
+__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed"]
+
+QUIET_NS: Final = 300_000_000
+"""Answers that were under way when the fault came are counted by then."""
+
+BAD_OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gone": ("fail", "unknown"),
+    "stopped": ("fail", "unknown"),
+}
+"""What clients see of a process that is gone, and of one that is stopped: timeouts then, and one of
+them may be definite (a transaction that had only read so far)."""
+
+
+def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
+    """Per target: its count of good operations and since when (run time) it stands still."""
+    now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
+    earlier: dict[str, list[int]] = record.facts.get("quiet", {})
+    found = {}
+    for name in record.targets:
+        ok = traffic[name]["ok"]
+        known = earlier.get(name)
+        found[name] = known if known is not None and known[0] == ok else [ok, now_ns]
+    return found
+
+
+def _clients(
+    ctx: NemesisContext, record: LandingRecord, outcomes: tuple[str, ...]
+) -> tuple[dict[str, int], list[str]]:
+    """Operations that ended badly at each target since the fault, and what speaks against it."""
+    now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
+    before = record.facts["traffic_at_inject"]
+    bad = {
+        name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
+        for name in record.targets
+    }
+    problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
+    for name, (_, since_ns) in record.facts["quiet"].items():
+        if now_ns - since_ns < QUIET_NS:
+            problems.append(f"clients of {name} were answered a moment ago")
+        if before[name]["ok"] == 0:
+            problems.append(f"{name} answered no client before")
+    return bad, problems
+
+
+def victim(
+    record: LandingRecord, asked: Mapping[str, int], bad: Mapping[str, int], problems: list[str]
+) -> Signal:
+    before: dict[str, int] = record.facts["asked_before"]
+    targets = record.targets
+    paths = [p for p in asked if p.rpartition("->")[2] in targets]
+    answering = [p for p in paths if asked[p]]
+    # Another fault may cut some of the ways to a target; who answered on none of them before cannot
+    # be seen to fall silent.
+    heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
+    silent_before = [name for name in targets if name not in heard]
+    said = list(problems)
+    if answering:
+        said.append(f"still answers: {', '.join(answering)}")
+    if silent_before:
+        said.append(f"answered nobody before: {', '.join(silent_before)}")
+    return Signal(
+        signal="answers to a request; bad operations of clients since",
+        before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in targets}},
+        during={**{p: asked[p] for p in paths}, **{f"clients->{n}": k for n, k in bad.items()}},
+        moved=bool(paths) and not said,
+        detail="; ".join(said)
+        or f"nobody gets an answer, {sum(bad.values())} operations of clients ended badly",
+    )
+
+
+def control(
+    record: LandingRecord,
+    asked: Mapping[str, int],
+    sights: Mapping[str, tuple[Sight, Sight]],
+) -> Signal:
+    before: dict[str, int] = record.facts["asked_before"]
+    paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
+    silent = [p for p in paths if before.get(p) and not asked[p]]
+    hit = [name for name, (_, now) in sights.items() if not now.alive or now.stopped or now.frozen]
+    said = [f"hit as well: {', '.join(hit)}"] if hit else []
+    if silent:
+        said.append(f"no answer either: {', '.join(silent)}")
+    return Signal(
+        signal="answers of servers that were not to be hit",
+        before={p: before.get(p, 0) for p in paths},
+        during={p: asked[p] for p in paths},
+        moved=bool(said),
+        detail="; ".join(said) or ("untouched" if paths else "no server was left out"),
+    )
+
+
+async def gather(
+    ctx: NemesisContext, record: LandingRecord, outcome: str
+) -> tuple[LandingRecord, dict[str, tuple[Sight, Sight]], Signal, Signal]:
+    """One round: (record with newer facts, looks at the targets, victim signal, control signal)."""
+    facts = dict(record.facts)
+    names, targets = list(ctx.nodes), record.targets
+    bystanders = {n: p for n, p in facts["pids"].items() if n not in targets}
+    led = facts["leader_before"] in targets and "new_term" not in facts
+    probed = ctx.need(Probed)
+    asked, sights, (leader, term) = await asyncio.gather(
+        ask_all(
+            ctx,
+            ways(names, targets),
+            probed.service_port,
+            probed.service_request,
+            patient=list(bystanders),
+        ),
+        look_twice(ctx, facts["pids"], probed.service_port),
+        leader_and_term(ctx) if led else asyncio.sleep(0, (None, 0)),
+    )
+    facts["quiet"] = _quiet(ctx, record)
+    if led and term > facts["term_before"]:
+        facts |= {"new_term": term, "new_leader": leader}
+    record = msgspec.structs.replace(record, facts=facts)
+    bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
+    if facts["scope"] == "primaries" and "new_term" not in facts:
+        problems.append(f"no new term after {facts['term_before']}")
+    others = {n: looks for n, looks in sights.items() if n not in targets}
+    return (
+        record,
+        {n: sights[n] for n in targets if n in sights},
+        victim(record, asked, bad, problems),
+        control(record, asked, others),
+    )
+
+
+def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
+    """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
+    if not injector.moved and not victim.moved:
+        return "no"
+    whole = injector.moved and victim.moved and not control.moved
+    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
+
+
+def demote(record: LandingRecord, why: str) -> LandingRecord:
+    """The fault did not stand for its whole window: never `yes` from here on."""
+    facts: dict[str, Any] = {**record.facts, "ended_early": True}
+    was = record.landed == "yes" or record.landed_at is not None
+    notes = record.notes if why in record.notes else [*record.notes, why]
+    return msgspec.structs.replace(
+        record, landed="ambiguous" if was else record.landed, facts=facts, notes=notes
+    )

@@ -1,0 +1,300 @@
+"""`clock`: server processes whose clock is wrong, by an offset or a rate, one process at a time.
+
+Nodes that share a kernel share its clock, so nothing is set: what the vDSO answers to the server
+process is shifted. The host, other processes and other nodes keep the right time.
+
+Injector signal: the shift in force, read back from the process, and how often it has read the
+shifted clock since. Victim signal: the time in the server's own answers, minus ours. Control: the
+other servers and another process on each node tell the right time. It has healed when the vDSO is
+as the kernel made it and the server tells the right time again. A rate is proven by its slope over
+half a minute, a strobe by answers that tell now one time, now the other. `monotonic` shifts that
+clock as well, and is proven on who leads by the time that a lease has left (`lease_clock.py`).
+
+Catalogue: N23 (offset), N24 (rate).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError, LabError
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    MonotonicTimer,
+    NemesisContext,
+    Option,
+    Probed,
+    Processes,
+    When,
+)
+from dstest.core.residue import Residue
+from nemeses.base.cluster import nodes_of
+from nemeses.base.process_evidence import demote, landed
+from nemeses.base.process_fault import ProcessFault, Proven
+from nemeses.clock.clock import clock_evidence as evidence
+from nemeses.clock.clock import lease_clock
+from nemeses.observe.processes import Sight
+from nemeses.observe.server_clock import Skew, skew_of
+from nemeses.tools.clock_tool import RESIDUE as SHIFTED
+from nemeses.tools.clock_tool import TOOL, Patch, build, command, shift
+from nemeses.tools.compiled import TOOLS
+
+__all__ = ["NEMESIS", "Clock"]
+
+OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
+SKEW_MIN_S: Final = 1.0
+RATE_MIN: Final = 0.02
+STROBE_MIN_MS: Final = 20
+
+
+class Clock(ProcessFault):
+    """The `clock` nemesis."""
+
+    name = "clock"
+    doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
+    faults: tuple[str, ...] = ("N23", "N24")
+    requires_when = (
+        *ProcessFault.requires_when,
+        When("monotonic", True, (MonotonicTimer, Leadership)),
+    )
+    residues: tuple[Residue, ...] = (SHIFTED, TOOLS)
+    _undone_ms: float | None = None
+    options: Mapping[str, Option] = {
+        "skew_s": Option(
+            type=float,
+            default=0.0,
+            least=-31_536_000,
+            most=31_536_000,
+            help="offset in seconds; 0 = drawn, or none with a rate",
+        ),
+        "rate": Option(
+            type=float,
+            default=1.0,
+            least=0.1,
+            most=10,
+            help="speed of the clock; needs fault_s of 32 or more",
+        ),
+        "strobe_ms": Option(
+            type=int,
+            default=0,
+            least=0,
+            most=60_000,
+            help="the offset comes and goes at this pace; 0 = it stays",
+        ),
+        "monotonic": Option(
+            type=bool,
+            default=False,
+            help="shift CLOCK_MONOTONIC as well: of the leader's, its lease times show it",
+        ),
+        **ProcessFault.options,
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any process fault, each with its offset and rate."""
+        skew_s, rate = float(options["skew_s"]), float(options["rate"])
+        if skew_s and abs(skew_s) < SKEW_MIN_S:
+            raise ConfigError(f"-o skew_s={skew_s:g}: at least a second, to be told from noise")
+        if rate != 1.0 and not RATE_MIN <= abs(rate - 1.0) <= 1.0:
+            raise ConfigError(f"-o rate={rate:g}: from 0 to 2, and 0.02 or more away from 1")
+        strobe_ms = int(options["strobe_ms"])
+        if strobe_ms and (rate != 1.0 or strobe_ms < STROBE_MIN_MS or 0 < abs(skew_s) < 5):
+            raise ConfigError(
+                f"-o strobe_ms={strobe_ms}: {STROBE_MIN_MS} or more, with an offset of 5 s or more"
+                " and no rate"
+            )
+        if rate != 1.0 and options["fault_s"] < evidence.RATE_WINDOW_S + 2:
+            raise ConfigError(
+                f"-o rate={rate:g}: its slope shows in faults of half a minute only",
+                remedy=f"-o fault_s={evidence.RATE_WINDOW_S + 2:g} and a longer --time-limit",
+            )
+        if options["monotonic"]:
+            if strobe_ms:
+                raise ConfigError(
+                    f"-o strobe_ms={strobe_ms} -o monotonic=true: no time that a lease has left"
+                    " tells them apart",
+                    remedy="one of the two",
+                )
+            # Only who leads has a monotonic clock that shows.
+            led = "primaries" if options["scope"] == "random" else options["scope"]
+            options = {**options, "scope": led}
+        plans = []
+        for plan in super().plan(rng, nodes, time_limit_s, options):
+            drawn = rng.choice(OFFSETS_S) if rate == 1.0 else 0.0
+            facts = {
+                **plan.facts,
+                "skew_s": skew_s or drawn,
+                "rate": rate,
+                "strobe_ms": strobe_ms,
+                "monotonic": bool(options["monotonic"]),
+            }
+            plans.append(msgspec.structs.replace(plan, facts=facts))
+        return plans
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        """Put the program on the nodes."""
+        await super().setup(ctx)
+        data = await build()
+        await asyncio.gather(*(node.put(TOOL, data, mode=0o755) for node in nodes_of(ctx)))
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        facts = record.facts
+        words = [
+            "set",
+            round(facts["skew_s"] * 1e9),
+            round((facts["rate"] - 1.0) * 1e6),
+            int(facts["monotonic"]),
+            facts["strobe_ms"] * 1_000_000,
+        ]
+        await asyncio.gather(*(_ask(ctx, n, facts["pids"][n], words) for n in record.targets))
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        pids = await ctx.need(Processes).processes()
+        await asyncio.gather(*(_ask(ctx, n, pids[n], ["off"]) for n in names if n in pids))
+
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        pid, start = record.facts["pids"][name]
+        return command(pid, start, ["off"])
+
+    def patience_s(self, record: LandingRecord) -> float:
+        """Until a rate has become an offset that shows."""
+        away = abs(record.facts["rate"] - 1.0)
+        return 5 * evidence.tolerance_s(0) / away if away else 0.0
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        skews = await _skews(ctx, record.targets)
+        facts = {
+            **record.facts,
+            "lease": await lease_clock.first_look(ctx) if record.facts["monotonic"] else {},
+            "skew_before_s": {n: evidence.number(s) for n, s in skews.items()},
+        }
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        async def read(name: str) -> Patch | None:
+            try:
+                return await _ask(ctx, name, record.facts["pids"][name], ["read"])
+            except LabError:
+                return None
+
+        if record.facts["monotonic"]:
+            record = await lease_clock.look(ctx, record)
+        hosts = dict(
+            zip(
+                ctx.nodes,
+                await asyncio.gather(*map(evidence.host_skew, nodes_of(ctx))),
+                strict=True,
+            )
+        )
+        at_ns = ctx.clock.now_ns()
+        strobing = bool(record.facts["strobe_ms"])
+        told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
+        skews = await _skews(ctx, told)
+        took_ns = ctx.clock.now_ns() - at_ns
+        found = await asyncio.gather(*map(read, record.targets))
+        patches = dict(zip(record.targets, found, strict=True))
+        middle_ns = at_ns + took_ns // 2
+        seen = list(record.facts.get("skew_seen_s", []))
+        injector = evidence.injector(record, patches)
+        if strobing:
+            victim = evidence.strobing(record, await evidence.watch_strobes(ctx, record))
+        else:
+            seen.append([middle_ns, *evidence.row(record, skews)])
+            victim = evidence.victim(record, skews, middle_ns)
+        if record.facts["monotonic"]:
+            victim = lease_clock.with_lease(record, victim)
+        control = evidence.control(record, skews, hosts)
+        hits = {n: p.hits if p else 0 for n, p in patches.items()}
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            facts={**record.facts, "hits": hits, "skew_seen_s": seen},
+            landed=landed(record, injector, victim, control),
+        )
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """As for any process fault; at the end a rate must have had its slope."""
+        record = await super().recheck(ctx, record)
+        if record.facts["rate"] == 1.0 or len(record.facts["rechecks"]) < 2:
+            return record
+        wrong, slopes = evidence.slopes(record)
+        record = msgspec.structs.replace(record, facts={**record.facts, "slopes": slopes})
+        return demote(record, wrong) if wrong else record
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """As for any process fault; the record says how long it took until no clock was shifted.
+
+        The lease that told the monotonic clock goes.
+        """
+        self._undone_ms = None
+        healed = await super().heal(ctx, record)
+        await lease_clock.drop(ctx, record)
+        facts = {**healed.facts, "undone_ms": self._undone_ms}
+        return msgspec.structs.replace(healed, facts=facts)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        began_ns = ctx.clock.now_ns()
+        await super().revert(ctx, record)
+        self._undone_ms = round((ctx.clock.now_ns() - began_ns) / 1e6, 1)
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """Nothing patched, the right time, and the servers serve."""
+        missing: list[str] = []
+        left: dict[str, int] = {}
+        for name in record.targets:
+            patch = await _ask(ctx, name, record.facts["pids"][name], ["read"])
+            left[name] = patch.patched if patch else 0
+            if patch is None:
+                missing.append(f"{name}: its server is not the one it was")
+            elif patch.patched:
+                missing.append(f"{name}: its clock is still shifted")
+        skews = await _skews(ctx, record.targets)
+        for name, skew in skews.items():
+            if skew is None or abs(skew.seconds) > evidence.tolerance_s(0) + skew.doubt_s:
+                missing.append(f"{name}: its clock is wrong by {evidence.number(skew)} s")
+        healthy = await ctx.deployment.healthy()
+        missing += [f"{n} does not serve" for n in record.targets if not healthy.get(n)]
+        shown = {n: evidence.number(s) or 0.0 for n, s in skews.items()}
+        return Proven(missing, left, shown)
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A clock that is still shifted."""
+        patch = await shift(node, pid, start, ["read"])
+        return ["the clock of its server is shifted"] if patch and patch.patched else []
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
+        return None
+
+
+async def _ask(
+    ctx: NemesisContext, name: str, process: Sequence[int], words: Sequence[str | int]
+) -> Patch | None:
+    pid, start = process
+    return await shift(ctx.node(name), pid, start, words)
+
+
+async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:
+    port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
+    found = await asyncio.gather(*(skew_of(ctx.node(n).info.address, port, request) for n in names))
+    return dict(zip(names, found, strict=True))
+
+
+NEMESIS = Clock()

@@ -1,0 +1,205 @@
+"""`slow-disk`: every sync of a server's disk takes longer.
+
+Injector signal: syncs that the file system under the data delayed, on each target and on no other
+node. Victim signal: the server itself, by its own measure, waited at least 0.7 of the delay per
+sync. Control: the other servers did not. It has healed when nothing is delayed and the servers
+measure short syncs again.
+
+Catalogue: N18.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, SyncStats
+from dstest.core.residue import Residue
+from nemeses.base.process_evidence import landed
+from nemeses.base.process_fault import ProcessFault, Proven
+from nemeses.base.schedule import carrying
+from nemeses.disk import faultfs
+from nemeses.disk.refusing import faulty, readings
+from nemeses.tools.compiled import TOOLS
+
+__all__ = ["NEMESIS", "SlowDisk"]
+
+FELT_MIN: Final = 0.7
+SPARED_MAX: Final = 0.2
+"""Shares of the delay that a sync takes on a target at least, on another node at most."""
+
+SYNCS_MIN: Final = 5
+
+Stats = Mapping[str, tuple[int, float]]
+
+
+class SlowDisk(ProcessFault):
+    """The `slow-disk` nemesis."""
+
+    name = "slow-disk"
+    doc = "makes every sync of a server's disk take longer"
+    faults: tuple[str, ...] = ("N18",)
+    requires = (*ProcessFault.requires, DataDir, SyncStats)
+    residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
+    options: Mapping[str, Option] = {
+        "delay_ms": Option(
+            type=int, default=100, least=1, most=60_000, help="how much longer each sync takes"
+        ),
+        **ProcessFault.options,
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any fault of nodes, with a delay."""
+        if not 20 <= options["delay_ms"] <= 2000:
+            raise ConfigError(f"-o delay_ms={options['delay_ms']}: from 20 to 2000")
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, delay_ms=options["delay_ms"])
+
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """Lay the file system."""
+        await faultfs.lay(ctx, self.name)
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """Take it away with the data."""
+        await faultfs.take_away(ctx, list(ctx.nodes))
+
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        return faultfs.asking("clear")
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        facts = {**record.facts, "disk_before": await readings(ctx)}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        delay_us = record.facts["delay_ms"] * 1000
+        await asyncio.gather(
+            *(faultfs.ask(ctx.node(n), "set", "sync_delay_us", delay_us) for n in record.targets)
+        )
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await asyncio.gather(*(faultfs.ask(ctx.node(n), "clear") for n in names))
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        now, stats = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
+        # Syncs from before the delay do not count: the first look comes after it.
+        facts = {"syncs_since": stats, **record.facts}
+        record = msgspec.structs.replace(record, facts=facts)
+        took_ms = _took_ms(facts["syncs_since"], stats)
+        injector = _injector(record, now)
+        victim, control = _victim(record, took_ms), _control(record, now, took_ms)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            landed=landed(record, injector, victim, control),
+        )
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """Nothing is delayed any more, by our word and by the servers' own, and they serve."""
+        earlier = await ctx.need(SyncStats).sync_stats()
+        await asyncio.sleep(0.5)
+        found, now = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
+        took_ms = _took_ms(earlier, now, syncs_min=1)
+        limit_ms = SPARED_MAX * record.facts["delay_ms"]
+        missing = [f"{n}: the file system has {f}" for n, r in found.items() for f in faulty(r)]
+        missing += [
+            f"{n}: a sync takes {took_ms.get(n, -1):.1f} ms"
+            for n in record.targets
+            if not 0 <= took_ms.get(n, -1) <= limit_ms
+        ]
+        healthy = await ctx.deployment.healthy()
+        missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
+        left = {n: found[n]["sync_delay_us"] for n in record.targets}
+        return Proven(missing, left, {n: took_ms.get(n, -1.0) for n in record.targets})
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """Faults that the file system still makes."""
+        return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
+
+
+def _took_ms(before: Stats, now: Stats, syncs_min: int = SYNCS_MIN) -> dict[str, float]:
+    """Milliseconds per sync meanwhile, of the servers that synced often enough to tell."""
+    found = {}
+    for name, (count, seconds) in now.items():
+        syncs = count - before[name][0] if name in before else 0
+        if syncs >= syncs_min:
+            found[name] = round((seconds - before[name][1]) / syncs * 1000, 2)
+    return found
+
+
+def _injector(record: LandingRecord, now: Mapping[str, Mapping[str, int]]) -> Signal:
+    before = record.facts["disk_before"]
+    delayed = {n: now[n]["delayed"] - before[n]["delayed"] for n in record.targets}
+    said = [f"{n}: no sync was delayed" for n, count in delayed.items() if not count]
+    wanted_us = record.facts["delay_ms"] * 1000
+    said += [
+        f"{n}: its file system delays by {now[n]['sync_delay_us'] / 1000:g} ms"
+        for n in record.targets
+        if now[n]["sync_delay_us"] != wanted_us
+    ]
+    return Signal(
+        signal="syncs delayed by the file system",
+        before=dict.fromkeys(record.targets, 0),
+        during=delayed,
+        moved=bool(delayed) and not said,
+        detail="; ".join(said) or f"{sum(delayed.values()):,} syncs delayed",
+    )
+
+
+def _victim(record: LandingRecord, took_ms: Mapping[str, float]) -> Signal:
+    wanted_ms = record.facts["delay_ms"]
+    said = []
+    for name in record.targets:
+        if name not in took_ms:
+            said.append(f"{name} has not measured {SYNCS_MIN} syncs yet")
+        elif took_ms[name] < FELT_MIN * wanted_ms:
+            said.append(f"{name} measured {took_ms[name]:g} ms per sync")
+    felt = {n: took_ms.get(n, 0.0) for n in record.targets}
+    return Signal(
+        signal="milliseconds per sync as the server measures them",
+        before=dict.fromkeys(record.targets, 0),
+        during=felt,
+        moved=bool(felt) and not said,
+        detail="; ".join(said) or ", ".join(f"{n} measured {v:g} ms" for n, v in felt.items()),
+    )
+
+
+def _control(
+    record: LandingRecord, now: Mapping[str, Mapping[str, int]], took_ms: Mapping[str, float]
+) -> Signal:
+    before, others = record.facts["disk_before"], [n for n in now if n not in record.targets]
+    limit_ms = SPARED_MAX * record.facts["delay_ms"]
+    hit = [
+        n
+        for n in others
+        if now[n]["delayed"] != before[n]["delayed"] or took_ms.get(n, 0.0) > limit_ms
+    ]
+    return Signal(
+        signal="milliseconds per sync on the other nodes",
+        before=dict.fromkeys(others, 0),
+        during={n: took_ms.get(n, 0.0) for n in others},
+        moved=bool(hit),
+        detail=f"hit as well: {', '.join(hit)}"
+        if hit
+        else ("untouched" if others else "no server was left out"),
+    )
+
+
+NEMESIS = SlowDisk()

@@ -1,0 +1,1 @@
+"""Faults inside a member: its files, settings, secrets, build and membership."""

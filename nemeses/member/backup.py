@@ -1,0 +1,220 @@
+"""`backup`: members go back to an earlier copy of their own data, in mid-load.
+
+Their data is copied under load, each as of one instant; the load goes on for `age_s`; then they are
+killed, the copies take the place of what they have since written, and they are started. That breaks
+a promise: a member has forgotten entries and votes that it had answered for.
+
+With `scope=one` it is one member, and the rest of the cluster has all that it forgot: no client may
+notice, and the member itself may find out and refuse to go on. It is not the way to restore a
+member: the heal is, which removes it, and lets its node join anew and empty. With `scope=all` the
+whole cluster goes back: what was acknowledged in between is lost, and a checker that does not say
+so is blind. The heal then is to serve again.
+
+Injector signal: the checksum of the store is the copy's, and was another one just before. Victim
+signal: each restored server says in its log from which entry it starts, which is one that it had
+long passed; with `scope=all` also the revision, which is lower than before at the first answer.
+Control: the other servers are the processes they were, and their clients are answered.
+
+Catalogue: N22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    FaultPlan,
+    Members,
+    NemesisContext,
+    Option,
+    Probed,
+    Replication,
+    Revisions,
+    ServerLogs,
+    Snapshots,
+    Supervised,
+)
+from dstest.core.residue import Residue
+from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
+from nemeses.base.process_fault import Proven
+from nemeses.base.schedule import carrying
+from nemeses.member.membership import incomplete, plain
+from nemeses.observe.processes import STOPPED
+
+__all__ = ["NEMESIS", "Backup"]
+
+GOES: Final = 3
+FIRST_ANSWER_S: Final = 10.0
+POLL_S: Final = 0.02
+
+
+class Backup(MemberFault):
+    """The `backup` nemesis."""
+
+    name = "backup"
+    doc = "puts an earlier copy of its data back under one member, or under all (which loses data)"
+    faults: tuple[str, ...] = ("N22",)
+    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
+    residues: tuple[Residue, ...] = (STOPPED,)
+    requires = (
+        Supervised, Probed, Members, Replication, Revisions, ServerLogs, Snapshots,
+    )  # fmt: skip
+    _all: bool = False
+    options: Mapping[str, Option] = {
+        "scope": Option(
+            type=str,
+            default="one",
+            choices=("one", "all"),
+            help="one member, which no client may notice; all of them, which loses what was "
+            "acknowledged since and has to fail",
+        ),
+        "age_s": Option(
+            type=float, default=2.0, least=0, most=3600, help="load between the copy and its return"
+        ),
+        **UNAIMED,
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any fault of nodes, with the age of the copy."""
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, age_s=options["age_s"])
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        if record.facts["scope"] == "all":
+            return [ctx.need(Snapshots).put_back_command()]
+        return [ctx.need(Members).rejoin_command(False)] * GOES
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        self._all = record.facts["scope"] == "all"
+        # What `apply` finds out goes in here; the record itself cannot change while it runs.
+        facts = {**record.facts, "log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Copy, let time pass, put back, see what the cluster has at its first answer."""
+        names, found = record.targets, record.facts["restore"]
+        if not self._all:
+            for name in names:
+                await ctx.need(Members).doom(name)
+        found["backup_at"] = ctx.clock.now_ns()
+        found["copies"] = await ctx.need(Snapshots).back_up(names)
+        await asyncio.sleep(record.facts["age_s"])
+        found["applied_before"] = await ctx.need(Replication).progress()
+        found["revisions_before"] = await ctx.need(Revisions).revisions()
+        found["restore_at"] = ctx.clock.now_ns()
+        found["stores"] = await self.put_back(ctx, names)
+        found["restored_at"] = ctx.clock.now_ns()
+        if self._all:
+            found["revisions"] = await self._first_answers(ctx)
+
+    async def put_back(
+        self, ctx: NemesisContext, names: Sequence[str]
+    ) -> dict[str, tuple[str, str]]:
+        """The copies take the place of the data; a test sabotages this."""
+        return await ctx.need(Snapshots).put_back(names)
+
+    async def _first_answers(self, ctx: NemesisContext) -> dict[str, int]:
+        """The first revision that each member reports."""
+        found: dict[str, int] = {}
+        deadline_ns = ctx.clock.now_ns() + int(FIRST_ANSWER_S * 1e9)
+        while len(found) < len(ctx.nodes) and ctx.clock.now_ns() < deadline_ns:
+            for name, revision in (await ctx.need(Revisions).revisions()).items():
+                if revision is not None:
+                    found.setdefault(name, revision)
+            await asyncio.sleep(POLL_S)
+        return found
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        if not self._all:
+            for name in names:
+                await ctx.need(Members).rejoin(name, learner=False)
+        await ctx.need(Supervised).restart(names)
+        await ctx.need(Snapshots).drop_backups()
+
+    async def evidence(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+        starts = await ctx.need(Snapshots).commits_at_start(record.facts["log_bytes"])
+        record = msgspec.structs.replace(record, facts={**record.facts, "starts": starts})
+        others = [n for n in ctx.nodes if n not in record.targets]
+        hit = [f"{n} has started anew" for n in others if starts[n]]
+        return record, _injector(record), _victim(record), await bystanders(ctx, record, hit)
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        proven = await super()._whole(ctx, record, before)
+        said = incomplete(plain(await ctx.need(Members).members()), list(ctx.nodes))
+        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A cluster that is not of all nodes."""
+        now = plain(await ctx.need(Members).members())
+        return incomplete({node.name: now[node.name]}, list(ctx.nodes))
+
+
+def _injector(record: LandingRecord) -> Signal:
+    found = record.facts["restore"]
+    copies, stores = found.get("copies", {}), found.get("stores", {})
+    said = []
+    for name in record.targets:
+        if name not in copies or name not in stores:
+            said.append(f"{name}: nothing was put back")
+            continue
+        was, now = stores[name]
+        said += [] if now == copies[name] else [f"{name}: its store is not the copy"]
+        said += [] if was != now else [f"{name}: its store was the same before"]
+    return signal(
+        "checksum of each store just before and after the restore",
+        {n: sums[0][:12] for n, sums in stores.items()},
+        {n: sums[1][:12] for n, sums in stores.items()} or dict.fromkeys(record.targets, ""),
+        said,
+        f"{', '.join(record.targets)} went back to a copy of its data",
+    )
+
+
+def _victim(record: LandingRecord) -> Signal:
+    found, starts = record.facts["restore"], record.facts["starts"]
+    applied = found.get("applied_before", {})
+    said, lost = [], {}
+    for name in record.targets:
+        passed, first = applied.get(name), next(iter(starts[name]), None)
+        if passed is None or first is None:
+            said.append(f"{name} has not said from where it starts")
+            continue
+        lost[name] = passed - first
+        said += [] if lost[name] > 0 else [f"{name} starts from entry {first} of {passed}"]
+    if record.facts["scope"] == "all":
+        was, now = found.get("revisions_before", {}), found.get("revisions", {})
+        said += [f"{n} has not answered" for n in record.targets if n not in now]
+        said += [
+            f"{n} is at revision {now[n]}, was at {was[n]}"
+            for n in now
+            if was.get(n) is None or now[n] >= was[n]
+        ]
+    return signal(
+        "entry of the log that each server had applied, and that it starts from",
+        {n: applied.get(n) for n in record.targets},
+        {n: next(iter(starts[n]), None) for n in record.targets},
+        said,
+        f"{sum(lost.values()):,} entries forgotten",
+    )
+
+
+NEMESIS = Backup()

@@ -1,0 +1,166 @@
+"""`credentials`: one member checks its clients' tokens with a secret that the rest does not have.
+
+As after a rotation that missed a member. All clients carry tokens signed with the cluster's secret;
+the member is restarted with another one in its file. Injector signal: the member takes a token that
+is signed with the other secret, which nobody took before and nobody else takes. Victim signal: it
+refuses the token of its clients as not valid, their operations failed, and none of them has been
+answered since. Control: the other members take the clients' token and no other, are the processes
+they were, and answer. It has healed when all take it again and none takes the other.
+
+The system must ask for tokens: `-o auth=true`.
+
+Catalogue: N31.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    Authenticated,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Probed,
+    Supervised,
+)
+from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
+from nemeses.base.process_fault import Proven
+from nemeses.base.schedule import WINDOW_OPTIONS
+
+__all__ = ["NEMESIS", "Credentials"]
+
+OTHER: Final = "rotated-without-the-rest"
+INVALID: Final = "invalid auth token"
+
+
+class Credentials(MemberFault):
+    """The `credentials` nemesis."""
+
+    name = "credentials"
+    doc = "lets one member check tokens with another secret than the rest (with -o auth=true)"
+    faults: tuple[str, ...] = ("N31",)
+    explains: frozenset[str] = frozenset({"exit"})
+    requires = (Supervised, Probed, Authenticated)
+    options: Mapping[str, Option] = WINDOW_OPTIONS
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """ConfigError where the system is not told to ask for tokens."""
+        if not options.get("auth"):
+            raise ConfigError(
+                f"--nemesis {self.name} needs a system that asks for tokens", remedy="-o auth=true"
+            )
+        return super().plan(rng, nodes, time_limit_s, options)
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        await super().setup(ctx)
+        if not ctx.need(Authenticated).asks_for_tokens:
+            raise FaultRefused(f"{self.name}: nobody asks for tokens", remedy="-o auth=true")
+
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        return ctx.need(Authenticated).keep_secret_command()
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        facts = {**record.facts, **await _seen(ctx, "_before")}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
+            await self.rotate(ctx, name)
+
+    async def rotate(self, ctx: NemesisContext, name: str) -> None:
+        """Change the secret of one member; a test sabotages this."""
+        await ctx.need(Authenticated).take_secret(name, OTHER)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            await ctx.need(Authenticated).keep_secret(name)
+        await ctx.need(Supervised).restart(names)
+
+    async def evidence(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+        facts, targets = {**record.facts, **await _seen(ctx, "")}, record.targets
+        if not any(facts["refuses_other"][n] for n in targets):
+            answered = {n: ctx.traffic.by_node()[n]["ok"] for n in targets}
+            facts.setdefault("answered_until_then", answered)
+        record = msgspec.structs.replace(record, facts=facts)
+        others = [n for n in ctx.nodes if n not in targets]
+        stale, right = facts["refuses_other"], facts["refuses"]
+        said = [f"{n} took it before" for n in targets if not facts["refuses_other_before"][n]]
+        said += [f"{n}: {stale[n]}" for n in targets if stale[n]]
+        injector = signal(
+            "why a token of the other secret is refused, empty where it is taken",
+            facts["refuses_other_before"],
+            stale,
+            said,
+            f"{', '.join(targets)} takes it",
+        )
+        hit = [f"{n} takes the other secret's token" for n in others if not stale[n]]
+        hit += [f"{n} refuses as well: {right[n]}" for n in others if right[n]]
+        return record, injector, _victim(ctx, record), await bystanders(ctx, record, hit)
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """All take the clients' token and nobody the other."""
+        proven, seen = await super()._whole(ctx, record, before), await _seen(ctx, "")
+        said = [f"{n} refuses the token: {t}" for n, t in seen["refuses"].items() if t]
+        said += [f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t]
+        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A secret that is not the cluster's."""
+        strange = await ctx.need(Authenticated).strange_secrets()
+        return ["a secret of its own"] if node.name in strange else []
+
+
+async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
+    """What each member says to either token."""
+    members = ctx.need(Authenticated)
+
+    async def ask() -> dict[str, Any]:
+        right, other = await asyncio.gather(members.refused_tokens(), members.refused_tokens(OTHER))
+        return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
+
+    def mute(found: dict[str, Any]) -> bool:
+        return any("Deadline Exceeded" in said.values() for said in found.values())
+
+    return await patiently(ask, mute)
+
+
+def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
+    facts, targets = record.facts, record.targets
+    right, was = facts["refuses"], facts["refuses_before"]
+    said = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
+    said += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
+    now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
+    refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets}
+    said += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
+    then = facts.get("answered_until_then", {})
+    said += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
+    return signal(
+        "why the clients' token is refused, empty where it is taken; clients refused",
+        {**was, **{f"clients->{n}": 0 for n in targets}},
+        {**right, **{f"clients->{n}": k for n, k in refused.items()}},
+        said,
+        f"{', '.join(targets)} refuses it; {sum(refused.values())} operations of clients failed",
+    )
+
+
+NEMESIS = Credentials()

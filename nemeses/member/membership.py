@@ -1,0 +1,184 @@
+"""`membership`: a member is removed under load, and its node joins again, empty, as another one.
+
+While the fault stands the cluster is smaller by the member, whose server has gone and whose data is
+wiped. The heal, under load too, adds a member of a new identity at the same address, at once as a
+voter or first as a learner, and waits until it has caught up and votes. Injector signal: the
+members as each other node lists them: the old identity was among them and is not. Victim signal:
+the node answers nobody and its clients saw operations end badly, while clients of others were
+answered. Control: the other servers are the processes they were. It has healed when every node
+lists as many voters as there are nodes, one leader for all, and the target under a new identity.
+
+Catalogue: N33.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option
+from nemeses.base.process_fault import Looks, Proven
+from nemeses.base.schedule import WINDOW_OPTIONS, drawable
+from nemeses.process.kill import Kill
+
+__all__ = ["GOES", "NEMESIS", "Listing", "Membership", "incomplete", "plain"]
+
+JOINS: Final = ("voter", "learner")
+GOES: Final = 3
+"""A janitor gives a command ten seconds; joining may take longer."""
+
+
+class Membership(Kill):
+    """The `membership` nemesis."""
+
+    name = "membership"
+    doc = "removes a member under load, wipes its data and lets its node join anew"
+    faults: tuple[str, ...] = ("N33",)
+    requires = (*Kill.requires, Members)
+    options: Mapping[str, Option] = {
+        "scope": Option(
+            type=str,
+            default="random",
+            choices=("random", "one", "primaries"),
+            help="which member: any one, the leader",
+        ),
+        "join": Option(
+            type=str,
+            default="random",
+            choices=("random", *JOINS),
+            help="how it joins again: at once as a voter, or as a learner first",
+        ),
+        **WINDOW_OPTIONS,
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """Scopes and ways to join are drawn per fault."""
+        found = []
+        for plan in super().plan(rng, nodes, time_limit_s, {**options, "scope": "one"}):
+            scopes = drawable(self.requires_when, "scope", ("one", "primaries"), options)
+            scope, join = rng.choice(scopes), rng.choice(JOINS)
+            facts = {
+                **plan.facts,
+                "scope": scope if options["scope"] == "random" else options["scope"],
+                "join": join if options["join"] == "random" else options["join"],
+            }
+            if plan.facts["targets"]:
+                facts["scope"] = "given"
+            found.append(msgspec.structs.replace(plan, facts=facts))
+        return found
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            await ctx.need(Members).expel(name)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            await ctx.need(Members).rejoin(name, learner=self._learner)
+        await super().undo(ctx, names)
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        command = ctx.need(Members).rejoin_command(record.facts["join"] == "learner")
+        return [command] * GOES
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        facts = {**record.facts, "members_before": plain(await ctx.need(Members).members())}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        facts = {**record.facts, "members": plain(await ctx.need(Members).members())}
+        return await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        """No other node lists the member any more, and its server has gone."""
+        gone = super().injector(record, looks)
+        before, now = record.facts["members_before"], record.facts["members"]
+        others = [n for n in before if n not in record.targets]
+        said = [] if gone.moved else [gone.detail]
+        for target in record.targets:
+            known = _identity(before, target)
+            said += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
+            said += [f"{n} does not answer" for n in others if now[n] is None]
+            said += [
+                f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]
+            ]
+        return Signal(
+            signal="members as each other node lists them",
+            before={n: len(before[n] or ()) for n in others},
+            during={n: len(now[n] or ()) for n in others},
+            moved=bool(record.targets) and not said,
+            detail="; ".join(said)
+            or f"{', '.join(record.targets)} removed, as {len(others)} others say",
+        )
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Join as the plan says."""
+        self._learner = record.facts.get("join") == "learner"
+        return await super().heal(ctx, record)
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        proven = await super()._whole(ctx, record, before)
+        now = plain(await ctx.need(Members).members())
+        said = incomplete(now, list(ctx.nodes))
+        was = record.facts.get("members_before", {})
+        for target in record.targets:
+            old = set(_identity(was, target).values())
+            same = [n for n, known in _identity(now, target).items() if known in old]
+            said += [f"{n} lists {target} under its old identity" for n in same]
+        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A cluster that is not of all nodes."""
+        now = plain(await ctx.need(Members).members())
+        return incomplete({node.name: now[node.name]}, list(ctx.nodes))
+
+
+Listing = dict[str, dict[str, list[Any]] | None]
+"""node -> what it lists: identity (as text, for JSON) -> [name, is it a learner?]."""
+
+
+def plain(members: Mapping[str, Mapping[int, tuple[str, bool]] | None]) -> Listing:
+    """What each node lists, as JSON can say it."""
+    return {
+        n: None if row is None else {f"{i:x}": [*m] for i, m in row.items()}
+        for n, row in members.items()
+    }
+
+
+def _identity(listing: Listing, name: str) -> dict[str, str | None]:
+    """Under which identity each node lists a member."""
+    return {
+        n: next((i for i, (known, _) in (row or {}).items() if known == name), None)
+        for n, row in listing.items()
+    }
+
+
+def incomplete(listing: Listing, names: Sequence[str]) -> list[str]:
+    """What keeps each node's list from being one voter for each name."""
+    said = []
+    for node, row in listing.items():
+        if row is None:
+            said.append(f"{node} does not list the members")
+        elif sorted(known for known, _ in row.values()) != sorted(names):
+            said.append(f"{node} lists {sorted(known for known, _ in row.values())}")
+        elif learners := [known for known, learner in row.values() if learner]:
+            said.append(f"{node} lists {', '.join(learners)} as a learner")
+    return said
+
+
+NEMESIS = Membership()

@@ -1,0 +1,83 @@
+"""Faults that do something to a share of the packets: `duplicate`, `reorder`, `corrupt`.
+
+The share is asked for in percent, drawn per packet by the program in the queue, and checked on both
+sides: of what the program saw, and of a burst of numbered datagrams on each path.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import Option
+from nemeses.base.path_fault import Reached
+from nemeses.network.loss import PACKETS_MIN, right_share
+from nemeses.network.queued import ARRIVE_MIN, Burst
+from nemeses.tools.netqueue import Sender
+
+__all__ = ["ShareOfPackets", "loses", "percent"]
+
+
+def percent(default: float, what: str) -> Option:
+    """The option for how many packets: `share of packets that WHAT`."""
+    return Option(
+        type=float, default=default, least=0.1, most=100, help=f"share of packets that {what}"
+    )
+
+
+class ShareOfPackets(Burst):
+    """Base. The share's option is called `NAME_percent`."""
+
+    percent_max: ClassVar[float]
+    setting: ClassVar[str]
+    """What the program calls the share, without `_ppm`."""
+
+    sender_field: ClassVar[str]
+    """Field of `Sender` that counts the packets of the share."""
+
+    done_to_them: ClassVar[str]
+    """What becomes of these packets, as a participle."""
+
+    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The share. ConfigError where it is out of range."""
+        key = f"{self.name}_percent"
+        asked = float(options[key])
+        if not 1 <= asked <= self.percent_max:
+            raise ConfigError(f"-o {key}={asked:g}: from 1 to {self.percent_max:g}")
+        return {"share": asked / 100}
+
+    def settings(self, record: LandingRecord) -> dict[str, int]:
+        return {f"{self.setting}_ppm": round(record.facts["share"] * 1_000_000)}
+
+    def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
+        seen = sum(row.seen for row in done.values())
+        hit = sum(int(getattr(row, self.sender_field)) for row in done.values())
+        share = record.facts["share"]
+        if seen >= PACKETS_MIN and right_share(hit, seen, share):
+            return []
+        return [f"{hit} of {seen} packets {self.done_to_them}, {share:.0%} asked for"]
+
+    def unlike(
+        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
+    ) -> tuple[list[str], str]:
+        """What speaks against the victim signal, and what it says where nothing does."""
+        raise NotImplementedError
+
+    def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
+        cuts, before = record.facts["cuts"], record.facts["probe_before"]
+        said, good = self.unlike(record, reach, moved)
+        return Signal(
+            signal="datagrams: came, different, late, sent",
+            before={p: before[p] for p in cuts},
+            during={p: list(reach[p]) for p in cuts},
+            moved=bool(cuts) and not said,
+            detail="; ".join(said) or good,
+        )
+
+
+def loses(path: str, result: Sequence[int]) -> list[str]:
+    """That a path loses datagrams, which is another fault; nothing where all but a few arrive."""
+    return [f"{path} loses datagrams"] if result[1] < ARRIVE_MIN * result[3] else []

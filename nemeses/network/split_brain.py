@@ -1,0 +1,200 @@
+"""`split-brain`: the leader is cut off, and for a while two nodes claim to lead.
+
+The leader is isolated as by `partition`, and every node is asked without pause whom it takes for
+the leader. A system with terms lets a leader that hears nobody go on until it notices, while the
+others elect another. Where the old one notices first, the network is mended and the new leader cut
+off in its turn, up to `rounds` times.
+
+Injector signal: packets of the system's traffic that each drop rule counted. Victim signal: two
+nodes claimed to lead at the same time. A claim is the node's own word: it names itself. A leader
+that hears nobody cannot be elected again, so between two claims of its own it led all the time;
+another's claim was asked and answered inside that time. All times are of one clock, the control
+host's. Control: datagrams on the paths that were not cut. It has healed when nothing is dropped and
+probes pass on every path.
+
+etcd names the term of the last entry applied, so the terms of two leaders may be told as the same.
+
+Catalogue: N26.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import FaultPlan, Leadership, Leads, NemesisContext, Option
+from nemeses.base.cluster import leader_now
+from nemeses.base.cut_sets import grudge
+from nemeses.base.path_evidence import both_sides, path_name
+from nemeses.base.schedule import WINDOW_OPTIONS, carrying
+from nemeses.network.partition import Partition
+
+__all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
+
+ROUND_S: Final = 5.0
+"""A leader notices within two election timeouts; others are elected within as long."""
+
+AGREE_S: Final = 10.0
+POLL_S: Final = 0.1
+ROUNDS_MAX: Final = 6
+ASK_AGAIN_S: Final = 0.02
+"""Between an answer and the next question to a node: two leaders at once may be few moments."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A node said that it leads. It meant some instant between question and answer (run time)."""
+
+    node: str
+    asked_ns: int
+    answered_ns: int
+
+
+class Rivals(msgspec.Struct, frozen=True):
+    """Two leaders at one time: `old` led from before `at_ns` until after `until_ns`."""
+
+    old: str
+    new: str
+    at_ns: int
+    until_ns: int
+
+
+def rivals(claims: Sequence[Claim], old: str) -> Rivals | None:
+    """The first proof that another led while `old` did, None where there is none.
+
+    All claims must be from the time in which `old` was cut off.
+    """
+    mine = [claim for claim in claims if claim.node == old]
+    if not mine:
+        return None
+    first_ns = min(claim.answered_ns for claim in mine)
+    last_ns = max(claim.asked_ns for claim in mine)
+    others = [
+        claim
+        for claim in claims
+        if claim.node != old and first_ns <= claim.asked_ns and claim.answered_ns <= last_ns
+    ]
+    if not others:
+        return None
+    new = min(others, key=lambda claim: claim.answered_ns)
+    return Rivals(old, new.node, new.answered_ns, last_ns)
+
+
+class SplitBrain(Partition):
+    """The `split-brain` nemesis."""
+
+    name = "split-brain"
+    doc = "cuts the leader off until two nodes claim to lead at once"
+    faults: tuple[str, ...] = ("N26",)
+    requires = (Leadership, Leads)
+    options: Mapping[str, Option] = {
+        "rounds": Option(
+            type=int,
+            default=4,
+            least=1,
+            most=100,
+            help="how many leaders are cut off in turn until two claim to lead",
+        ),
+        **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for a partition of the leader."""
+        leader = {"shape": "leader", "direction": "both", "action": "drop", "clients": False}
+        rounds = min(max(int(options["rounds"]), 1), ROUNDS_MAX)
+        values = {**options, **leader, "targets": ""}
+        plans = super().plan(rng, nodes, time_limit_s, values)
+        return carrying(plans, rounds=rounds, round=1, rivals=None)
+
+    async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Watch the claims; cut the next leader off where this one noticed too early."""
+        while True:
+            found = await self._watch(ctx, record.targets[0])
+            if found is not None:
+                rows = {**record.facts, "rivals": msgspec.to_builtins(found)}
+                record = msgspec.structs.replace(record, facts=rows)
+            if found is not None or record.facts["round"] >= record.facts["rounds"]:
+                return await super()._await_landing(ctx, record)
+            record = await self._next_round(ctx, record)
+
+    async def _watch(self, ctx: NemesisContext, old: str) -> Rivals | None:
+        """Ask each node without pause until two claims overlap or the round is over."""
+        claims: list[Claim] = []
+        deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
+        found: list[Rivals] = []
+        members = ctx.need(Leads)
+
+        async def ask(name: str) -> None:
+            while not found and ctx.clock.now_ns() < deadline_ns:
+                asked_ns = ctx.clock.now_ns()
+                if await members.leads(name):
+                    claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
+                    if (proof := rivals(claims, old)) is not None:
+                        found.append(proof)
+                await asyncio.sleep(ASK_AGAIN_S)
+
+        await asyncio.gather(*map(ask, ctx.nodes))
+        return found[0] if found else None
+
+    async def _next_round(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Mend the network, wait until all follow one leader, cut that one off."""
+        await self.lift(ctx, record)
+        deadline_ns = ctx.clock.now_ns() + int(AGREE_S * 1e9)
+        while ctx.clock.now_ns() < deadline_ns:
+            views = await ctx.need(Leadership).primaries()
+            if len(views) == len(ctx.nodes) and len({(v.leader, v.term) for v in views}) == 1:
+                break
+            await asyncio.sleep(POLL_S)
+        leader, term = await leader_now(ctx, wanted=True)
+        cut = grudge("leader", "both", list(ctx.nodes), random.Random(0), leader=leader)
+        by_node: dict[str, list[str]] = {}
+        for source, destination in cut.cuts:
+            by_node.setdefault(destination, []).append(source)
+        facts = {
+            **record.facts,
+            "round": record.facts["round"] + 1,
+            "leader_before": leader,
+            "term_before": term,
+            "cuts": [path_name(path) for path in cut.cuts],
+            "baseline_packets": {
+                path_name(path): n for path, n in (await self._baseline(ctx, cut.cuts)).items()
+            },
+        }
+        record = msgspec.structs.replace(record, targets=cut.targets, facts=facts)
+        await asyncio.gather(*(self.apply(ctx, record, n, by_node[n]) for n in by_node))
+        return record
+
+    async def evidence(
+        self, ctx: NemesisContext, record: LandingRecord, token: str
+    ) -> LandingRecord:
+        """A partition's signals; the victim's is two leaders at once."""
+        record = await super().evidence(ctx, record, token)
+        injector, victim, control = record.injector, record.victim, record.control
+        assert injector is not None
+        assert victim is not None
+        assert control is not None
+        return both_sides(record, injector, _claimed(record, victim), control)
+
+
+def _claimed(record: LandingRecord, victim: Signal) -> Signal:
+    """The victim signal of a partition, which counts only where two claimed to lead."""
+    found = record.facts["rivals"]
+    if found is None:
+        said = f"no two nodes claimed to lead at once, in {record.facts['round']} rounds"
+        return msgspec.structs.replace(victim, moved=False, detail=f"{victim.detail}; {said}")
+    ms = round((found["until_ns"] - found["at_ns"]) / 1e6)
+    said = f"{found['new']} claimed to lead, and {found['old']} still did {ms} ms later or more"
+    return msgspec.structs.replace(victim, detail=f"{victim.detail}; {said}")
+
+
+NEMESIS = SplitBrain()

@@ -1,0 +1,1 @@
+"""What nodes, servers and paths show of themselves."""

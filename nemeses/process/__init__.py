@@ -1,0 +1,1 @@
+"""Faults of server processes and of what they need."""

@@ -1,0 +1,297 @@
+"""`fds`: a server that can open no file and accept no connection any more.
+
+The soft limit of its open files (RLIMIT_NOFILE) is lowered from outside to the standard streams,
+which are never closed: with a limit at what is open now, whatever the server closes would make room
+for a new connection. What is open stays open, so clients that are connected are served.
+
+Injector signal: the limit as /proc tells it, and no number below it that is free. A server that
+ended because of that, by its own log, counts as well. Victim signal: new connections, from the
+control host and from another node, get no answer, and did before. Control: other servers answer
+them and their limits are what they were. It has healed when the limit is back and new connections
+are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from errno import EMFILE
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import NemesisContext, Probed, Processes, ServerLogs, Supervised
+from dstest.core.residue import Residue
+from nemeses.base.member_fault import signal
+from nemeses.base.process_evidence import control, landed
+from nemeses.base.process_fault import Looks, ProcessFault, Proven
+from nemeses.observe.answers import ask_all, ways
+from nemeses.observe.processes import Sight, look_twice
+
+__all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
+
+FULL: Final = os.strerror(EMFILE).lower()
+"""What the log of a server says that ended because it could open no file."""
+
+LEAK_SPARE: Final = 16
+"""A server that may open fewer files than this, though it could be allowed more, is not healed."""
+
+LOWERED_MAX: Final = 64
+"""Nobody else lets a process open so few files."""
+
+_EACH_LOWERED: Final = f"""\
+grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ _ soft hard _; do
+    pid=${{pid#/proc/}} pid=${{pid%%/*}}
+    case $soft in *[!0-9]*) continue ;; esac
+    [ "$soft" -lt {LOWERED_MAX} ] || continue
+    # What a process took from itself for good, as sshd does before a login, is not ours.
+    [ "$hard" = unlimited ] || [ "$soft" -lt "$hard" ] || continue
+"""
+
+LIMITS: Final = Residue(
+    name="open files",
+    mark=f"a process may open fewer than {LOWERED_MAX} files, and could allow itself more",
+    look=f'{_EACH_LOWERED}    echo "ours limit of $soft open files on process $pid"\ndone\n',
+    remove=f'{_EACH_LOWERED}    prlimit --pid "$pid" --nofile="$hard:"\ndone\n:\n',
+    rank=10,
+)
+
+_SAME: Final = '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)" = "$1" ]'
+"""Is process $0 still the one that started at $1?"""
+
+_EXHAUST: Final = (
+    f"{_SAME} || exit 1; free=0; "
+    "while [ $free -lt 3 ] && [ -L /proc/$0/fd/$free ]; do free=$((free + 1)); done; "
+    'exec prlimit --pid "$0" --nofile="$free:"'
+)
+_RESTORE: Final = f'{_SAME} || exit 0; exec prlimit --pid "$0" --nofile="$2:"'
+_READ: Final = f"{_SAME} || exit 1; sed -n 's/^Max open files *//p' /proc/$0/limits; ls /proc/$0/fd"
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Limits of a process's open files, and the numbers of those that are open."""
+
+    soft: int
+    hard: int
+    open: tuple[int, ...]
+
+    @property
+    def spare(self) -> int:
+        """How many more it may open."""
+        return self.soft - sum(number < self.soft for number in self.open)
+
+
+class Descriptors(ProcessFault):
+    """The `fds` nemesis."""
+
+    name = "fds"
+    doc = "lets a server open no more files and accept no more connections"
+    faults: tuple[str, ...] = ()
+    requires = (Supervised, Probed, ServerLogs)
+    residues: tuple[Residue, ...] = (LIMITS,)
+    explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        files = await _files(ctx, record.facts["pids"])
+        facts = {
+            **record.facts,
+            "limit_before": {n: f.soft for n, f in files.items() if f is not None},
+            "spare_before": {n: f.spare for n, f in files.items() if f is not None},
+            "log_bytes_before": await ctx.need(ServerLogs).log_sizes(),
+        }
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await asyncio.gather(*(self.exhaust(ctx, record, n) for n in record.targets))
+
+    async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        """Not one number below the limit is free; a test sabotages it."""
+        pid, start = record.facts["pids"][name]
+        argv = ["sh", "-c", _EXHAUST, str(pid), str(start)]
+        await ctx.node(name).run(argv, timeout_s=5.0, check=False)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """The limit first: a server that may open nothing cannot even say that it serves."""
+        await asyncio.gather(
+            *(
+                ctx.node(n).run(self.heal_command(ctx, record, n), timeout_s=5.0)
+                for n in record.targets
+            )
+        )
+        await ctx.need(Supervised).restart(record.targets)
+
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        pid, start = record.facts["pids"][name]
+        limit = record.facts["limit_before"].get(name, "")
+        return ["sh", "-c", _RESTORE, str(pid), str(start), str(limit)]
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        """A server that ended for lack of files is started."""
+        restart = ctx.need(Supervised).restart_command(name)
+        return [self.heal_command(ctx, record, name), restart]
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        files = await _files(ctx, record.facts["pids"])
+        freed = [n for n in record.targets if (f := files[n]) is not None and f.spare]
+        await asyncio.gather(*(self.exhaust(ctx, record, n) for n in freed))
+        asked, sights = await asyncio.gather(
+            self._ask(ctx, record),
+            look_twice(ctx, _others(record), ctx.need(Probed).service_port),
+        )
+        files = await _files(ctx, record.facts["pids"])
+        gone = [n for n in record.targets if files[n] is None]
+        logs = ctx.need(ServerLogs)
+        texts = await asyncio.gather(
+            *(logs.log_since(n, record.facts["log_bytes_before"][n]) for n in gone)
+        )
+        ended = [n for n, text in zip(gone, texts, strict=True) if FULL in text.lower()]
+        injector = _injector(record, files, ended)
+        victim, spared = _victim(record, asked), _spared(record, files, asked, sights)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=spared,
+            landed=landed(record, injector, victim, spared),
+        )
+
+    async def _ask(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
+        probed, names = ctx.need(Probed), list(ctx.nodes)
+        return await ask_all(
+            ctx,
+            ways(names, record.targets),
+            probed.service_port,
+            probed.service_request,
+            patient=list(_others(record)),
+        )
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        raise NotImplementedError("_look() makes all three signals")
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
+        if sight is None or not sight.alive:
+            return "its server does not run"
+        return None if sight.listener == pid else f"process {pid} does not serve"
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """As for any process fault, which asks anew; and the limits are what they were."""
+        proven = await super()._whole(ctx, record, before)
+        files = await _files(ctx, await ctx.need(Processes).processes())
+        limits: dict[str, int] = record.facts["limit_before"]
+        wrong = [
+            f"{n}: its server may open {f.soft} files, not {limits[n]}"
+            for n in record.targets
+            if (f := files.get(n)) is not None and f.soft != limits.get(n)
+        ]
+        spare = {n: f.spare if (f := files.get(n)) is not None else 0 for n in record.targets}
+        return Proven([*wrong, *proven.missing], spare, proven.victim)
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A limit that was lowered and is still nearly met."""
+        found = await files_of(node, pid, start)
+        return lowered(found) if found else []
+
+
+async def files_of(node: Node, pid: int, start: int) -> Files | None:
+    """Of the process that started then; None where it is gone."""
+    argv = ["sh", "-c", _READ, str(pid), str(start)]
+    found = await node.run(argv, timeout_s=5.0, check=False)
+    return parse(found.stdout) if found.status == 0 else None
+
+
+def parse(text: str) -> Files | None:
+    """Soft and hard limit on the first line, then a number per line; None without a limit."""
+    head, *rows = text.splitlines() or [""]
+    limits = [int(word) for word in head.split()[:2] if word.isdigit()]
+    if len(limits) != 2:
+        return None
+    return Files(limits[0], limits[1], tuple(sorted(int(row) for row in rows if row.isdigit())))
+
+
+async def _files(ctx: NemesisContext, pids: Mapping[str, Sequence[int]]) -> dict[str, Files | None]:
+    found = await asyncio.gather(*(files_of(ctx.node(n), *pids[n]) for n in pids))
+    return dict(zip(pids, found, strict=True))
+
+
+def lowered(files: Files) -> list[str]:
+    """Leaks: that the limit was lowered and not put back."""
+    if files.soft >= files.hard or files.spare >= LEAK_SPARE:
+        return []
+    return [f"its server may open {files.spare} more files: its limit is {files.soft}"]
+
+
+def _others(record: LandingRecord) -> dict[str, Any]:
+    return {n: p for n, p in record.facts["pids"].items() if n not in record.targets}
+
+
+def _injector(
+    record: LandingRecord, files: Mapping[str, Files | None], ended: Sequence[str]
+) -> Signal:
+    facts = record.facts
+    said, told = [], []
+    for name in record.targets:
+        pid, found = facts["pids"][name][0], files[name]
+        before = facts["limit_before"].get(name, 0)
+        if facts["listening_before"][name] != [pid]:
+            said.append(f"{name}: process {pid} was not the one that served")
+        if found is None:
+            if name not in ended:
+                said.append(f"{name}: process {pid} is gone, and not for lack of files")
+            told.append(f"{name}: its server has ended, it could open no file")
+        elif found.soft >= before:
+            said.append(f"{name}: its limit is {found.soft} files, as before")
+        elif found.spare:
+            said.append(f"{name}: its server may open {found.spare} more files")
+        else:
+            told.append(f"{name}: {len(found.open)} files are open, no more may be")
+    return Signal(
+        signal="files that the server may still open",
+        before={n: facts["spare_before"].get(n, 0) for n in record.targets},
+        during={n: 0 if (f := files[n]) is None else f.spare for n in record.targets},
+        moved=bool(record.targets) and not said,
+        detail="; ".join(said or told),
+    )
+
+
+def _victim(record: LandingRecord, asked: Mapping[str, int]) -> Signal:
+    before: dict[str, int] = record.facts["asked_before"]
+    paths = [p for p in asked if p.rpartition("->")[2] in record.targets]
+    # Another fault may cut some of the ways to a target.
+    heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
+    said = [f"answered nobody before: {n}" for n in record.targets if n not in heard]
+    said += [f"a new connection is answered: {p}" for p in paths if asked[p]]
+    return signal(
+        "answers on new connections",
+        {p: before.get(p, 0) for p in paths},
+        {p: asked[p] for p in paths},
+        said,
+        f"no new connection to {', '.join(record.targets)} is answered",
+    )
+
+
+def _spared(
+    record: LandingRecord,
+    files: Mapping[str, Files | None],
+    asked: Mapping[str, int],
+    sights: Mapping[str, tuple[Sight, Sight]],
+) -> Signal:
+    """The others answer, as for any process fault, and may open as many files as before."""
+    found = control(record, asked, sights)
+    before = record.facts["limit_before"]
+    hit = [
+        n for n in _others(record) if (f := files.get(n)) is not None and f.soft != before.get(n)
+    ]
+    if not hit:
+        return found
+    return msgspec.structs.replace(found, moved=True, detail=f"limited as well: {', '.join(hit)}")
+
+
+NEMESIS = Descriptors()

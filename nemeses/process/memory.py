@@ -1,0 +1,283 @@
+"""`memory`: no memory for a server beyond what it has, by a control group of its own.
+
+Before the run, the servers are started anew in a group of ours on each node, so that all of their
+memory is the group's; it has no limit until a fault is due. Then the limit becomes what is in use,
+and follows downwards whatever the server gives back. What comes of it is up to `mode`:
+
+- `oom`: the kernel kills the server.
+- `stall`: nobody is killed. Threads that touch new memory wait for it, calls that need it fail.
+  A server may wait, or end by its own decision, and then stays down.
+
+Injector signal: the limit as the node reads it, allocations that met it (failcnt), and the kernel's
+count of processes killed in this group, or tasks that wait for memory. Victim signal: as for
+`kill`. Control: other servers answer, and their groups' counters stand still. It has healed when
+the limits are gone and the servers, started again where they ended, serve in their groups.
+
+Reclaim alone, without either, is not offered: of a server like etcd, on nodes without swap, less
+than a mebibyte can be reclaimed, and no limit in that range stays where it is for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import LabError
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    ControlGroups,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Processes,
+    Supervised,
+)
+from dstest.core.residue import Residue
+from nemeses.base.cluster import nodes_of
+from nemeses.base.process_fault import Looks, Proven
+from nemeses.observe.processes import Sight
+from nemeses.process.kill import Kill
+from nemeses.tools.cgroup import Group
+
+__all__ = ["MEMORY", "NEMESIS", "UNLIMITED_BYTES", "Memory", "limited", "read"]
+
+MEMORY: Final = Group("memory")
+
+UNLIMITED_BYTES: Final = 1 << 60
+"""A limit of this or more is none; the kernel's own figure depends on the size of a page."""
+
+SLACK_BYTES: Final = 1 << 16
+"""A server that stays this far below its limit is not under pressure."""
+
+START_TRIES: Final = 3
+START_S: Final = 9.0
+
+_SQUEEZE: Final = (
+    'echo "$1" >"$0/memory.oom_control" || exit 1; used=$(cat "$0/memory.usage_in_bytes"); '
+    "for step in $(seq 0 256); do "
+    'echo $((used + step * 16384)) 2>/dev/null >"$0/memory.limit_in_bytes" && exit 0; done; exit 1'
+)
+"""The kernel refuses a limit that it cannot bring the group below."""
+
+_LOOSEN: Final = (
+    '[ -d "$0" ] || exit 0; echo -1 >"$0/memory.limit_in_bytes" && echo 0 >"$0/memory.oom_control"'
+)
+_READ: Final = (
+    'cd "$0" || exit 1; for f in limit_in_bytes usage_in_bytes failcnt; do '
+    "echo $f $(cat memory.$f); done; cat memory.oom_control; "
+    "for p in $(cat cgroup.procs); do echo pid$p 1; done"
+)
+
+Readings = Mapping[str, Mapping[str, int]]
+
+
+class Memory(Kill):
+    """The `memory` nemesis."""
+
+    name = "memory"
+    doc = "leaves a server no memory beyond what it has, by a control group"
+    faults: tuple[str, ...] = ()
+    requires = (*Kill.requires, ControlGroups)
+    residues: tuple[Residue, ...] = (MEMORY.residue,)
+    explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
+    options: Mapping[str, Option] = {
+        "mode": Option(
+            type=str,
+            default="oom",
+            choices=("oom", "stall"),
+            help="the kernel kills the server; or it waits, and calls that need memory fail",
+        ),
+        **Kill.options,
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any fault of processes, with its mode."""
+        return [
+            msgspec.structs.replace(plan, facts={**plan.facts, "mode": options["mode"]})
+            for plan in super().plan(rng, nodes, time_limit_s, options)
+        ]
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        """A group on each node, and the servers started anew in it."""
+        await super().setup(ctx)
+        await asyncio.gather(*(MEMORY.make(node, self.name) for node in nodes_of(ctx)))
+        await ctx.need(ControlGroups).start_in(MEMORY.path)
+        servers = ctx.need(Supervised)
+        await servers.processes()
+        await servers.kill(list(ctx.nodes))
+        await servers.restart(list(ctx.nodes))
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        facts = {**record.facts, "memory_before": await _readings(ctx)}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await asyncio.gather(*(self.squeeze(ctx, record, n) for n in record.targets))
+
+    async def squeeze(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        """The limit becomes what the group uses; a test sabotages it."""
+        disabled = int(record.facts["mode"] == "stall")
+        argv = ["sh", "-c", _SQUEEZE, MEMORY.path, str(disabled)]
+        await ctx.node(name).run(argv, timeout_s=5.0, check=False)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """No limit; a server that was refused memory may end only now that it can go on."""
+        argv = ["sh", "-c", _LOOSEN, MEMORY.path]
+        await asyncio.gather(*(ctx.node(n).run(argv, timeout_s=5.0) for n in names))
+        for _ in range(START_TRIES):
+            try:
+                async with asyncio.timeout(START_S):
+                    return await super().undo(ctx, names)
+            except TimeoutError:
+                continue
+        raise LabError(f"{', '.join(names)} do not serve")
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        """As `undo`, twice, for the same reason."""
+        start = shlex.join(ctx.need(Supervised).restart_command(name))
+        return [
+            ["sh", "-c", _LOOSEN, MEMORY.path],
+            ["sh", "-c", f"sleep 1; exec {start}"],
+            ["sh", "-c", f"sleep 3; exec {start}"],
+        ]
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        now = await _readings(ctx)
+        for name in record.targets:
+            row, pid = now[name], record.facts["pids"][name][0]
+            if f"pid{pid}" in row and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
+                await self.squeeze(ctx, record, name)
+        facts = {**record.facts, "memory": await _readings(ctx)}
+        record = await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
+        hit = [n for n in ctx.nodes if n not in record.targets and any(_felt(record, n).values())]
+        if not hit or record.control is None:
+            return record
+        said = f"servers of {', '.join(hit)} met a limit as well"
+        control = msgspec.structs.replace(record.control, moved=True, detail=said)
+        landed = "ambiguous" if record.landed == "yes" else record.landed
+        return msgspec.structs.replace(record, control=control, landed=landed)
+
+    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
+        """The limit stands and was met, and by what the kernel says the server suffers from it."""
+        said = [text for n in record.targets for text in _missing(record, n, looks[n][1])]
+        felt = {n: _felt(record, n) for n in record.targets}
+        kind = "oom_kill" if record.facts["mode"] == "oom" else "failcnt"
+        return Signal(
+            signal={
+                "oom_kill": "processes of the group that the kernel killed for lack of memory",
+                "failcnt": "allocations of the group that met its limit",
+            }[kind],
+            before=dict.fromkeys(record.targets, 0),
+            during={n: row[kind] for n, row in felt.items()},
+            moved=bool(record.targets) and not said,
+            detail="; ".join(said) or "; ".join(_told(record, n, looks[n][1]) for n in felt),
+        )
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
+        """A server that only waited may be the process that it was."""
+        if record.facts["mode"] == "oom":
+            return super().healed(record, name, pid, sight)
+        if sight is None or not sight.alive:
+            return "its server does not run"
+        return None if sight.listener == pid else f"process {pid} does not serve"
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """As for `kill`; no limit, and the server is in its group again."""
+        proven = await super()._whole(ctx, record, before)
+        found, pids = await asyncio.gather(_readings(ctx), ctx.need(Processes).processes())
+        wrong = [f"{n}: {text}" for n, row in found.items() for text in limited(row)]
+        wrong += [
+            f"{n}: its server is not in its group"
+            for n in record.targets
+            if f"pid{pids.get(n, (0, 0))[0]}" not in found[n]
+        ]
+        left = {n: len(limited(found[n])) for n in record.targets}
+        return Proven([*wrong, *proven.missing], left, proven.victim)
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """The group, and a limit that it still has."""
+        return [*limited(await read(node)), *await MEMORY.leaks(node)]
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        """Take groups and mounts away on every node; the servers go on."""
+        await ctx.need(ControlGroups).start_in("")
+        await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
+
+
+async def read(node: Node) -> dict[str, int]:
+    """Counters of a node's group, and `pidN` for what is in it; {} without a group."""
+    found = await node.run(["sh", "-c", _READ, MEMORY.path], timeout_s=5.0, check=False)
+    rows = (line.split() for line in found.stdout.splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+
+
+async def _readings(ctx: NemesisContext) -> dict[str, dict[str, int]]:
+    """By node."""
+    nodes = nodes_of(ctx)
+    found = await asyncio.gather(*map(read, nodes))
+    return {node.name: row for node, row in zip(nodes, found, strict=True)}
+
+
+def limited(row: Mapping[str, int]) -> list[str]:
+    """What of a fault is left in the readings of a group."""
+    limit = row.get("limit_in_bytes", UNLIMITED_BYTES)
+    found = [f"its memory is limited to {limit:,} bytes"] if limit < UNLIMITED_BYTES else []
+    return found + (["its group lets tasks wait"] if row.get("oom_kill_disable") else [])
+
+
+def _felt(record: LandingRecord, name: str) -> dict[str, int]:
+    """What the limit of a node's group has done since before the fault."""
+    now, before = record.facts["memory"][name], record.facts["memory_before"][name]
+    return {k: now.get(k, 0) - before.get(k, 0) for k in ("failcnt", "oom_kill")}
+
+
+def _missing(record: LandingRecord, name: str, sight: Sight) -> list[str]:
+    """What speaks against the fault on one target."""
+    facts, felt, now = record.facts, _felt(record, name), record.facts["memory"][name]
+    pid = facts["pids"][name][0]
+    said = []
+    if facts["listening_before"][name] != [pid]:
+        said.append(f"{name}: process {pid} was not the one that served")
+    if f"pid{pid}" not in facts["memory_before"][name]:
+        said.append(f"{name}: process {pid} was not in its group")
+    if now.get("limit_in_bytes", UNLIMITED_BYTES) >= UNLIMITED_BYTES:
+        said.append(f"{name}: its memory is not limited")
+    if not felt["failcnt"]:
+        said.append(f"{name}: the limit was not met")
+    if facts["mode"] == "oom":
+        said += [] if felt["oom_kill"] else [f"{name}: the kernel killed nothing"]
+        said += [f"{name}: process {pid} is still there"] if sight.alive else []
+    elif sight.alive and not now.get("under_oom"):
+        said.append(f"{name}: nothing waits for memory")
+    if not sight.alive and sight.listener is not None:
+        said.append(f"{name}: process {sight.listener} serves in its place")
+    return said
+
+
+def _told(record: LandingRecord, name: str, sight: Sight) -> str:
+    felt, before = _felt(record, name), record.facts["memory_before"][name]
+    came = "waits for memory" if sight.alive else "ended for lack of memory"
+    if felt["oom_kill"]:
+        came = "was killed by the kernel"
+    mib = before["usage_in_bytes"] / (1 << 20)
+    return f"{name}: the server, {mib:.1f} MiB, {came}, its limit met {felt['failcnt']:,} times"
+
+
+NEMESIS = Memory()

@@ -1,0 +1,244 @@
+"""`restart`: whole nodes go down at once and come up again on the disks they have.
+
+Everything on the node ends without notice: servers, connections, what was in its memory. It stays
+down for the fault's window; with `flaps` above one it comes up and goes down again first. Injector
+signal, from the control host: the life of each target that was there before is over and no other
+has begun. Victim signal: nobody gets an answer there, clients' operations end badly. Control: the
+other nodes live the same life and their servers answer. It has healed when each target lives a new
+life, its data directory is the one it had, and its server serves as a member.
+
+A node's own lease would end with it: a process of the control host starts the nodes and their
+servers again if we are gone. The host's kernel lives on, so nothing that a server wrote without
+syncing is lost: that takes `power`.
+
+Catalogue: N04.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node, Reopens, Restarts
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Restartable
+from nemeses.base.process_evidence import gather, landed
+from nemeses.base.process_fault import Proven
+from nemeses.base.schedule import carrying
+from nemeses.process.kill import Kill
+
+__all__ = ["NEMESIS", "Restart", "lives_over"]
+
+FLAPS_MAX: Final = 5
+
+Lives = Mapping[str, str | None]
+
+
+def lives_over(targets: Sequence[str], before: Lives, now: Lives) -> list[str]:
+    """What speaks against all targets being down: those that never were, those that are back."""
+    said = []
+    for name in targets:
+        if before.get(name) is None:
+            said.append(f"{name} did not run before")
+        elif now.get(name) == before[name]:
+            said.append(f"{name} never went down")
+        elif now.get(name) is not None:
+            said.append(f"{name} was started again")
+    return said
+
+
+class Restart(Kill):
+    """The `restart` nemesis."""
+
+    name = "restart"
+    doc = "stops whole nodes hard and starts them again on the disks they have"
+    faults: tuple[str, ...] = ("N04",)
+    options: Mapping[str, Option] = {
+        **Kill.options,
+        "flaps": Option(
+            type=int,
+            default=1,
+            least=1,
+            most=100,
+            help="how often each target goes down in one fault",
+        ),
+    }
+    requires_lab: tuple[type, ...] = (Restarts,)
+    restarts_nodes = True
+    """What other nemeses have laid on a node does not survive this one: no part of a mix."""
+
+    def __init__(self) -> None:
+        self._guards: dict[str, Any] = {}
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As for any fault of nodes, with how often they go down."""
+        flaps = int(options["flaps"])
+        if not 1 <= flaps <= FLAPS_MAX:
+            raise ConfigError(f"-o flaps={flaps}: from 1 to {FLAPS_MAX}")
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        return carrying(plans, flaps=flaps)
+
+    def lab(self, ctx: NemesisContext) -> Restarts:
+        """Who can stop and start the nodes. Raises FaultRefused where nobody can."""
+        lab = registry.load("labs", ctx.lab.kind)
+        if not isinstance(lab, Restarts):
+            raise FaultRefused(
+                f"restart: lab {ctx.lab.kind} cannot stop and start single nodes",
+                remedy="--nemesis kill, or --lab lxc",
+            )
+        return lab
+
+    async def lives(self, ctx: NemesisContext) -> dict[str, str | None]:
+        """What tells each node's present life from others; None while it is down."""
+        found = await asyncio.to_thread(self.lab(ctx).boots, ctx.lab.lab_id)
+        return {name: found.get(name) for name in ctx.nodes}
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        await super().setup(ctx)
+        await self.lives(ctx)
+        if not all(isinstance(ctx.node(n), Reopens) for n in ctx.nodes):
+            raise FaultRefused("restart: connections to these nodes cannot be made anew")
+
+    async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """A process that starts the nodes where we are gone."""
+        healing = {n: ctx.need(Restartable).restart_command(n) for n in record.targets}
+        self._guards[record.fault_id] = await asyncio.to_thread(
+            self.lab(ctx).guard, ctx.lab.lab_id, healing
+        )
+
+    async def disarm(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        guard = self._guards.pop(record.fault_id, None)
+        if guard is not None:
+            await asyncio.to_thread(guard.release)
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        record = await super()._before(ctx, record)
+        lives = await self.lives(ctx)
+        facts = {
+            **record.facts,
+            "lives_before": lives,
+            "lives_between": [],
+            "data_before": await self._data(ctx, record.targets),
+            # Processes on a node that is down cannot be asked after.
+            "pids": {n: p for n, p in record.facts["pids"].items() if n not in record.targets},
+            "target_pids": {n: record.facts["pids"][n] for n in record.targets},
+        }
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def _data(self, ctx: NemesisContext, names: Sequence[str]) -> dict[str, int]:
+        """The data directory of each target, as its file system knows it; 0 where there is none."""
+        data = ctx.offered(DataDir)
+        if data is None:
+            return {}
+        path = data.data_dir()
+        rows = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in names))
+        return {n: int(row.get("inode", 0)) for n, row in zip(names, rows, strict=True)}
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Down and up again as often as asked, then down."""
+        for turn in range(record.facts["flaps"]):
+            if turn:
+                await self.undo(ctx, record.targets)
+                record.facts["lives_between"].append(await self.lives(ctx))
+            await self.strike(ctx, record.targets)
+
+    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            _reopening(ctx.node(name)).away = True
+        await asyncio.to_thread(self.lab(ctx).cut, ctx.lab.lab_id, names)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """Nodes up, connections made anew, servers started on the data they have."""
+        await asyncio.to_thread(self.lab(ctx).boot, ctx.lab.lab_id, names)
+        nodes = [_reopening(ctx.node(name)) for name in names]
+        await asyncio.gather(*(node.reopen() for node in nodes if node.away))
+        for node in nodes:
+            node.away = False
+        await super().undo(ctx, names)
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        lives = await self.lives(ctx)
+        facts = {**record.facts, "lives_now": lives}
+        record, _, victim, control = await gather(
+            ctx, msgspec.structs.replace(record, facts=facts), self.outcome
+        )
+        injector = self._down(record, lives)
+        before = record.facts["lives_before"]
+        hit = [n for n in lives if n not in record.targets and lives[n] != before[n]]
+        if hit:
+            said = f"restarted as well: {', '.join(hit)}"
+            control = msgspec.structs.replace(control, moved=True, detail=said)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            landed=landed(record, injector, victim, control),
+        )
+
+    def _down(self, record: LandingRecord, lives: Lives) -> Signal:
+        facts, targets = record.facts, record.targets
+        said = lives_over(targets, facts["lives_before"], lives)
+        rows = [facts["lives_before"], *facts["lives_between"]]
+        if len(rows) != facts["flaps"]:
+            said.append(f"down {len(rows)} times, {facts['flaps']} asked for")
+        for name in targets:
+            if len({row[name] for row in rows}) != len(rows):
+                said.append(f"{name} did not come up anew each time")
+            pid = facts["target_pids"][name][0]
+            if facts["listening_before"][name] != [pid]:
+                said.append(f"{name}: process {pid} was not the one that served")
+        return Signal(
+            signal="process 1 of the node and its start",
+            before={n: facts["lives_before"][n] for n in targets},
+            during={n: lives[n] for n in targets},
+            moved=bool(targets) and not said,
+            detail="; ".join(said) or f"{', '.join(targets)} down, time {len(rows)} in this fault",
+        )
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """As for `kill`; how long the targets served nobody is told as well."""
+        record = await super().heal(ctx, record)
+        if record.injected_at is None or record.healed_at is None:
+            return record
+        gap_ms = round((record.healed_at - record.injected_at) / 1e6)
+        return msgspec.structs.replace(record, facts={**record.facts, "readiness_gap_ms": gap_ms})
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        proven = await super()._whole(ctx, record, before)
+        lives, data = await self.lives(ctx), await self._data(ctx, record.targets)
+        missing = list(proven.missing)
+        for name in record.targets:
+            if lives[name] in (None, record.facts["lives_before"][name]):
+                missing.append(f"{name} was not restarted")
+            if data.get(name) != record.facts["data_before"].get(name):
+                missing.append(f"{name} has another data directory than before")
+        return msgspec.structs.replace(proven, missing=missing)
+
+    def healed(self, record: LandingRecord, name: str, pid: int, sight: Any) -> str | None:
+        """A pid of the new life may be the old one's again."""
+        if sight is None or not sight.alive:
+            return "its server does not run"
+        return None if sight.listener == pid else f"process {pid} does not serve"
+
+
+def _reopening(node: Node) -> Reopens:
+    assert isinstance(node, Reopens)
+    return node
+
+
+NEMESIS = Restart()

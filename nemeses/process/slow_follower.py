@@ -1,0 +1,266 @@
+"""`slow-follower`: one server that does not lead gets a small share of a processor.
+
+Its process is moved into a control group of ours on its node, with a quota: what was asked for, and
+never more than a tenth of what the server used before, since a share that is enough for the load of
+the moment slows nothing down. Injector signal: periods in which that group was throttled. Victim
+signal: in the middle of `SAMPLES` samples the log that the follower has applied is `LAG_MIN`
+entries behind the furthest one, or it cannot tell within a second where its log is. Control: the
+others keep up with each other. A fault that hits the leader is another fault and does not count. It
+has healed when the group is gone and the follower has caught up.
+
+Catalogue: N27.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    FaultPlan,
+    Leadership,
+    NemesisContext,
+    Option,
+    Probed,
+    Replication,
+)
+from dstest.core.residue import Residue
+from nemeses.base.cluster import leader_and_term, leader_now, nodes_of
+from nemeses.base.process_evidence import landed
+from nemeses.base.process_fault import ProcessFault, Proven
+from nemeses.base.schedule import WINDOW_OPTIONS, carrying
+from nemeses.observe.processes import look
+from nemeses.tools.cgroup import Group
+
+__all__ = ["NEMESIS", "SlowFollower", "quota"]
+
+CPU: Final = Group("cpu")
+PERIOD_US: Final = 100_000
+QUOTA_US_MIN: Final = 1_000
+PERIOD_US_MAX: Final = 1_000_000
+"""The kernel's own bounds."""
+
+USED_SHARE: Final = 0.1
+"""Of the processor time that the follower used before, what it keeps at most."""
+
+MEASURED_S: Final = 1.0
+TICKS_PER_S: Final = 100
+"""Of /proc/PID/stat."""
+
+LAG_MIN: Final = 100
+"""Entries; the others differ by what is under way, some tens."""
+
+MUTE: Final = 1_000_000_000
+"""Entries behind, of a server that does not say where it is."""
+
+SAMPLES: Final = 5
+SAMPLE_GAP_S: Final = 0.2
+
+
+class SlowFollower(ProcessFault):
+    """The `slow-follower` nemesis."""
+
+    name = "slow-follower"
+    doc = "gives one server that does not lead a small share of a processor"
+    faults: tuple[str, ...] = ("N27",)
+    requires = (*ProcessFault.requires, Leadership, Replication)
+    residues: tuple[Residue, ...] = (CPU.residue,)
+    options: Mapping[str, Option] = {
+        "cpu_percent": Option(
+            type=float,
+            default=2.0,
+            least=0.1,
+            most=100,
+            help="of one processor for the follower, at most",
+        ),
+        **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
+    }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """Who follows shows only when the fault is due."""
+        if not 1 <= options["cpu_percent"] <= 50:
+            raise ConfigError(f"-o cpu_percent={options['cpu_percent']:g}: from 1 to 50")
+        plans = super().plan(rng, nodes, time_limit_s, {**options, "scope": "one", "targets": ""})
+        return carrying(plans, cpu_percent=options["cpu_percent"])
+
+    async def setup(self, ctx: NemesisContext) -> None:
+        await super().setup(ctx)
+        await asyncio.gather(*(CPU.make(node, self.name) for node in nodes_of(ctx)))
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        """Choose a follower of this moment."""
+        leader, _ = await leader_now(ctx, wanted=True)
+        followers = [n for n in ctx.nodes if n != leader]
+        chosen = random.Random(plan.facts["seed"]).choice(followers)
+        facts = {**plan.facts, "targets": [chosen], "scope": "given"}
+        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """The record with what the follower uses, and the share that it is left."""
+        record = await super()._before(ctx, record)
+        (name,) = record.targets
+        pid, start = record.facts["pids"][name]
+        looks = []
+        for pause_s in (0.0, MEASURED_S):
+            await asyncio.sleep(pause_s)
+            seen = await look(ctx.node(name), pid, start, ctx.need(Probed).service_port)
+            looks.append((ctx.clock.now_ns(), seen.ticks))
+        (then_ns, then), (now_ns, now) = looks
+        used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
+        left_percent = min(record.facts["cpu_percent"], USED_SHARE * used_percent)
+        shares = {"used_percent": round(used_percent, 2), "left_percent": left_percent}
+        return msgspec.structs.replace(record, facts={**record.facts, **shares})
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        quota_us, period_us = quota(record.facts["left_percent"])
+        script = (
+            'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
+            ' && echo "$3" >"$0/cgroup.procs"'
+        )
+        for name in record.targets:
+            pid, _ = record.facts["pids"][name]
+            argv = ["sh", "-c", script, CPU.path, str(period_us), str(quota_us), str(pid)]
+            await ctx.node(name).run(argv, timeout_s=5.0)
+
+    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        for name in names:
+            await ctx.node(name).run(CPU.dissolve_command(), timeout_s=5.0)
+            await CPU.make(ctx.node(name), self.name)
+
+    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+        return CPU.dissolve_command()
+
+    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        behind = await _behind(ctx)
+        throttled, (leader, _) = await asyncio.gather(_throttled(ctx), leader_and_term(ctx))
+        if "throttled_before" not in record.facts:
+            facts = {**record.facts, "throttled_before": throttled}
+            record = msgspec.structs.replace(record, facts=facts)
+        injector = _injector(record, throttled)
+        victim, control = _victim(record, behind, leader), _control(record, behind, throttled)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            landed=landed(record, injector, victim, control),
+        )
+
+    async def _whole(
+        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
+    ) -> Proven:
+        """Nothing is in the group, the follower keeps up, and all serve."""
+        behind = await _behind(ctx)
+        missing = [f"{n} is {_far(behind[n])}" for n in record.targets if behind[n] >= LAG_MIN]
+        left: dict[str, int] = {}
+        for name in record.targets:
+            found = await ctx.node(name).run(["cat", f"{CPU.path}/cgroup.procs"], timeout_s=5.0)
+            left[name] = len(found.stdout.split())
+            missing += [f"{name}: its server is still throttled"] if left[name] else []
+        healthy = await ctx.deployment.healthy()
+        missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
+        return Proven(missing, left, {n: float(behind[n]) for n in record.targets})
+
+    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+        """A server that is still in our group, or the group itself."""
+        return await CPU.leaks(node)
+
+    async def teardown(self, ctx: NemesisContext) -> None:
+        """Take group and mount away on every node."""
+        await asyncio.gather(*map(CPU.withdraw, nodes_of(ctx)))
+
+
+def quota(percent: float) -> tuple[int, int]:
+    """(quota, period) in microseconds for a share of one processor, in the kernel's bounds."""
+    if percent / 100 * PERIOD_US >= QUOTA_US_MIN:
+        return int(percent / 100 * PERIOD_US), PERIOD_US
+    smallest = QUOTA_US_MIN / PERIOD_US_MAX * 100
+    return QUOTA_US_MIN, min(PERIOD_US_MAX, int(QUOTA_US_MIN / max(percent, smallest) * 100))
+
+
+async def _throttled(ctx: NemesisContext) -> dict[str, int]:
+    """Periods in which each node's group had to wait; 0 where nothing was in it."""
+
+    async def read(node: Node) -> int:
+        found = await node.run(["cat", f"{CPU.path}/cpu.stat"], timeout_s=5.0, check=False)
+        rows = dict(line.split() for line in found.stdout.splitlines())
+        return int(rows.get("nr_throttled", 0))
+
+    nodes = nodes_of(ctx)
+    counts = await asyncio.gather(*map(read, nodes))
+    return {node.name: n for node, n in zip(nodes, counts, strict=True)}
+
+
+async def _behind(ctx: NemesisContext) -> dict[str, int]:
+    """Entries that each server is behind the furthest, in the middle of some samples."""
+    samples: dict[str, list[int]] = {n: [] for n in ctx.nodes}
+    for _ in range(SAMPLES):
+        at = await ctx.need(Replication).progress()
+        furthest = max((p for p in at.values() if p is not None), default=0)
+        for name, position in at.items():
+            samples[name].append(MUTE if position is None else furthest - position)
+        await asyncio.sleep(SAMPLE_GAP_S)
+    return {n: int(statistics.median(found)) for n, found in samples.items()}
+
+
+def _far(entries: int) -> str:
+    return "silent" if entries == MUTE else f"{entries:,} entries behind"
+
+
+def _injector(record: LandingRecord, throttled: Mapping[str, int]) -> Signal:
+    before = record.facts["throttled_before"]
+    periods = {n: throttled[n] - before[n] for n in record.targets}
+    said = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
+    return Signal(
+        signal="periods in which the server had to wait for its share",
+        before=dict.fromkeys(record.targets, 0),
+        during=periods,
+        moved=bool(periods) and not said,
+        detail="; ".join(said) or f"throttled in {sum(periods.values())} periods",
+    )
+
+
+def _victim(record: LandingRecord, behind: Mapping[str, int], leader: str | None) -> Signal:
+    targets = record.targets
+    said = [f"{n} is {_far(behind[n])}" for n in targets if behind[n] < LAG_MIN]
+    if leader in targets:
+        said.append(f"{leader} leads")
+    return Signal(
+        signal="entries of its log that it has not applied",
+        before=dict.fromkeys(targets, 0),
+        during={n: behind[n] for n in targets},
+        moved=bool(targets) and not said,
+        detail="; ".join(said) or ", ".join(f"{n} is {_far(behind[n])}" for n in targets),
+    )
+
+
+def _control(
+    record: LandingRecord, behind: Mapping[str, int], throttled: Mapping[str, int]
+) -> Signal:
+    others = [n for n in behind if n not in record.targets]
+    before = record.facts["throttled_before"]
+    hit = [n for n in others if behind[n] >= LAG_MIN or throttled[n] > before[n]]
+    return Signal(
+        signal="entries that the other servers have not applied",
+        before=dict.fromkeys(others, 0),
+        during={n: behind[n] for n in others},
+        moved=bool(hit),
+        detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
+    )
+
+
+NEMESIS = SlowFollower()
