@@ -18,10 +18,14 @@ __all__ = ["recover", "replay", "run"]
 _STORE = Path("store")
 
 
-System = Annotated[str, typer.Option(help="What to test.")]
-Workload = Annotated[str, typer.Option(help="What its clients do.")]
+System = Annotated[str, typer.Option(help="What to test: a name, or a file of your own.")]
+Workload = Annotated[str, typer.Option(help="What its clients do: a name, or a file of your own.")]
 Nemesis = Annotated[
     str | None, typer.Option(help="Which faults; `none` for none. Default partition.")
+]
+Plugin = Annotated[
+    list[Path] | None,
+    typer.Option(help="A file of your own with a system, workload, nemesis or checker."),
 ]
 Lab = Annotated[str, typer.Option(help="Where the nodes come from.")]
 Nodes = Annotated[str | None, typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.")]
@@ -73,6 +77,7 @@ def run(
     system: System = "etcd",
     workload: Workload = "register",
     nemesis: Nemesis = None,
+    plugin: Plugin = None,
     lab: Lab = "lxc",
     nodes: Nodes = None,
     time_limit: TimeLimit = None,
@@ -93,6 +98,8 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
+    from dstest.core import plugin_files
+    from dstest.core.plugin_files import named_in
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
@@ -102,6 +109,9 @@ def run(
 
     if sign_key is not None:
         check_key(sign_key)
+    plugin_files.use(plugin or [])
+    system, workload = named_in("systems", system), named_in("workloads", workload)
+    nemesis = None if nemesis is None else named_in("nemeses", nemesis)
     planned = None if schedule is None else _scheduled(schedule, nemesis)
     named = numbers("--seed", seed)
     plan = plan_arms(
@@ -126,6 +136,7 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
+        files=tuple(map(str, plugin_files.used())),
     )
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)

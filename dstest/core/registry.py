@@ -1,4 +1,4 @@
-"""Plug-ins by entry point; the built-ins register the same way as anybody's.
+"""Plug-ins by entry point; the built-ins register the same way as anybody's. Files come besides.
 
 Groups: `dstest.labs`, `dstest.systems`, `dstest.workloads`, `dstest.nemeses`, `dstest.checkers`.
 `DSTEST_NO_PLUGINS=1` keeps to our own distribution.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
+import msgspec
+
+from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 
@@ -21,19 +24,41 @@ __all__ = ["GROUPS", "load", "names", "parse_options"]
 GROUPS = ("labs", "systems", "workloads", "nemeses", "checkers")
 
 
-def _found(group: str) -> dict[str, EntryPoint]:
-    points: dict[str, EntryPoint] = {}
+class _Point(msgspec.Struct, frozen=True):
+    """Where a plug-in is to be had: the `origin` is what a message calls it."""
+
+    origin: str
+    load: Callable[[], Any]
+
+
+def _installed(group: str) -> list[tuple[str, _Point]]:
+    found = []
     for point in entry_points(group=f"dstest.{group}"):
         ours = point.dist is not None and point.dist.name == "dstest"
-        if os.environ.get("DSTEST_NO_PLUGINS") == "1" and not ours:
-            continue
-        if point.name in points and points[point.name].value != point.value:
+        if ours or os.environ.get("DSTEST_NO_PLUGINS") != "1":
+            found.append((point.name, _Point(point.value, point.load)))
+    return found
+
+
+def _of_files(group: str) -> list[tuple[str, _Point]]:
+    found = []
+    for path in plugin_files.used():
+        plugin = plugin_files.offered(path).get(group)
+        if plugin is not None:
+            found.append((plugin.name, _Point(str(path), lambda plugin=plugin: plugin)))
+    return found
+
+
+def _found(group: str) -> dict[str, _Point]:
+    points: dict[str, _Point] = {}
+    for name, point in [*_installed(group), *_of_files(group)]:
+        if name in points and points[name].origin != point.origin:
             raise ConfigError(
-                f"two plug-ins call themselves {point.name!r} in dstest.{group}: "
-                f"{points[point.name].value} and {point.value}",
-                remedy="uninstall one of them, or set DSTEST_NO_PLUGINS=1",
+                f"two plug-ins call themselves {name!r} in dstest.{group}: "
+                f"{points[name].origin} and {point.origin}",
+                remedy="rename one of them, uninstall one, or set DSTEST_NO_PLUGINS=1",
             )
-        points[point.name] = point
+        points[name] = point
     return points
 
 

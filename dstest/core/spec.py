@@ -15,6 +15,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `rate` is offered operations per second over all clients, None = closed loop.
 
     `schedule` is the file that the faults were taken from, None where they were planned by seed.
+    `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`).
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -30,6 +31,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     schedule: str | None = None
     stop_on_violation: bool = False
+    files: tuple[str, ...] = ()
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

@@ -25,6 +25,8 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
     if spec.get("schedule") is not None:
         spec = {**spec, "nemesis": None}  # a schedule names its own faults
     words = ["dstest", "run"]
+    for path in spec.get("files", ()):
+        words += ["--plugin", str(path)]
     flags = {
         "system": "--system",
         "workload": "--workload",

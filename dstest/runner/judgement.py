@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core import registry
+from dstest.core import plugin_files, registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
@@ -40,7 +40,7 @@ from dstest.runner.requirements import deployment_of
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.runner.self_test import record_canaries
 from dstest.store.jsonl import read_raw, write_history
-from dstest.store.layout import RunDir
+from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.seal import Folded, fold, windows_of
 
 __all__ = ["Judged", "Told", "assess", "check_all", "judge", "seal"]
@@ -250,6 +250,7 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
     What the run recorded about itself is `run.json`; what is missing there counts against it.
     """
     facts: dict[str, Any] = run.read_json("run.json")
+    plugin_files.check_digests(facts.get("plugin_files", {}), run.path / PLUGINS)
     history, folded = seal(run, facts)
     run_facts = _run_facts(run, facts, history, folded, told)
     workload = registry.load("workloads", history.header.workload or "")

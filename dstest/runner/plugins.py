@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dstest.core import limits, registry
+from dstest.core import limits, plugin_files, registry
 from dstest.core.errors import ConfigError
 from dstest.core.node import Lab
 from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
@@ -169,6 +169,7 @@ def resolve(
     if schedule is not None:
         spec = msgspec.structs.replace(spec, nemesis=schedule.nemesis)
     _check_numbers(spec)
+    plugin_files.use(spec.files)
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)

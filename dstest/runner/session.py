@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.labs.packages import packages_of_all_systems
-from dstest.core import clock
+from dstest.core import clock, plugin_files
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
@@ -34,7 +34,7 @@ from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import Progress
 from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
-from dstest.store.layout import RunDir, disk_full, link_latest
+from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
 from dstest.store.signing import require_key
 
 __all__ = [
@@ -85,6 +85,7 @@ def _initial_facts(plugins: Plugins) -> dict[str, Any]:
         "nodes": [f"n{i + 1}" for i in range(spec.nodes)],
         "faults_planned": len(plugins.plans),
         "claims": sorted(plugins.workload.claims),
+        "plugin_files": plugin_files.digests(spec.files),
         "clock": msgspec.to_builtins(run_facts.clock_source()),
         "started": clock.utc_stamp(),
         "pid": os.getpid(),
@@ -192,6 +193,8 @@ def run_session(
     run.write("spec.toml", to_toml(plugins.spec))
     run.write_json("run.json", facts)
     run.write_json(SCHEDULE, schedule_of(plugins))
+    for path in map(Path, spec.files):
+        run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
     ui.say(f"run {run.path}")
     try:
         with _lab(plugins, lab_id, keep_lab, ui) as lab:

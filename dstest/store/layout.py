@@ -2,7 +2,7 @@
 
     store/<name>/<utc>-<seed>/  status spec.toml run.json segments/ history.jsonl faults.jsonl
                                 evidence.json verdict.json report.html findings.md junit.xml
-                                plots/ nodes/<n>/ sha256sums
+                                plots/ nodes/<n>/ plugins/ sha256sums
     store/latest -> the newest run
 
 `status` is `running` while a run lasts and is replaced atomically, so that a crash is visible.
@@ -16,7 +16,7 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
 __all__ = [
+    "PLUGINS",
     "RunDir",
     "disk_full",
     "link_latest",
@@ -34,6 +35,9 @@ __all__ = [
     "way_out",
     "write_file",
 ]
+
+PLUGINS: Final = "plugins"
+"""Folder of a run directory with the user's own files of plug-ins, as they were."""
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:

@@ -1,0 +1,155 @@
+"""Plug-ins from files of the user's own: no package, no entry point.
+
+A file names what it offers by one of these words at its top level: `SYSTEM`, `WORKLOAD`, `NEMESIS`,
+`CHECKER`, `LAB`. Which files are used is part of the environment, as installed packages are, so
+that the processes which a run starts find the same plug-ins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from dstest.core.errors import ConfigError
+
+__all__ = [
+    "FILES",
+    "WORDS",
+    "check_digests",
+    "digests",
+    "named_in",
+    "offered",
+    "plugin_in",
+    "use",
+    "used",
+]
+
+FILES: Final = "DSTEST_FILES"
+"""Environment variable: paths of the files in use, separated as in PATH."""
+
+WORDS: Final = {
+    "labs": "LAB",
+    "systems": "SYSTEM",
+    "workloads": "WORKLOAD",
+    "nemeses": "NEMESIS",
+    "checkers": "CHECKER",
+}
+"""Group of plug-ins -> the word for it in a file."""
+
+
+def used() -> list[Path]:
+    """The files in use, each once."""
+    found = os.environ.get(FILES, "").split(os.pathsep)
+    return [Path(path) for path in dict.fromkeys(found) if path]
+
+
+def use(paths: Iterable[Path | str]) -> None:
+    """Use these files from now on, in this process and those that it starts.
+
+    Raises ConfigError where one cannot be read or run, or offers nothing.
+    """
+    for given in paths:
+        path = Path(given).absolute()
+        if os.pathsep in str(path):
+            raise ConfigError(
+                f"{path}: a plug-in's path may hold no {os.pathsep!r}", remedy="move the file"
+            )
+        if not offered(path):
+            raise ConfigError(
+                f"{path} offers no plug-in",
+                remedy=f"name it at the top level of the file: {', '.join(WORDS.values())}",
+            )
+        others = [p for p in used() if p != path]
+        if any(p.name == path.name for p in others):
+            raise ConfigError(
+                f"two files of plug-ins are called {path.name}", remedy="rename one of them"
+            )
+        kept = [str(p) for p in others]
+        os.environ[FILES] = os.pathsep.join([*kept, str(path)])
+
+
+def offered(path: Path) -> dict[str, Any]:
+    """Group -> the plug-in of it in this file. Raises ConfigError where the file cannot be run."""
+    module = _module(path)
+    found = {group: getattr(module, word, None) for group, word in WORDS.items()}
+    for group, plugin in found.items():
+        if plugin is not None and not isinstance(getattr(plugin, "name", None), str):
+            raise ConfigError(
+                f"{path}: {WORDS[group]} has no name", remedy='`name = "..."` in its class'
+            )
+    return {group: plugin for group, plugin in found.items() if plugin is not None}
+
+
+def plugin_in(group: str, path: Path | str) -> str:
+    """Use the file; the name of its plug-in of this group. Raises ConfigError without one."""
+    use([path])
+    plugin = offered(Path(path).absolute()).get(group)
+    if plugin is None:
+        raise ConfigError(
+            f"{path} has no {WORDS[group]}", remedy=f"`{WORDS[group]} = ...` at its top level"
+        )
+    return str(plugin.name)
+
+
+def named_in(group: str, given: str) -> str:
+    """The names in `a,./b.py,c`, files replaced by the names of their plug-ins, and used."""
+    parts = [part.strip() for part in given.split(",")]
+    return ",".join(plugin_in(group, part) if part.endswith(".py") else part for part in parts)
+
+
+def _module(path: Path) -> ModuleType:
+    """The file as a module, run once in a process however often it is asked for."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a file of Python") from None
+    name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} is no file of Python", remedy="its name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        place = f"{path}, line {frames[-1].lineno}" if frames else str(path)
+        raise ConfigError(
+            f"{place}: {type(error).__name__}: {error}",
+            remedy="the file must run by itself: python3 FILE",
+        ) from None
+    return module
+
+
+def digests(paths: Iterable[Path | str]) -> dict[str, str]:
+    """Path -> SHA-256 of the file, in hex."""
+    return {str(p): hashlib.sha256(Path(p).read_bytes()).hexdigest() for p in paths}
+
+
+def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
+    """Raises ConfigError where a file is not the one that a run was made with.
+
+    `copies` is where the run keeps its own; they are never run unasked, since a run may be anyone's.
+    """
+    at_hand = {digests([path])[str(path)] for path in used() if path.is_file()}
+    for path, digest in wanted.items():
+        if digest in at_hand:
+            continue
+        if not Path(path).is_file() or digests([path])[path] != digest:
+            copy = copies / Path(path).name
+            raise ConfigError(
+                f"{path} is not the file that the run was made with",
+                remedy=f"if you trust the copy in the run directory: {FILES}={copy} before the"
+                " command",
+            )
+        use([path])

@@ -1,0 +1,132 @@
+"""Plug-ins from the user's own files: found by name, refused with the reason, tied to a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from third_party import BARE
+
+from dstest.core import plugin_files, registry
+from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import FILES, check_digests, digests, named_in, plugin_in, use, used
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILES, "")
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    path = tmp_path / "mydb.py"
+    path.write_text(BARE)
+    return path
+
+
+def test_a_file_is_a_plug_in_by_its_name(toy: Path) -> None:
+    assert "toy" not in registry.names("systems")
+    assert plugin_in("systems", toy) == "toy"
+    assert registry.load("systems", "toy").doc == "a toy"
+    assert registry.load("systems", "toy") is registry.load("systems", "toy")
+    assert used() == [toy]
+
+
+def test_names_and_files_mix(toy: Path, tmp_path: Path) -> None:
+    other = tmp_path / "quiet.py"
+    other.write_text("from nemeses.none import NoNemesis\nclass Q(NoNemesis):\n    name = 'quiet'\n"
+                     "NEMESIS = Q()\n")  # fmt: skip
+    assert named_in("nemeses", f"partition,{other}") == "partition,quiet"
+    assert named_in("systems", "etcd") == "etcd"
+    assert named_in("nemeses", "") == ""
+
+
+def test_a_relative_path_is_found_from_elsewhere(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(toy.parent)
+    use(["mydb.py"])
+    monkeypatch.chdir("/")
+    assert registry.load("systems", "toy").name == "toy"
+
+
+def test_a_run_can_be_planned_on_one(toy: Path) -> None:
+    plugins = resolve(RunSpec(system="toy", nemesis="none", files=(str(toy),)), [])
+    assert plugins.system.name == "toy"
+    with pytest.raises(ConfigError, match="system toy cannot have --nemesis kill: it lacks"):
+        resolve(RunSpec(system="toy", nemesis="kill", files=(str(toy),)), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\n", "offers no plug-in"),
+        ("SYSTEM = 3\n", "SYSTEM has no name"),
+        ("\nimport nowhere_to_be_found\n", r"mydb\.py, line 2: ModuleNotFoundError"),
+        ("def f(:\n", "SyntaxError"),
+        ("raise SystemExit(0)\n", "line 1: SystemExit"),
+        ("\0", "SyntaxError|ValueError"),
+    ],
+)
+def test_what_is_no_plug_in_is_refused(toy: Path, text: str, said: str) -> None:
+    toy.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        use([toy])
+    assert used() == []
+
+
+def test_what_cannot_be_used(toy: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        use([tmp_path / "absent.py"])
+    with pytest.raises(ConfigError, match="has no NEMESIS"):
+        plugin_in("nemeses", toy)
+    (tmp_path / "a:b").mkdir()
+    with pytest.raises(ConfigError, match="may hold no ':'"):
+        use([tmp_path / "a:b" / "mydb.py"])
+    (tmp_path / "more").mkdir()
+    twin = tmp_path / "more" / "mydb.py"
+    twin.write_text(BARE)
+    use([toy])
+    with pytest.raises(ConfigError, match="two files of plug-ins are called mydb"):
+        use([twin])
+
+
+def test_a_name_that_is_taken_is_refused(toy: Path) -> None:
+    toy.write_text(BARE.replace('"toy", "a toy"', '"etcd", "a toy"'))
+    use([toy])
+    with pytest.raises(ConfigError, match="two plug-ins call themselves 'etcd'"):
+        registry.load("systems", "etcd")
+
+
+def test_a_file_in_the_environment_that_is_gone_is_said(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FILES, os.pathsep.join([str(toy), "/absent/x.py"]))
+    with pytest.raises(ConfigError, match=r"/absent/x\.py: No such file"):
+        registry.names("systems")
+
+
+def test_a_run_is_judged_with_the_file_it_was_made_with(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = digests([toy])
+    check_digests(made, tmp_path)
+    assert used() == [toy]
+    monkeypatch.setenv(FILES, "")
+    copies = tmp_path / "plugins"
+    copies.mkdir()
+    (copies / "mydb.py").write_bytes(toy.read_bytes())
+    toy.write_text(BARE + "\n# changed\n")
+    with pytest.raises(ConfigError, match="is not the file that the run was made with") as refused:
+        check_digests(made, copies)
+    assert f"{FILES}={copies / 'mydb.py'}" in (refused.value.remedy or "")
+    assert used() == []
+    toy.unlink()
+    with pytest.raises(ConfigError, match="is not the file"):
+        check_digests(made, copies)
+    monkeypatch.setenv(FILES, str(copies / "mydb.py"))
+    check_digests(made, copies)
+    assert plugin_files.used() == [copies / "mydb.py"]
