@@ -139,7 +139,7 @@ def digests(paths: Iterable[Path | str]) -> dict[str, str]:
 def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
     """Raises ConfigError where a file is not the one that a run was made with.
 
-    `copies` is where the run keeps its own; they are never run unasked, since a run may be anyone's.
+    `copies` is where the run keeps its own; nobody runs them unasked, since a run may be anyone's.
     """
     at_hand = {digests([path])[str(path)] for path in used() if path.is_file()}
     for path, digest in wanted.items():

@@ -11,15 +11,13 @@ import pytest
 from third_party import BARE
 
 CHECKER = """
-from checkers._findings import end_of
-from checkers.unique_ids import CHECKER as UNIQUE
+from checkers._findings import PerKey
+from checkers.unique_ids import decide
 
-
-class Mine(type(UNIQUE)):
-    name = "mine"
-
-
-CHECKER = Mine()
+CHECKER = PerKey(
+    "mine", decide, models=("unique",), types=frozenset({"generate"}), vacuous="none",
+    observers=frozenset(),
+)
 """
 
 IDS = [
