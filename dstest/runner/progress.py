@@ -1,17 +1,21 @@
 """What a person sees while a run lasts: phases, one live line of figures, what the nemesis does.
 
 On a terminal the live line is rewritten in place each second; elsewhere a line is printed every
-five seconds. All of it goes to standard error: standard output is for results.
+five seconds. All of it goes to standard error: standard output is for results. A run keeps what
+was said while it lasted as `run.log` in its directory, stamped with the time of day.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final, TextIO
 
 from dstest.core import clock
 
-__all__ = ["Progress", "Quiet"]
+__all__ = ["LOG", "Progress", "Quiet"]
+
+LOG: Final = "run.log"
 
 _EVERY_NS: Final = 5_000_000_000
 
@@ -25,6 +29,27 @@ class Progress:
         self._origin_ns = clock.monotonic_ns()
         self._line = ""
         self._printed_ns = 0
+        self._log: TextIO | None = None
+
+    def keep_log(self, path: Path) -> None:
+        """Append to this file as well what is said from now on."""
+        self.close_log()
+        self._log = path.open("a", encoding="utf-8", buffering=1)
+
+    def close_log(self) -> None:
+        """Leave the file as it is; without one, nothing happens."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.close()
+
+    def _record(self, text: str) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.write(f"{clock.utc_stamp()} {self._clock()}  {text}\n")
+        except OSError as error:  # the run records what counts elsewhere, and has space kept back
+            self._log = None
+            self._show(f"{LOG} ends here: {error.strerror}")
 
     def _clock(self) -> str:
         return f"{(clock.monotonic_ns() - self._origin_ns) / 1e9:6.1f}s"
@@ -36,6 +61,10 @@ class Progress:
 
     def say(self, text: str) -> None:
         """One line that stays."""
+        self._record(text)
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         self._clear()
         self._stream.write(f"{self._clock()}  {text}\n")
         self._stream.flush()
@@ -51,16 +80,15 @@ class Progress:
             self._line = f"{self._clock()}  {text}"
             self._stream.write(self._line[:160])
             self._stream.flush()
-        elif clock.monotonic_ns() - self._printed_ns >= _EVERY_NS:
+        if clock.monotonic_ns() - self._printed_ns >= _EVERY_NS:
             self._printed_ns = clock.monotonic_ns()
-            self.say(text)
+            self._record(text)
+            if not self._live:
+                self._show(text)
 
 
 class Quiet(Progress):
-    """Says nothing; for tests."""
+    """Shows nothing; for tests. A log is kept all the same."""
 
-    def say(self, text: str) -> None:
-        return None
-
-    def figures(self, text: str) -> None:
+    def _show(self, text: str) -> None:
         return None

@@ -31,7 +31,7 @@ from dstest.runner.integrity import (
 )
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, schedule_of
-from dstest.runner.progress import Progress
+from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Outcome, Run
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
@@ -195,6 +195,7 @@ def run_session(
     run.write_json(SCHEDULE, schedule_of(plugins))
     for path in map(Path, spec.files):
         run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
+    ui.keep_log(run.path / LOG)
     ui.say(f"run {run.path}")
     try:
         with _lab(plugins, lab_id, keep_lab, ui) as lab:
@@ -209,7 +210,10 @@ def run_session(
     except KeyboardInterrupt:
         run.write_status("interrupted")
         raise
-    return _finish(run, facts, outcome, ui, sign_key)
+    else:
+        return _finish(run, facts, outcome, ui, sign_key)
+    finally:
+        ui.close_log()
 
 
 def _finish(
@@ -224,6 +228,7 @@ def _finish(
         verdict, report_failure = judge(run)
         failure = failure or report_failure
         code = _code(verdict, failure)
+        ui.close_log()  # what comes now is in no check sum
         run.write_sums(sign_key)
         run.write_status(
             f"verdict: {verdict.verdict.value}"

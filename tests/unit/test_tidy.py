@@ -23,7 +23,6 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
         *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
-    "dstest.plan": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},

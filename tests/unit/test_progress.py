@@ -1,0 +1,43 @@
+"""What a run says: to whom, and what is kept of it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from dstest.runner.progress import Progress, Quiet
+
+
+def test_what_is_said_is_kept(tmp_path: Path) -> None:
+    shown, path = io.StringIO(), tmp_path / "run.log"
+    ui = Progress(shown)
+    ui.say("before there is a run")
+    ui.keep_log(path)
+    ui.phase("load", "register for 20 s")
+    ui.figures("1 ok/s")
+    ui.figures("2 ok/s")
+    ui.close_log()
+    ui.say("after its end")
+    lines = path.read_text().splitlines()
+    assert [line.split("s  ", 1)[1] for line in lines] == ["[load] register for 20 s", "1 ok/s"]
+    assert all(line[:2] == "20" and line[15] == "Z" for line in lines)
+    assert shown.getvalue().count("\n") == 4
+
+
+def test_a_quiet_one_keeps_a_log_all_the_same(tmp_path: Path) -> None:
+    ui = Quiet()
+    ui.keep_log(tmp_path / "run.log")
+    ui.say("heal proven")
+    ui.close_log()
+    assert (tmp_path / "run.log").read_text().endswith("  heal proven\n")
+
+
+def test_a_disk_that_is_full_ends_the_log_and_not_the_run() -> None:
+    shown = io.StringIO()
+    ui = Progress(shown)
+    ui.keep_log(Path("/dev/full"))
+    ui.say("first")
+    ui.say("second")
+    ui.close_log()
+    assert "run.log ends here: No space left" in shown.getvalue()
+    assert shown.getvalue().count("second") == 1
