@@ -7,6 +7,7 @@ was said while it lasted as `run.log` in its directory, stamped with the time of
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Final, TextIO
@@ -34,13 +35,17 @@ class Progress:
     def keep_log(self, path: Path) -> None:
         """Append to this file as well what is said from now on."""
         self.close_log()
-        self._log = path.open("a", encoding="utf-8", buffering=1)
+        try:
+            self._log = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            self._show(f"no {LOG}: {error.strerror}")
 
     def close_log(self) -> None:
         """Leave the file as it is; without one, nothing happens."""
         if self._log is not None:
             log, self._log = self._log, None
-            log.close()
+            with contextlib.suppress(OSError):
+                log.close()
 
     def _record(self, text: str) -> None:
         if self._log is None:
@@ -48,7 +53,7 @@ class Progress:
         try:
             self._log.write(f"{clock.utc_stamp()} {self._clock()}  {text}\n")
         except OSError as error:  # the run records what counts elsewhere, and has space kept back
-            self._log = None
+            self.close_log()
             self._show(f"{LOG} ends here: {error.strerror}")
 
     def _clock(self) -> str:
