@@ -8,7 +8,7 @@ RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
-.PHONY: help setup run test check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
+.PHONY: help setup run test lint check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
 	wheel clean
 
 help:
@@ -22,12 +22,15 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
 
-## make check      lint, types, the format of C and the fast tests
-check: setup
+## make lint       lint, format and types of Python (the format of C is a test)
+lint: setup
 	-@.ci/setup format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+## make check      lint, and the fast tests
+check: lint
 	$(BIN)/python -m pytest -q -rs -m "not lab and not slow and not long" $(TEST_ARGS)
 
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
