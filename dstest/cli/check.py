@@ -25,15 +25,13 @@ def check(
         Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
     ] = None,
     workload: Annotated[
-        str | None,
-        typer.Option(help="What the clients did: a name or a file; default: as in the history."),
+        str | None, typer.Option(help="What the clients did; default: as the history says.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Consistency model, or object: fifo-queue, mutex, ..")
     ] = None,
     checker: Annotated[
-        str | None,
-        typer.Option(help="One checker, by name or file, instead of the workload's."),
+        str | None, typer.Option(help="One checker, by name or file, not the workload's.")
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="auto, dstest, edn, json or log.")
@@ -75,13 +73,10 @@ def check(
     from dstest.cli.check_budget import in_time
     from dstest.cli.check_run import as_the_run, run_at
     from dstest.core.check import Budget
-    from dstest.core.plugin_files import named_in
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
         raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
     budget = Budget(time_s=budget_s, memory_mb=budget_mb)
-    workload = None if workload is None else named_in("workloads", workload)
-    checker = None if checker is None else named_in("checkers", checker)
     asked = (history, workload, model, checker, independent, option, report)
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
@@ -122,8 +117,11 @@ def _answer(
     from dstest.cli.check_source import history_file
     from dstest.cli.check_txn import judge_transactions, transactions_in
     from dstest.core.errors import MemorySpent
+    from dstest.core.plugin_files import named_in
     from dstest.judge.budgeted import unknown
 
+    workload = None if workload is None else named_in("workloads", workload)
+    checker = None if checker is None else named_in("checkers", checker)
     require_fitting(workload, checker)
     path = history_file(history)
     named = checker if checker in WORKLOADS else workload

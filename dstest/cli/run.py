@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -98,8 +98,6 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
-    from dstest.core import plugin_files
-    from dstest.core.plugin_files import named_in
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
@@ -109,10 +107,8 @@ def run(
 
     if sign_key is not None:
         check_key(sign_key)
-    plugin_files.use(plugin or [])
-    system, workload = named_in("systems", system), named_in("workloads", workload)
-    nemesis = None if nemesis is None else named_in("nemeses", nemesis)
-    planned = None if schedule is None else _scheduled(schedule, nemesis)
+    parts = _parts(plugin or [], system, workload, nemesis)
+    planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
     named = numbers("--seed", seed)
     plan = plan_arms(
         tier=tier_of(tier),
@@ -124,9 +120,7 @@ def run(
     )
     size, first = plan.arms[0]
     spec = RunSpec(
-        system=system,
-        workload=workload,
-        nemesis="partition" if nemesis is None else nemesis,
+        **parts,
         lab=lab,
         nodes=size,
         time_limit_s=plan.time_limit_s,
@@ -136,7 +130,6 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
-        files=tuple(map(str, plugin_files.used())),
     )
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
@@ -147,6 +140,19 @@ def run(
         plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
     )
     _show(done, json_)
+
+
+def _parts(files: list[Path], system: str, workload: str, nemesis: str | None) -> dict[str, Any]:
+    """Those fields of a `RunSpec` that name plug-ins, and their files."""
+    from dstest.core.plugin_files import named_in, use, used
+
+    use(files)
+    return {
+        "system": named_in("systems", system),
+        "workload": named_in("workloads", workload),
+        "nemesis": named_in("nemeses", "partition" if nemesis is None else nemesis),
+        "files": tuple(map(str, used())),
+    }
 
 
 def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:

@@ -10,6 +10,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -45,7 +46,12 @@ def _of_files(group: str) -> list[tuple[str, _Point]]:
     for path in plugin_files.used():
         plugin = plugin_files.offered(path).get(group)
         if plugin is not None:
-            found.append((plugin.name, _Point(str(path), lambda plugin=plugin: plugin)))
+            found.append(
+                (
+                    plugin.name,
+                    _Point(str(path), partial(plugin_files.offered(path).__getitem__, group)),
+                )
+            )
     return found
 
 

@@ -36,7 +36,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_toml(spec: RunSpec) -> str:
-    """The content of spec.toml; what is None is left out."""
+    """The content of spec.toml; what is None, and an empty list of files, is left out."""
     rows = msgspec.to_builtins(spec)
     options = rows.pop("options")
     return "\n".join([*_lines(rows), "", "[options]", *_lines(options)]) + "\n"
@@ -47,5 +47,5 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
     return [
         f"{key} = {json.dumps(value, ensure_ascii=False)}"
         for key, value in table.items()
-        if value is not None
+        if value not in (None, [], ())
     ]

@@ -265,7 +265,7 @@ def _against(
 
 def _spec(facts: Mapping[str, Any], beside: Beside, wrong: list[str]) -> None:
     """Were the run, its spec.toml and its schedule made for the same test?"""
-    spec = {k: v for k, v in (facts.get("spec") or {}).items() if v is not None}
+    spec = {k: v for k, v in (facts.get("spec") or {}).items() if v not in (None, [], ())}
     options = {k: v for k, v in (spec.get("options") or {}).items() if v is not None}
     if beside.spec is not None and {**beside.spec} != {**spec, "options": options}:
         wrong.append("spec.toml asks for something else than run.json")

@@ -39,8 +39,8 @@ from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.base.process_evidence import demote, landed
 from nemeses.base.process_fault import ProcessFault, Proven
-from nemeses.clock.clock import clock_evidence as evidence
-from nemeses.clock.clock import lease_clock
+from nemeses.clock import clock_evidence as evidence
+from nemeses.clock import lease_clock
 from nemeses.observe.processes import Sight
 from nemeses.observe.server_clock import Skew, skew_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED

@@ -44,9 +44,10 @@ from dstest.core.protocols import (
     Truncatable,
     When,
 )
-from nemeses.base.member_fault import MemberFault, bystanders, logtail, signal
+from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
+from nemeses.member import logtail
 from nemeses.member.membership import GOES, Listing, incomplete, plain
 from nemeses.observe.answers import ask_from_control
 

@@ -21,7 +21,7 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.base.process_fault import descriptors, memory
+from nemeses.process import descriptors, memory
 from nemeses.process.descriptors import Descriptors, files_of, lowered
 from nemeses.process.memory import MEMORY, Memory, limited
 

@@ -13,7 +13,7 @@ from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from nemeses.base.member_fault import (
+from nemeses.member import (
     backup,
     bitflip,
     compaction,

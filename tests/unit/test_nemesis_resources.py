@@ -15,8 +15,8 @@ import pytest
 from clusters.systems.etcd import on_node
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
-from nemeses.base.process_fault import descriptors, memory
 from nemeses.observe.processes import Sight
+from nemeses.process import descriptors, memory
 from nemeses.process.descriptors import Files, lowered, parse
 from nemeses.process.memory import limited
 from nemeses.tools.cgroup import Group
