@@ -22,15 +22,13 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
 
-## make lint       lint, format and types of Python (the format of C is a test)
+## make lint       style, format and types, those of the tests as well
 lint: setup
-	-@.ci/setup format
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@.ci/lint $(VENV)
 
 ## make check      lint, and the fast tests
 check: lint
+	-@.ci/setup format
 	$(BIN)/python -m pytest -q -rs -m "not lab and not slow and not long" $(TEST_ARGS)
 
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there

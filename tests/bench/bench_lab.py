@@ -11,6 +11,7 @@ import asyncio
 import statistics
 import sys
 import time
+from typing import Any
 
 from clusters.labs import image
 from clusters.labs.lxc import LAB
@@ -37,10 +38,11 @@ async def _remote(lab: LabInfo) -> None:
     nodes = await connect_all(lab)
     _row("connect to five nodes", (time.perf_counter() - started) * 1e3, "ms")
     node = nodes["n1"]
-    for name, verb, args, count in (
+    verbs: tuple[tuple[str, str, dict[str, Any], int], ...] = (
         ("agent round trip", "ping", {}, PINGS),
         ("exec through the agent", "exec", {"argv": ["true"]}, EXECS),
-    ):
+    )
+    for name, verb, args, count in verbs:
         times_us = []
         for _ in range(count):
             started = time.perf_counter()

@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from bench_checkers import CORPORA, columns_of, simulate
@@ -113,6 +114,13 @@ def timed(name: str, count: int, run: Callable[[], U8]) -> None:
     say(name, f"{cpu * 1e9 / count:,.0f} ns/op, {cpu:,.2f} s, {wrong} keys not ok")
 
 
+def judged(columns: Columns) -> U8:
+    return check_registers(
+        columns.kind, columns.a, columns.b, columns.invoke, columns.complete, columns.offsets,
+        n_values=2, limits=Limits(10**11, 2**33),
+    ).verdict  # fmt: skip
+
+
 def unique() -> None:
     for count in SIZES:
         for name, make, model in (
@@ -124,19 +132,17 @@ def unique() -> None:
             timed(
                 f"{name}, unique values, {count:,} ops, one key",
                 count,
-                lambda args=(kind, value, invoke, complete, whole, n_values, model): (
-                    monitor.monitor(*args, 2**33)
+                partial(
+                    monitor.monitor,
+                    *(kind, value, invoke, complete, whole, n_values, model, 2**33),
                 ),
             )
         columns = elements(count, 1_000)
         timed(
             f"set, {count:,} ops, 1,000 elements",
             count,
-            lambda columns=columns: check_registers(
-                columns.kind, columns.a, columns.b, columns.invoke, columns.complete,
-                columns.offsets, n_values=2, limits=Limits(10**11, 2**33),
-            ).verdict,
-        )  # fmt: skip
+            partial(judged, columns),
+        )
 
 
 def crashes() -> None:

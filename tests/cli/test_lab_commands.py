@@ -52,12 +52,12 @@ class Labs:
     def starting(self, lab_id: str) -> bool:
         return self.states.get(lab_id) == "starting"
 
-    def list(self) -> list[str]:
-        return sorted(self.states)
-
     def down(self, lab_id: str) -> list[str]:
         self.gone.append(lab_id)
         return [f"directory {lab_id}"] if self.states.pop(lab_id, None) else []
+
+    def list(self) -> list[str]:
+        return sorted(self.states)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ assert _SPEC is not None and _SPEC.loader is not None
 _CORE = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_CORE)
 sys.modules["checkers._core"] = _CORE
-checkers._core = _CORE
+vars(checkers)["_core"] = _CORE
 
 
 def pytest_report_header() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -47,6 +48,7 @@ def simulate(seed: int, ops: int = 300, clients: int = 8, crash: float = 0.08) -
         crashed, failed = fate < crash, crash <= fate < 1.5 * crash
         effective = not failed and not (crashed and rng.random() < 0.5)
         now = values[key]
+        asked: Any
         asked, output = (None, now) if kind == "r" else (1000 + op_id, None)
         if kind == "c":
             asked = [now if rng.random() < 0.6 else 1000 + rng.randrange(ops), 1000 + op_id]

@@ -20,13 +20,14 @@ from true_histories import history as true_history
 
 from checkers import _findings
 from checkers.linearizable import CHECKER as LINEARIZABLE
-from checkers.txn import api, plugin
+from checkers.txn import _native, api, plugin
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.evidence import Budgets, Lint
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.verdict import Verdict
 from dstest.judge import _audit_red, rules
+from dstest.judge.decide import decide as rules_decide
 from dstest.judge.lints import lint as real_lint
 from dstest.judge.rows import ok
 from dstest.runner import judgement, reconcile
@@ -154,7 +155,7 @@ def without_anomalies(*types: str) -> Callable[[Patch], None]:
     """The transaction checkers without these classes, on their own and in time."""
 
     def switch(monkeypatch: Patch) -> None:
-        real = api._native.analyse
+        real = _native.analyse
 
         def analyse(*args: Any, **how: Any) -> Any:
             found = real(*args, **how)
@@ -165,7 +166,7 @@ def without_anomalies(*types: str) -> Callable[[Patch], None]:
                 counts={k: 0 if k in types else n for k, n in found.counts.items()},
             )
 
-        monkeypatch.setattr(api._native, "analyse", analyse)
+        monkeypatch.setattr(_native, "analyse", analyse)
 
     return switch
 
@@ -259,7 +260,7 @@ def no_rule(state: str) -> Callable[[Patch], None]:
 
     def switch(monkeypatch: Patch) -> None:
         kept = tuple(rule for rule in rules.RULES if rule.state.value != state)
-        real = judgement.decide
+        real = rules_decide
         monkeypatch.setattr(
             judgement, "decide", lambda e, checkers=None: real(e, checkers, rules=kept)
         )

@@ -16,7 +16,7 @@ from clusters.remote import connect_all
 from clusters.systems.etcd.system import SYSTEM as ETCD
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Nemesis
+from dstest.core.protocols import Nemesis, NemesisContext
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.runner.plugins import resolve
@@ -48,6 +48,11 @@ def run_here(
     wanted = RunSpec(**{"time_limit_s": SHORT_S, "seed": 11, "rate": RATE, **spec})
     plugins = resolve(wanted, list(options), nemesis=nemesis)
     return run_session(plugins, store=store, lab_id=lab.lab_id, ui=Quiet())
+
+
+def etcd(ctx: NemesisContext) -> Any:
+    """The deployment, with all that etcd's has."""
+    return ctx.deployment
 
 
 def command(*args: str | Path) -> list[str]:

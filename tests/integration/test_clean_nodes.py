@@ -13,9 +13,10 @@ from clusters.systems.etcd import on_node
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
 from dstest.runner import residues
-from nemeses.disk import faultfs, netqueue, nft
+from nemeses.disk import faultfs
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
+from nemeses.tools import netqueue, nft
 from nemeses.tools.compiled import HOME
 from nemeses.tools.freezer import find, freeze, home
 from nemeses.tools.shaper import cap_rules

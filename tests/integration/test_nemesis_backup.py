@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from runs import (
     deployed,
+    etcd,
     faults_of,
     healed_by_all,
     killed_in_mid_fault,
@@ -51,7 +52,7 @@ class Elsewhere(Backup):
         self, ctx: NemesisContext, names: Sequence[str]
     ) -> dict[str, tuple[str, str]]:
         for name in names:
-            await ctx.deployment.bounce(name)
+            await etcd(ctx).bounce(name)
         return {}
 
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from runs import (
     deployed,
+    etcd,
     killed_in_mid_fault,
     landed_and_healed,
     not_proven,
@@ -50,8 +51,8 @@ class Unread(BitFlip):
 
     async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
         spare = f"{record.facts['value']}x"
-        await ctx.deployment.write_value("/dstest/bit-flip-spare", spare)
-        await ctx.deployment.flip_in_store(name, spare, spare[:-1] + "y")
+        await etcd(ctx).write_value("/dstest/bit-flip-spare", spare)
+        await etcd(ctx).flip_in_store(name, spare, spare[:-1] + "y")
 
 
 def test_bytes_that_nobody_reads(lab: LabInfo, tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ class AtAFollower(BitFlip):
     """Not the leader's log."""
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        leader = (await ctx.deployment.primaries())[0].leader
+        leader = (await etcd(ctx).primaries())[0].leader
         chosen = next(n for n in ctx.nodes if n != leader)
         facts = {**plan.facts, "targets": [chosen], "scope": "given"}
         return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
@@ -104,7 +105,7 @@ class CutsNothingOff(BitFlip):
     """Only what is preallocated behind the log's end goes."""
 
     async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        await ctx.deployment.cut_log(name, 0.0, "/dstest/bit-flip", record.facts["value"])
+        await etcd(ctx).cut_log(name, 0.0, "/dstest/bit-flip", record.facts["value"])
 
 
 def test_what_is_cut_off_held_nothing(lab: LabInfo, tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ class OnlyRestarted(BitFlip):
     """Nothing is flipped."""
 
     async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        await ctx.deployment.bounce(name)
+        await etcd(ctx).bounce(name)
 
 
 @pytest.mark.parametrize("what", ["log", "tail"])
@@ -150,6 +151,7 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
         await deployment.start()
         await deployment.make_history(2000)
         name = (await deployment.primaries())[0].leader
+        assert name is not None
         member = await deployment.member_id(name)
         commands = [deployment.unflip_command(), *[deployment.rejoin_command(False)] * 3]
         await nodes[name].arm_lease("cut", commands, ttl_s=6.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import deployed, killed_in_mid_fault, landed_and_healed, not_proven, run_here
+from runs import deployed, etcd, killed_in_mid_fault, landed_and_healed, not_proven, run_here
 
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
@@ -32,7 +32,7 @@ class SameSecret(Credentials):
     """The member is restarted with the secret that it had."""
 
     async def rotate(self, ctx: NemesisContext, name: str) -> None:
-        await ctx.deployment.bounce(name)
+        await etcd(ctx).bounce(name)
 
 
 def test_a_rotation_that_was_none(lab: LabInfo, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from runs import deployed, killed_in_mid_fault, landed_and_healed, not_proven, run_here
+from runs import deployed, etcd, killed_in_mid_fault, landed_and_healed, not_proven, run_here
 
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
@@ -33,7 +33,7 @@ class OnlyKilled(Membership):
     """The server is killed and stays a member."""
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.kill(names)
+        await etcd(ctx).kill(names)
 
 
 def test_a_member_that_was_only_killed(lab: LabInfo, tmp_path: Path) -> None:

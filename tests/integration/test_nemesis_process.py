@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import (
+    CALM,
+    dstest,
+    etcd,
+    faults_of,
+    latest,
+    on_nodes,
+    run_here,
+    start,
+    verdict_of,
+    wait_for,
+)
 
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import PIDFILE
@@ -179,7 +190,7 @@ class Supervised(Kill):
         if not record.facts["rechecks"]:
             assert record.landed == "yes"
             name = record.targets[0]
-            await ctx.node(name).run(ctx.deployment.restart_command(name))
+            await ctx.node(name).run(etcd(ctx).restart_command(name))
         return await super().recheck(ctx, record)
 
 
@@ -189,7 +200,7 @@ class Continued(Pause):
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if not record.facts["rechecks"]:
             assert record.landed == "yes"
-            await ctx.deployment.resume(record.targets[:1])
+            await etcd(ctx).resume(record.targets[:1])
         return await super().recheck(ctx, record)
 
 
@@ -223,7 +234,7 @@ class Deaf(Stop):
     """SIGTERM is swallowed on the way; SIGKILL comes instead."""
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.kill(names)
+        await etcd(ctx).kill(names)
 
 
 def test_a_stop_that_was_a_kill(lab: LabInfo, tmp_path: Path) -> None:
@@ -448,7 +459,7 @@ class Lingering(Stop):
     """SIGTERM reaches servers that stand still: they would end whenever they go on."""
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.pause(names)
+        await etcd(ctx).pause(names)
         await super().strike(ctx, names)
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from runs import (
     deployed,
+    etcd,
     faults_of,
     killed_in_mid_fault,
     landed_and_healed,
@@ -92,7 +93,7 @@ class OtherHand(Ample):
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await super().apply(ctx, record)
-        await ctx.deployment.kill(record.targets)
+        await etcd(ctx).kill(record.targets)
 
 
 @pytest.mark.parametrize(

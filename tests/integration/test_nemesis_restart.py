@@ -10,6 +10,7 @@ import pytest
 from runs import (
     CALM,
     dstest,
+    etcd,
     faults_of,
     from_outside,
     latest,
@@ -79,7 +80,7 @@ class OnlyServer(Restart):
     """The server is killed, its node stays up."""
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.deployment.kill(names)
+        await etcd(ctx).kill(names)
 
 
 def test_a_server_killed_is_no_node_restarted(lab: LabInfo, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from runs import (
     deployed,
+    etcd,
     healed_by_all,
     killed_in_mid_fault,
     landed_and_healed,
@@ -63,7 +64,7 @@ class OnlyRestarted(MixedVersions):
     """The members are restarted as what they were."""
 
     async def change(self, ctx: NemesisContext, name: str) -> None:
-        await ctx.deployment.bounce(name)
+        await etcd(ctx).bounce(name)
 
 
 class AllButOne(Upgrade):
@@ -71,7 +72,7 @@ class AllButOne(Upgrade):
 
     async def change(self, ctx: NemesisContext, name: str) -> None:
         if name == list(ctx.nodes)[-1]:
-            await ctx.deployment.bounce(name)
+            await etcd(ctx).bounce(name)
         else:
             await super().change(ctx, name)
 

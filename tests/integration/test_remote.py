@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -138,7 +139,12 @@ def test_probes_tell_directions_apart(lab: LabInfo) -> None:
         cut = rules % (targets["n1"][0], PROBE_UDP_PORT, targets["n1"][1], PROBE_UDP_PORT)
         await two.run(["nft", "-f", "-"], stdin=cut)
         try:
-            args = {"port": PROBE_UDP_PORT, "token": "cut", "count": 3, "spacing_ms": 1}
+            args: dict[str, Any] = {
+                "port": PROBE_UDP_PORT,
+                "token": "cut",
+                "count": 3,
+                "spacing_ms": 1,
+            }
             sent = await one.call("probe_send", targets=targets["n2"] + targets["n3"], **args)
             await two.call("probe_send", targets=targets["n1"], **args)
             assert {row["sent"] for row in sent.values()} == {3}

@@ -91,7 +91,7 @@ def _reads_of_others(txns: list[Txn], writers: dict[tuple[Any, Any], Txn]) -> se
     final = {(t.id, k): v for t in txns for k, v in t.writes()}
     for t in txns:
         for k, read in t.reads():
-            v = read or ()
+            v: tuple[Any, ...] = read or ()
             if len(set(v)) < len(v):
                 found.add("duplicate-elements")
             if any((k, e) not in writers for e in v):

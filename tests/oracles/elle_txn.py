@@ -67,9 +67,14 @@ def transactions(history: list[dict[str, Any]], workload: str) -> list[Txn]:
         if process is not None and not isinstance(process, int):
             continue
         if event["type"] == "invoke":
-            row = {"first": event, "last": None, "begin": position, "end": None}
-            rows.append(row)
-            pending[process] = row
+            begun: dict[str, Any] = {
+                "first": event,
+                "last": None,
+                "begin": position,
+                "end": None,
+            }
+            rows.append(begun)
+            pending[process] = begun
             continue
         row = pending.pop(process, None) if process is not None else None
         if row is None:

@@ -192,7 +192,7 @@ def explains(model: str, ops: list[Op]) -> bool:
     ops = [op for op in ops if op.timeout_marker or op.error is None]
     count = len(ops)
     never = 1 << 60
-    ends = [never if op.timeout_marker else op.complete_ts for op in ops]
+    ends = [never if op.timeout_marker or op.complete_ts is None else op.complete_ts for op in ops]
     must = sum(1 << i for i, op in enumerate(ops) if not op.timeout_marker)
     before = [sum(1 << j for j in range(count) if ends[j] < ops[i].invoke_ts) for i in range(count)]
     tokens = {t + d for op in ops if type(t := op.output) is int for d in (-1, 0, 1)}

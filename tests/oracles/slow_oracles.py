@@ -113,7 +113,7 @@ def version_step(state: tuple[int, Any], op: Op) -> Iterable[Hashable]:
 
 def register_step(state: tuple[tuple[str, Any], ...], op: Op) -> Iterable[Hashable]:
     """Registers by key."""
-    now = dict(state)
+    now: dict[Any, Any] = dict(state)
     if op.op_type == "write":
         now[op.key] = op.input
         return [tuple(sorted(now.items()))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import product
+from typing import Any
 
 from elle_txn import Txn, transactions
 
@@ -16,7 +17,9 @@ __all__ = ["decides_nothing"]
 _ORDERS = ("-realtime", "-process")
 
 
-def decides_nothing(history: list[dict], workload: str, demanded: Collection[str]) -> bool:
+def decides_nothing(
+    history: list[dict[str, Any]], workload: str, demanded: Collection[str]
+) -> bool:
     """Is it worth nothing that none of the demanded anomalies was found?"""
     txns = transactions(history, workload)
     ordered = any(name.endswith(_ORDERS) for name in demanded)

@@ -47,7 +47,9 @@ class Sim:
             effect, slot, start, end = heapq.heappop(waiting)
             op_type, key, asked, apply = step(slot, start, effect)
             fate = dice.random()
-            output, error, done = None, None, end
+            output: Any = None
+            error: str | None = None
+            done: int | None = end
             if fate < self.unknown:
                 if dice.random() < 0.5:
                     with contextlib.suppress(Refused):

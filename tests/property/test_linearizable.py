@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,7 +282,14 @@ def test_garbage_is_refused_or_judged() -> None:
         complete = np.where(kind >= WRITE_UNKNOWN, NEVER, invoke + rng.integers(0, 9, n))
         offsets = np.sort(np.append(rng.integers(0, n + 1, keys), [0, n]))[: keys + 1]
         offsets[-1] = n
-        columns = [kind, rng.integers(0, 4, n), rng.integers(0, 4, n), invoke, complete, offsets]
+        columns: list[Any] = [
+            kind,
+            rng.integers(0, 4, n),
+            rng.integers(0, 4, n),
+            invoke,
+            complete,
+            offsets,
+        ]
         types = [np.uint8, np.int32, np.int32, np.int64, np.int64, np.int64]
         columns = [np.array(c, t) for c, t in zip(columns, types, strict=True)]
         if rng.random() < 0.7:
@@ -305,19 +313,30 @@ def test_garbage_is_refused_or_judged() -> None:
 def test_wrong_buffers_are_refused() -> None:
     u8, i32, i64 = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(1, np.int64)
     offsets = np.array([0, 1], np.int64)
-    good = [u8, i32, i32, i64, i64, offsets, u8.copy(), i64.copy(), i64.copy(), i64.copy()]
+    good: list[Any] = [
+        u8,
+        i32,
+        i32,
+        i64,
+        i64,
+        offsets,
+        u8.copy(),
+        i64.copy(),
+        i64.copy(),
+        i64.copy(),
+    ]
     good += [np.zeros(2, np.int32), np.zeros(1, np.int32)]
-    _core.check_registers(*good, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg, arg-type]
+    _core.check_registers(*good, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg]
     for at in range(len(good)):
-        wrong: list[object] = [good[at].astype(np.float64), good[at].astype(np.int16), "x", None]
+        wrong: list[Any] = [good[at].astype(np.float64), good[at].astype(np.int16), "x", None]
         wrong += [good[at].reshape(1, -1), np.zeros(4, good[at].dtype)[::2]]
         for bad in wrong:
             columns = [*good[:at], bad, *good[at + 1 :]]
             with pytest.raises((ValueError, TypeError, BufferError)):
-                _core.check_registers(*columns, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg, arg-type]
+                _core.check_registers(*columns, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg]
     for at in (6, 7, 8, 9, 10):
         frozen = good[at].copy()
         frozen.flags.writeable = False
         columns = [*good[:at], frozen, *good[at + 1 :]]
         with pytest.raises((ValueError, BufferError)):
-            _core.check_registers(*columns, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg, arg-type]
+            _core.check_registers(*columns, 1, 0, 10**9, 2**20, 0, False)  # type: ignore[call-arg]

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from lin_oracle import MODELS, PERMITS, explains, loosened, random_history
 
+from checkers._columns import encode as encode_history
 from checkers._native import ILLEGAL, OK, Limits
 from checkers.lin import catalogue, logs, monitor, objects, reduction, registers
 from checkers.lin.encode import encode
 from checkers.lin.judged import UNTESTED
+from checkers.lin.model import Model
 from checkers.lin.search import search
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
@@ -93,7 +95,7 @@ def test_registers_in_other_words_agree_with_brute_force(model: str) -> None:
         same = reduction.to_register(model, history)
         assert same is not None
         history = same
-    columns = registers.encode(history, "register" if model == "register" else "cas-register")
+    columns = encode_history(history, "register" if model == "register" else "cas-register")
     assert not columns.blocked
     decision = registers.decide(columns, Budget())
     got = {ops[0].key: OK for ops in made}
@@ -156,7 +158,7 @@ def assert_sound(model: str, ops: list[Op], named: list[Any]) -> None:
 
 
 def test_custom_model() -> None:
-    from checkers.lin.model import Call, Model
+    from checkers.lin.model import Call
     from checkers.linearizable import LinearizableModel
 
     class Saturating(Model):
@@ -193,7 +195,7 @@ def test_custom_model() -> None:
 
 
 def test_errors_of_a_model_are_not_swallowed() -> None:
-    class Broken(catalogue.Model):
+    class Broken(Model):
         name = "broken"
         op_types = ("x",)
 

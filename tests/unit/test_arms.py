@@ -14,6 +14,7 @@ from test_audit import but, good
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
+from dstest.core import registry
 from dstest.core.errors import (
     ConfigError,
     EvidenceError,
@@ -27,12 +28,14 @@ from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
+from dstest.judge.session import judge_session
 from dstest.report.session import session_text, write_session
 from dstest.runner import arms, session_check
-from dstest.runner.arms import ArmsPlan, SessionFinished, begin, resume
+from dstest.runner.arms import ArmsPlan, begin, resume
 from dstest.runner.outlook import shortfalls
 from dstest.runner.progress import Quiet
-from dstest.runner.session import Finished
+from dstest.runner.session import Finished, process_start_time
+from dstest.runner.session_check import SessionFinished
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
@@ -105,7 +108,7 @@ PLAN = ArmsPlan(
 
 @pytest.fixture(autouse=True)
 def _no_real_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arms.registry, "load", lambda _group, _name: Lab())
+    monkeypatch.setattr(registry, "load", lambda _group, _name: Lab())
     monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
     # Run directories of these tests hold no more than their evidence.
     monkeypatch.setattr(session_check, "verified", lambda run: run)
@@ -216,11 +219,15 @@ def test_labs_of_a_session_are_named_after_the_users(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     labs = FewLabs(up)
-    monkeypatch.setattr(arms.registry, "load", lambda _group, _name: labs)
+    monkeypatch.setattr(registry, "load", lambda _group, _name: labs)
     monkeypatch.setattr(arms, "run_session", Runs())
+
+    def planned(spec: RunSpec, given: list[str]) -> Any:
+        return SimpleNamespace(spec=spec, lab=labs, given=given, plans=[])
+
     begin(
         RunSpec(), [], PLAN, store=tmp_path, ui=Quiet(), lab_id="mine",
-        plugins_of=lambda spec, given: SimpleNamespace(spec=spec, lab=labs, given=given, plans=[]),
+        plugins_of=planned,
     )  # fmt: skip
     assert labs.brought == brought
     assert set(labs.taken) == {name for name, _ in brought}
@@ -289,7 +296,7 @@ def test_a_session_that_still_runs_is_left_alone(
     done = start(tmp_path, Runs(), monkeypatch)
     directory = SessionDir.open(done.path)
     file = directory.read()
-    file.pid, file.pid_start_time = 1, arms.process_start_time(1)
+    file.pid, file.pid_start_time = 1, process_start_time(1)
     directory.write(file)
     with pytest.raises(ConfigError, match="still running"):
         resume(done.path, ui=Quiet(), plugins_of=plugins_of)
@@ -323,7 +330,7 @@ def laundered(done: SessionFinished, change: Callable[[SessionDir, SessionFile],
     file = directory.read()
     change(directory, file)
     found = [session_check.arm_evidence(directory, arm) for arm in file.arms]
-    verdict = session_check.judge_session(found, file.tier)
+    verdict = judge_session(found, file.tier)
     file.verdict = msgspec.to_builtins(verdict)
     directory.write(file)
     write_session(directory.path, file.spec, file.options_given, verdict)
@@ -462,7 +469,9 @@ def test_one_arm_of_a_tier_is_a_session_and_no_pass(
     monkeypatch.setattr(arms, "run_session", Runs())
     monkeypatch.setattr(arms, "resolve", plugins_of)
     monkeypatch.setattr(
-        arms.begin, "__kwdefaults__", {**arms.begin.__kwdefaults__, "plugins_of": plugins_of}
+        arms.begin,
+        "__kwdefaults__",
+        {**(arms.begin.__kwdefaults__ or {}), "plugins_of": plugins_of},
     )
     flags = ["--tier", tier, "--seeds", "1", "--nodes", "5", "--store", str(tmp_path)]
     done = CliRunner().invoke(app, ["run", *flags])

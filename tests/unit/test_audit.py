@@ -576,7 +576,8 @@ def test_a_slow_recovery_is_not_missing_load() -> None:
 def test_a_low_rate_is_not_short_by_chance() -> None:
     import random
 
-    dice, at, made = random.Random(4), 0.0, []
+    dice, at = random.Random(4), 0.0
+    made: list[Op] = []
     while at < 60:
         at += dice.expovariate(10)
         made.append(

@@ -36,8 +36,9 @@ def alarm(line: str, node: str = "n2", ts: int | None = 100 * S) -> Alarm:
 
 
 def seen(**changes: Any) -> ProcessFacts:
-    assert good().processes is not None
-    return msgspec.structs.replace(good().processes, **changes)
+    processes = good().processes
+    assert processes is not None
+    return msgspec.structs.replace(processes, **changes)
 
 
 def ended(node: str, at_s: float) -> ProcessFacts:
@@ -134,7 +135,7 @@ def test_kills_for_lack_of_memory_and_core_files() -> None:
     assert row(found).status == "ok"
 
 
-MISSING = {
+MISSING: dict[str, dict[str, Any]] = {
     "nobody looked": {"processes": None},
     "n5: 0 looks at its processes, 25 needed": {
         "processes": seen(looks={n: 90 for n in NODES if n != "n5"})

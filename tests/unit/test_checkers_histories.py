@@ -18,7 +18,7 @@ LOCK = ("exclusion", "lease")
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
-CASES: list[tuple[tuple[str, str], str, list[str], str]] = [
+CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     (SET, "lost", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15"),
     (SET, "lost", [0, 1, 2], "1 add 7 -> ? @0-5\n2 read -> [7] @10-15\n2 read -> [] @20-25"),
     (SET, "stale", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15\n2 read -> [7] @20-25"),
@@ -323,8 +323,8 @@ CASES: list[tuple[tuple[str, str], str, list[str], str]] = [
     ids=[f"{c[0][0]}-{c[1]}-{i}" for i, c in enumerate(CASES)],
 )
 def test_the_anomaly_and_its_witness(who: Any, kind: str, witness: list[int], text: str) -> None:
-    options = {"bank_accounts": 2, "bank_balance": 10, "invariants": "sum=10"}
-    result = check(*who, text, **options)
+    options: dict[str, Any] = {"bank_accounts": 2, "bank_balance": 10, "invariants": "sum=10"}
+    result = check(who[0], who[1], text, **options)
     assert result.valid is False, result
     assert kind in result.anomaly_types
     first = result.anomalies[kind][0]
@@ -361,7 +361,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
 
 @pytest.mark.parametrize(("who", "text"), CLEAN)
 def test_clean(who: Any, text: str) -> None:
-    result = check(*who, text)
+    result = check(who[0], who[1], text)
     assert result.valid is True, result.reason
 
 
@@ -391,7 +391,7 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
 
 @pytest.mark.parametrize(("who", "text"), VACUOUS)
 def test_nothing_to_refute_is_unknown(who: Any, text: str) -> None:
-    result = check(*who, text, bank_accounts=2, bank_balance=10)
+    result = check(who[0], who[1], text, bank_accounts=2, bank_balance=10)
     assert result.valid == "unknown"
     assert result.reason
 
@@ -453,7 +453,7 @@ def test_a_history_full_of_anomalies_is_judged_as_fast_as_a_clean_one() -> None:
     ops = []
     for n in range(0, 40_000, 2):
         move = {"from": 0, "to": 1, "amount": 1}
-        common = {"process_id": 1, "key": None}
+        common: dict[str, Any] = {"process_id": 1, "key": None}
         ops.append(
             Op(op_id=n, op_type="transfer", input=move, output=True, invoke_ts=10 * n,
                complete_ts=10 * n + 5, **common)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,7 +174,23 @@ def test_values_are_json_values() -> None:
     same = [(1, 1.0), ([1, {"a": 2}], [1.0, {"a": 2.0}]), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
     for left, right in same:
         assert ids.id_of(left) == ids.id_of(right)
-    different = [None, True, 1, "1", "true", False, 0, "", [], {}, [1], [[1]], ["1"], 1.5, [True]]
+    different: list[Any] = [
+        None,
+        True,
+        1,
+        "1",
+        "true",
+        False,
+        0,
+        "",
+        [],
+        {},
+        [1],
+        [[1]],
+        ["1"],
+        1.5,
+        [True],
+    ]
     assert len({ids.id_of(v) for v in different}) == len(different)
     assert ids.id_of(None) == 0
     assert ids.id_of(float("nan")) == ids.id_of(float("nan"))

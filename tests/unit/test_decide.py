@@ -30,7 +30,7 @@ from dstest.judge.view import BREADTH, RED_FLAGS, STRENGTH, WEAK_ITEMS, View, vi
 OK = AuditRow(status="ok", evidence="as it should be")
 SHORT = AuditRow(status="short", evidence="3 of 5")
 
-MEASURED = {
+MEASURED: dict[str, dict[str, float]] = {
     "none": {"duration_s": 5.0},
     "smoke": {"duration_s": 60, "nodes": 5, "faults": 2, "seeds": 1, "ops": 6000},
     "hardening": {"duration_s": 600, "nodes": 5, "faults": 20, "seeds": 3, "ops": 60_000},
@@ -247,7 +247,7 @@ ROWS = [
     for red in ((), ("RF1",), ("RF2",), ("RF4",), ("RF6",), ("RF8",), ("RF10",), ("RF5", "RF7"))
     for weak in ((), ("WO1",), ("WO11",), ("WO8", "WO6"))
 ]
-LANDED = {
+LANDED: dict[tuple[bool, bool], dict[str, Any]] = {
     (False, False): {"fault_planned": False, "faults": [], "faults_planned": 0},
     (True, True): {"fault_planned": True, "faults": [fault()], "faults_planned": 1},
     (True, False): {"fault_planned": True, "faults": [fault("no")], "faults_planned": 1},

@@ -91,7 +91,8 @@ GAPS: dict[str, tuple[dict[str, Any], dict[str, int], str]] = {
 @pytest.mark.parametrize("case", GAPS)
 def test_gaps(tmp_path: Path, case: str) -> None:
     logs, lives, said = GAPS[case]
-    found = scan(*kept(tmp_path, **logs), **lives)
+    run, facts = kept(tmp_path, **logs)
+    found = scan(run, facts, **lives)
     assert len(found.gaps) == 1
     assert found.gaps[0].startswith(said)
     assert found.lines is not None

@@ -16,7 +16,8 @@ import pytest
 
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
-from nemeses.clock.clock import NEMESIS, lease_clock
+from nemeses.clock import lease_clock
+from nemeses.clock.clock import NEMESIS
 from nemeses.clock.clock_evidence import slopes
 from nemeses.clock.lease_clock import End
 from nemeses.tools.clock_tool import build

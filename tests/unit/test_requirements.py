@@ -361,14 +361,16 @@ def test_a_lab_is_asked_as_well() -> None:
 
 def test_what_was_not_declared_is_refused_where_it_is_needed() -> None:
     nothing: Any = None
+    pause: Any = Pause
+    kill: Any = Kill
     ctx = NemesisContext(
         nodes={}, lab=nothing, deployment=nothing, clock=nothing, traffic=nothing, epochs=nothing
     )
     with pytest.raises(FaultRefused, match=r"lacks Pause \(pause, resume\)"):
-        ctx.need(Pause)
-    assert ctx.offered(Pause) is None
+        ctx.need(pause)
+    assert ctx.offered(pause) is None
     etcd = ETCD.deploy([], {})
-    assert msgspec.structs.replace(ctx, deployment=etcd).need(Kill) is etcd
+    assert msgspec.structs.replace(ctx, deployment=etcd).need(kill) is etcd
 
 
 # What a nemesis asks of a deployment, read from its code: the calls of `ctx.need`, and all uses of

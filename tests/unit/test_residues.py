@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -151,14 +151,14 @@ class Serving:
 def test_the_leases_of_a_run() -> None:
     async def main() -> None:
         nodes = {"n1": Leased(), "n2": Leased()}
-        guard = Guard(nodes, [TABLE, SERVER, FILES])
+        guard, serving = Guard(nodes, [TABLE, SERVER, FILES]), cast(Any, Serving())
         nodes["n2"].away = True
         await guard.arm()
         scripts = [argv[2] for argv in nodes["n1"].held[RUN]]
         assert scripts[1:] == ["remove table", "remove files"], "no server is stopped by a janitor"
         assert not nodes["n2"].held
         nodes["n2"].away = False
-        await guard.serve(Serving())
+        await guard.serve(serving)
         assert nodes["n2"].held[SERVE][-1] == ["start", "n2"]
         nodes["n1"].held.clear()  # it was restarted
         await guard.check()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -95,7 +97,8 @@ def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
         name, capability, model = "ledger", "register", "ledger"
         checkers = ("exactly-once",)
         op_types = frozenset({"pay", "audit"})
-        options, doc = {}, ""
+        options: Mapping[str, Any] = MappingProxyType({})
+        doc = ""
 
     with pytest.raises(ConfigError, match="whole runs only"):
         resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]

@@ -24,7 +24,11 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 
 Event = dict[str, Any]
-CLEAN = [[["append", "x", 1]], [["r", "x", [1]], ["append", "x", 2]], [["r", "x", [1, 2]]]]
+CLEAN: list[list[Any]] = [
+    [["append", "x", 1]],
+    [["r", "x", [1]], ["append", "x", 2]],
+    [["r", "x", [1, 2]]],
+]
 
 
 def serial(*txns: list[list[Any]], kind: str = "ok") -> list[Event]:

@@ -144,7 +144,9 @@ class Nemesis(Protocol):
     doc: str
     faults: tuple[str, ...]
     options: Mapping[str, Option]
-    requires: tuple[type, ...]
+
+    @property
+    def requires(self) -> tuple[type, ...]: ...
 
     def plan(
         self,
