@@ -33,7 +33,6 @@ __all__ = [
     "ALIASES",
     "ANOMALIES",
     "MODELS",
-    "NOT_VIOLATIONS",
     "STRONGEST",
     "UNTESTED",
     "Boundary",
@@ -142,9 +141,6 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Other spellings of the same model."""
-
-NOT_VIOLATIONS: Final = frozenset({"empty-transaction-graph", "cycle-search-timeout"})
-"""Findings that make an answer unknown and rule nothing out."""
 
 _PROSCRIBES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -29,8 +29,6 @@ _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
 
 _TYPES: Final = frozenset({"invoke", *_OUTCOMES})
 
-Scalar = int | str | float | bool | None
-
 
 class Names:
     """Dense ids of scalars; 1, 1.0 and True are three different names."""

@@ -74,8 +74,6 @@ _READ: Final = (
     "for p in $(cat cgroup.procs); do echo pid$p 1; done"
 )
 
-Readings = Mapping[str, Mapping[str, int]]
-
 
 class Memory(Kill):
     """The `memory` nemesis."""

@@ -21,7 +21,6 @@ __all__ = [
     "LogFiles",
     "MonotonicTimer",
     "Pause",
-    "Primary",
     "PrimaryView",
     "Probed",
     "Processes",
@@ -136,10 +135,6 @@ class Leadership(Protocol):
     async def primaries(self) -> list[PrimaryView]:
         """One view per node that answers."""
         ...
-
-
-Primary = Leadership
-"""The same under an older name."""
 
 
 @runtime_checkable
