@@ -47,7 +47,7 @@ WORDS: Final = {
 def used() -> list[Path]:
     """The files in use, each once."""
     found = os.environ.get(FILES, "").split(os.pathsep)
-    return [Path(path) for path in dict.fromkeys(found) if path]
+    return [Path(path).absolute() for path in dict.fromkeys(found) if path]
 
 
 def use(paths: Iterable[Path | str]) -> None:

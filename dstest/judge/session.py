@@ -23,7 +23,9 @@ from dstest.judge.rows import ok
 __all__ = ["ArmEvidence", "ArmVerdict", "SessionVerdict", "judge_session"]
 
 _RANK: Final = ("none", "smoke", "hardening", "release")
-_ALIKE: Final = ("dstest", "python", "kernel", "cpus", "system_version", "options")
+_ALIKE: Final = (
+    "dstest", "python", "kernel", "cpus", "system_version", "options", "plugin_files",
+)  # fmt: skip
 """Keys of `ArmEvidence.conditions`, in the words of the report."""
 
 

@@ -165,5 +165,9 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
 def _conditions(facts: dict[str, Any]) -> dict[str, Any]:
     host = facts.get("host", {})
     known = {key: host.get(key) for key in ("dstest", "python", "kernel", "cpus")}
-    options = facts.get("spec", {}).get("options")
-    return {**known, "system_version": facts.get("system_version"), "options": options}
+    return {
+        **known,
+        "system_version": facts.get("system_version"),
+        "options": facts.get("spec", {}).get("options"),
+        "plugin_files": sorted(facts.get("plugin_files", {}).values()),
+    }

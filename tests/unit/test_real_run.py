@@ -369,7 +369,9 @@ def test_the_narrow_rows_are_widened_by_a_session(run: RunDir) -> None:
     wide = msgspec.structs.replace(
         one, weak_audit={**one.weak_audit, "WO7": msgspec.structs.replace(cut, status="ok")}
     )
-    like = dict.fromkeys(("dstest", "python", "kernel", "cpus", "system_version", "options"), 1)
+    like = dict.fromkeys(
+        ("dstest", "python", "kernel", "cpus", "system_version", "options", "plugin_files"), 1
+    )
     arms = [
         ArmEvidence(id=f"n{n}-s{s}", seed=s, nodes=n, alone=SMOKE, evidence=e, conditions=like)
         for n, s, e in ((5, 1, one), (5, 2, wide), (5, 3, one), (3, 1, one))

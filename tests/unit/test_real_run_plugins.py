@@ -288,7 +288,9 @@ def test_arms_that_were_run_under_other_conditions_are_not_counted_together(run:
         weak_audit={**one.weak_audit, "WO6": ok("long enough"), "WO7": ok("one way as well")},
         budget=budgets({**one.budget.measured, **enough}, nemesis=True),
     )
-    like = dict.fromkeys(("dstest", "python", "kernel", "cpus", "system_version", "options"), 1)
+    like = dict.fromkeys(
+        ("dstest", "python", "kernel", "cpus", "system_version", "options", "plugin_files"), 1
+    )
 
     def arms(evidence: Evidence, **other: int) -> list[ArmEvidence]:
         return [

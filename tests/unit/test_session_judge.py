@@ -24,6 +24,7 @@ LIKE = {
     "cpus": 2,
     "system_version": "3.4",
     "options": {},
+    "plugin_files": [],
 }
 
 
