@@ -14,6 +14,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Container
 from pathlib import Path
 from time import process_time
 from typing import Any, Final
@@ -43,7 +44,7 @@ from dstest.runner.board import (
 from dstest.runner.tap import Tap
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Worker", "WorkerConfig", "main"]
+__all__ = ["Worker", "WorkerConfig", "main", "not_listed"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
@@ -54,6 +55,11 @@ FINAL_S: Final = 20.0
 """For the operations of the final phase, over all nodes."""
 
 _KINDS: Final = {"o": "ok", "f": "fail", "u": "unknown"}
+
+
+def not_listed(error: Definite, listed: Container[str]) -> str | None:
+    """Why a failure that a client calls definite counts as unknown; None where it is listed."""
+    return None if error.code in listed else f"not listed as definite: {error}"[:300]
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,7 +282,11 @@ class Worker:
                 reply = await client.invoke(draft, config.op_timeout_s)
         except Definite as error:
             now_ns = self._clock.now_ns()
-            event = ["f", op_id, now_ns, str(error), name, self._epoch(invoke_ns, now_ns)]
+            epoch = self._epoch(invoke_ns, now_ns)
+            if unlisted := not_listed(error, self._system.definite_errors):
+                event = ["u", op_id, now_ns, unlisted, epoch]
+            else:
+                event = ["f", op_id, now_ns, str(error), name, epoch]
         except asyncio.CancelledError:
             raise
         except Exception as error:

@@ -36,7 +36,15 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Definite(Exception):
-    """The operation provably had no effect. The argument is the system's error code."""
+    """The operation provably had no effect. The argument is an error code, or `CODE: details`.
+
+    The code stands in the system's `definite_errors`, with its source; otherwise the outcome
+    counts as unknown.
+    """
+
+    @property
+    def code(self) -> str:
+        return str(self).partition(":")[0]
 
 
 class Indefinite(Exception):

@@ -40,7 +40,8 @@ class System(Protocol):
     """A database, queue or lock service: how it is deployed and which clients it offers.
 
     `deployment` is the class of what `deploy` returns: whether a nemesis fits is asked of it when
-    the run is planned, without nodes. `capabilities` are those of its clients.
+    the run is planned, without nodes. `capabilities` are those of its clients. `definite_errors`
+    are the codes of errors after which an operation had no effect, each with where that is written.
 
     Optional: `residues` (what it may leave on a node, `dstest.core.residue`); `log_harmless`, texts
     of healthy lines that look like alarms; `log_start`, what each start writes into the log once.

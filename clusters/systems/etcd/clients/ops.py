@@ -82,7 +82,7 @@ class EtcdOps(Dialed):
             raise Definite("not-connected")
         act = getattr(self, f"do_{op.op_type}", None)
         if act is None:
-            raise Definite(f"unsupported operation {op.op_type}")
+            raise Definite(f"unsupported operation: {op.op_type}")
         self._deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
         try:
             return Reply(await act(op), self._node)

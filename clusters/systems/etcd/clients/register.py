@@ -34,6 +34,9 @@ DEFINITE_ERRORS: Final[Mapping[str, str]] = {
         "etcd answers 0 for a lease that it does not know any more"
     ),
     "not-held": "ours: the client holds nothing that it could renew or release, so nothing is sent",
+    "read phase": "ours: the client reads before it writes anything, and the read failed",
+    "grant phase": "ours: the client asks for a lease before it writes anything, and got none",
+    "unsupported operation": "ours: the client knows no such operation, and sends nothing",
     "INVALID_ARGUMENT": (
         "gRPC status codes: 'The client specified an invalid argument'; etcd checks a request's "
         "shape before it proposes it"
@@ -82,7 +85,7 @@ class EtcdClient(Dialed):
                 return Reply(await self._cas(stub, key, op.input, timeout_s), self._node)
         except grpc.aio.AioRpcError as error:
             raise classify(error) from None
-        raise Definite(f"unsupported operation {op.op_type}")
+        raise Definite(f"unsupported operation: {op.op_type}")
 
     async def _read(self, stub: Stub, key: bytes, timeout_s: float) -> Any:
         request = message("RangeRequest")(key=key, serializable=self._serializable)

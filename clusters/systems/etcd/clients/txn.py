@@ -47,7 +47,7 @@ class EtcdTxnClient(Dialed):
         if stub is None or not stub.ready:
             raise Definite("not-connected")
         if op.op_type != "txn":
-            raise Definite(f"unsupported operation {op.op_type}")
+            raise Definite(f"unsupported operation: {op.op_type}")
         deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
         try:
             seen, revisions = await self._read(stub, op.input, timeout_s)
