@@ -133,6 +133,12 @@ def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
     return found
 
 
+def _require_free(lab: LabInfo) -> None:
+    """Raises LabError where another run holds the lab right now."""
+    with _alone(lab):
+        return
+
+
 @contextmanager
 def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
@@ -186,8 +192,7 @@ def run_session(
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
     found = _fitting(plugins, lab_id)
     if found is not None:
-        with _alone(found):
-            pass  # refused before a run directory exists; the lab is taken again below
+        _require_free(found)  # before a run directory exists; the lab is taken below
     run = RunDir.create(store, name or usual, spec.seed)
     facts = {**_initial_facts(plugins), "tier_wanted": tier}
     run.write("spec.toml", to_toml(plugins.spec))
@@ -286,8 +291,8 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     except OSError as error:
         raise disk_full(run.path, error) from None
     with judging(run):
-        refused = run.status().removeprefix("error: ") if run.status().startswith("error:") else ""
-        facts.setdefault("ended_by", refused or "the process died")
+        kind, _, said = run.status().partition(": ")
+        facts.setdefault("ended_by", said if kind == "error" and said else "the process died")
     earlier = None if finished(run) else run.read_json("verdict.json")
     run.write_json("run.json", facts)
     if earlier is not None:
