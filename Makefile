@@ -20,7 +20,9 @@ run: setup
 
 ## make test       set up what is missing, then the tests (the lab tests need root)
 test: setup
-	$(BIN)/python -m pytest -rs -m "not selftest and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs -n 2 --dist worksteal -m "not lab and not selftest and not long" \
+		$(TEST_ARGS)
+	$(BIN)/python -m pytest -rs -m "lab and not selftest and not long" $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well
 lint: setup
