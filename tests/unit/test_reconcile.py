@@ -181,7 +181,10 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
     "a node twice": (fact(nodes=["n1", "n1"]), "other nodes"),
     "a node less": (fact(nodes=["n1"]), "other nodes"),
     "no end": (without("ended_by"), "how the run ended"),
-    **{f"no {key}": (without(key), f"lacks {key}") for key in KEPT - {"traffic", "load", "nodes"}},
+    **{
+        f"no {key}": (without(key), f"lacks {key}")
+        for key in sorted(KEPT - {"traffic", "load", "nodes"})
+    },
     "no exits": (without("worker_exits", "traffic"), "does not say how many"),
 }
 
