@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,7 @@ __all__ = [
     "named_in",
     "offered",
     "plugin_in",
+    "require",
     "use",
     "used",
 ]
@@ -106,10 +108,7 @@ def named_in(group: str, given: str) -> str:
 
 def _module(path: Path) -> ModuleType:
     """The file as a module, run once in a process however often it is asked for."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="name a file of Python") from None
+    text = _read(path)
     name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -132,24 +131,42 @@ def _module(path: Path) -> ModuleType:
 
 
 def digests(paths: Iterable[Path | str]) -> dict[str, str]:
-    """Path -> SHA-256 of the file, in hex."""
-    return {str(p): hashlib.sha256(Path(p).read_bytes()).hexdigest() for p in paths}
+    """Path -> SHA-256 of the file, in hex. Raises ConfigError where one cannot be read."""
+    return {str(p): hashlib.sha256(_read(Path(p))).hexdigest() for p in paths}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a file of Python") from None
+
+
+def require(paths: Iterable[str]) -> None:
+    """Raises ConfigError where one of these files is not in use.
+
+    Files that a run or a session names are never run unasked: it may be anyone's.
+    """
+    absent = [path for path in paths if Path(path) not in used()]
+    if absent:
+        asked = os.pathsep.join([*map(str, used()), *absent])
+        raise ConfigError(
+            f"plug-ins of {', '.join(absent)} are asked for",
+            remedy=f"if you trust what is there: {FILES}={shlex.quote(asked)} before the command",
+        )
 
 
 def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
-    """Raises ConfigError where a file is not the one that a run was made with.
+    """Raises ConfigError where a file that a run was made with is not in use, as it was.
 
-    `copies` is where the run keeps its own; nobody runs them unasked, since a run may be anyone's.
+    `copies` is where the run keeps its own; whoever trusts the run may use those.
     """
-    at_hand = {digests([path])[str(path)] for path in used() if path.is_file()}
-    for path, digest in wanted.items():
-        if digest in at_hand:
-            continue
-        if not Path(path).is_file() or digests([path])[path] != digest:
-            copy = copies / Path(path).name
-            raise ConfigError(
-                f"{path} is not the file that the run was made with",
-                remedy=f"if you trust the copy in the run directory: {FILES}={copy} before the"
-                " command",
-            )
-        use([path])
+    at_hand = digests(used()).values()
+    absent = [path for path, digest in wanted.items() if digest not in at_hand]
+    if absent:
+        asked = os.pathsep.join(str(copies / Path(path).name) for path in wanted)
+        raise ConfigError(
+            f"the run was made with {', '.join(absent)}, and no such file is in use as it was",
+            remedy=f"if you trust the run's copies: {FILES}={shlex.quote(asked)} before the"
+            " command",
+        )

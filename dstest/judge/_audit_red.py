@@ -54,20 +54,24 @@ def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
     )
 
 
+def _windows(facts: RunFacts) -> list[tuple[int, int]]:
+    """The fault windows, each with the timeouts that follow."""
+    grace_ns = int((facts.op_timeout_s + TIMEOUT_GRACE_S) * SECOND_NS)
+    return spans(windows_of(facts, end_of(facts.history)), grace_ns)
+
+
 def _disturbed(facts: RunFacts) -> list[tuple[int, int]]:
-    """The fault windows, each with what follows of it: timeouts, and the measured recovery.
+    """`_windows`, each with the measured recovery.
 
     A system that elects for ten seconds after a heal answers nobody meanwhile; that is its
     recovery time, not missing load. One that never recovers has RF8 against it, and no recovery.
     """
-    grace_ns = int((facts.op_timeout_s + TIMEOUT_GRACE_S) * SECOND_NS)
-    windows = spans(windows_of(facts, end_of(facts.history)), grace_ns)
     recovering = [
         (healed.healed_ns, healed.settled_ns)
         for healed in facts.recoveries
         if healed.settled_ns is not None and healed.settled_ns > healed.healed_ns
     ]
-    return spans(sorted([*windows, *recovering]), 0)
+    return spans(sorted([*_windows(facts), *recovering]), 0)
 
 
 def _seconds(times: list[int], quiet: list[tuple[int, int]]) -> list[int]:
@@ -160,8 +164,8 @@ def _load(facts: RunFacts) -> AuditRow:
         if good[kind] < least:
             return short(f"{good[kind]} good operations of type {kind}, {least} needed")
     times = sorted(op.invoke_ts for op in ops)
-    quiet = _disturbed(facts)
-    silent = _idle(times, facts, quiet)
+    windows, quiet = _windows(facts), _disturbed(facts)
+    silent = _idle(times, facts, windows)
     if silent:
         return short(silent)
     if mute := _unanswered(facts, times, quiet):

@@ -169,7 +169,7 @@ def resolve(
     if schedule is not None:
         spec = msgspec.structs.replace(spec, nemesis=schedule.nemesis)
     _check_numbers(spec)
-    plugin_files.use(spec.files)
+    plugin_files.require(spec.files)
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)

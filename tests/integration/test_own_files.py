@@ -57,11 +57,13 @@ def test_a_run_and_its_judgement(lab: LabInfo, tmp_path: Path) -> None:
     assert "heal proven" in (run / "run.log").read_text()
 
     again = dstest("report", run)
+    assert again.returncode == Exit.USAGE, "a run directory has no file run unasked"
+    assert "and no such file is in use as it was" in again.stderr
+    own = {**os.environ, FILES: os.pathsep.join(map(str, (fault, load)))}
+    again = dstest("report", run, env=own)
     assert again.returncode == 0, again.stderr
     fault.write_text(FAULT + "\n# edited since\n")
-    again = dstest("report", run)
-    assert again.returncode == Exit.USAGE
-    assert "fault.py is not the file that the run was made with" in again.stderr
+    assert dstest("report", run, env=own).returncode == Exit.USAGE
     copies = os.pathsep.join(str(run / "plugins" / name) for name in ("fault.py", "load.py"))
     again = dstest("report", run, env={**os.environ, FILES: copies})
     assert again.returncode == 0, again.stderr

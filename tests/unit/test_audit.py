@@ -573,6 +573,18 @@ def test_a_slow_recovery_is_not_missing_load() -> None:
     assert mute(4 * S, recovered) == "short"
 
 
+def test_clients_that_ask_for_nothing_are_not_recovering() -> None:
+    """A recovery excuses what nobody answers, not what nobody asks."""
+    healed_ns = windows()[0].healed_at or 0
+    kept = tuple(o for o in ops()[: 60 * RATE] if not 35 * S < o.invoke_ts < 42 * S)
+    facts = minute(
+        history=history(kept, windows=windows()[:2]),
+        recoveries=[Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)],
+    )
+    row = red_flags(facts, measure(facts))["RF1"]
+    assert (row.status, "silent for" in row.evidence) == ("short", True), row.evidence
+
+
 def test_a_low_rate_is_not_short_by_chance() -> None:
     import random
 
