@@ -27,7 +27,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from clusters.remote import agent_exec, agent_lease, agent_probe
+from clusters.remote import (
+    agent_exec,
+    agent_lease,
+    agent_probe,
+    agent_processes,
+    agent_services,
+)
 from clusters.remote.agent_exec import Refused, TimedOut
 
 __all__ = ["Agent", "frames", "main"]
@@ -71,11 +77,14 @@ class Agent:
             "spawn": agent_exec.spawn,
             "read": read,
             "write": write,
+            "probe_ask": agent_probe.ask,
             "probe_send": agent_probe.send,
             "probe_round_trips": agent_probe.round_trips,
             "probe_connect": agent_probe.connect,
             "lease_arm": self.lease_arm,
             "lease_release": self.lease_release,
+            "services": agent_services.rows,
+            "processes": agent_processes.look,
         }
 
     def start(self) -> None:

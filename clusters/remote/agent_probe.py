@@ -9,6 +9,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import select
@@ -17,7 +18,7 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["Probes"]
+__all__ = ["Probes", "ask", "connect", "round_trips", "send"]
 
 MAGIC = b"dstest-probe:"
 ECHO = b"dstest-echo:"
@@ -214,6 +215,25 @@ def connect(targets: list[str], port: int, wait_s: float = 0.5) -> dict[str, str
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 result[under_way.pop(sock)] = errno.errorcode.get(code, str(code)) if code else ""
     return result
+
+
+def ask(address: str, port: int, send: str, expect: str, wait_s: float = 0.8) -> bool:
+    """Does a server answer as it should? `send` and `expect` (its first bytes) are base64."""
+    wanted = base64.b64decode(expect)
+    said = b""
+    deadline_ns = time.monotonic_ns() + int(wait_s * 1e9)
+    try:
+        with socket.create_connection((address, port), timeout=wait_s) as sock:
+            sock.sendall(base64.b64decode(send))
+            while len(said) < max(1, len(wanted)):
+                sock.settimeout(max(0.001, (deadline_ns - time.monotonic_ns()) / 1e9))
+                data = sock.recv(max(1, len(wanted)) - len(said))
+                if not data:
+                    return False
+                said += data
+    except OSError:
+        return False
+    return said.startswith(wanted)
 
 
 def _take(sock: socket.socket) -> None:

@@ -11,12 +11,14 @@ import hashlib
 import json
 import shlex
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
     "MARKER_PATH",
     "RUN_PATH",
     "first_frame",
+    "module_texts",
     "pack",
     "start_argv",
     "start_command",
@@ -25,7 +27,10 @@ __all__ = [
 
 RUN_PATH = "/run/dstest"
 MARKER_PATH = "/etc/dstest-lab"
-FILES = ("agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor")
+FILES = (
+    "agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor",
+    "agent_groups", "agent_start", "agent_services", "agent_processes",
+)  # fmt: skip
 
 BOOTSTRAP = r"""
 import json, os, shutil, struct, sys
@@ -65,12 +70,17 @@ agent_main.main(run, marker, first["version"])
 """
 
 
+def module_texts(names: Sequence[str]) -> dict[str, str]:
+    """Path below the directory to import from -> text, of modules that run on nodes."""
+    here = Path(__file__).parent
+    found = {f"clusters/remote/{name}.py": (here / f"{name}.py").read_text() for name in names}
+    return {"clusters/__init__.py": "", "clusters/remote/__init__.py": "", **found}
+
+
 @functools.cache
 def files() -> dict[str, str]:
-    """Path below the agent's directory -> text."""
-    here = Path(__file__).parent
-    found = {f"clusters/remote/{name}.py": (here / f"{name}.py").read_text() for name in FILES}
-    return {"clusters/__init__.py": "", "clusters/remote/__init__.py": "", **found}
+    """All of the agent."""
+    return module_texts(FILES)
 
 
 @functools.cache

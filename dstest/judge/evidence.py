@@ -7,7 +7,7 @@ proven, and operations that a checker left out without a reason found in the his
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Literal
 
 import msgspec
@@ -126,7 +126,7 @@ class _Traffic:
         return begun - bisect_left(self.ends.get(node, []), start)
 
 
-def _idle(record: LandingRecord, traffic: _Traffic) -> str | None:
+def _idle(record: LandingRecord, traffic: _Traffic, elsewhere: Container[str]) -> str | None:
     """Why the window of `record` tested nothing, or None."""
     if record.injected_at is None:
         return "it was never injected"
@@ -138,6 +138,8 @@ def _idle(record: LandingRecord, traffic: _Traffic) -> str | None:
     if not traffic.known:
         return "idle: which node each client talks to was not recorded"
     for node in record.targets:
+        if node in elsewhere:
+            continue
         counts = (traffic.before(node, start), "before"), (traffic.during(node, start, end), "in")
         for count, when in counts:
             if count < limits.MIN_OPS_PER_NODE:
@@ -150,7 +152,7 @@ def demoted(facts: RunFacts) -> list[LandingRecord]:
     traffic = _Traffic(facts, end_of(facts.history))
     records = []
     for record in facts.records:
-        why = _idle(record, traffic) if record.landed == "yes" else None
+        why = _idle(record, traffic, facts.served_elsewhere) if record.landed == "yes" else None
         if why is not None:
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
         records.append(record)

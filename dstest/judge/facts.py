@@ -108,7 +108,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `ended_by` says what ended the run before its time, None where nothing did. `results` and
     `checker_kinds` are by checker name; `checker_kinds` uses the kinds of
-    `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to.
+    `Evidence.oracle_kinds`. `node_of_process` names the node that each process talks to;
+    those of nodes in `served_elsewhere` are sent on to others, so that counts of operations at
+    such a node say nothing of it.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs;
     `log_gaps` says what of them is missing. `processes` is what was seen of the system's processes,
     None where nobody looked. `explains` names per nemesis the kinds of alarms that its faults
@@ -144,6 +146,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     mismatches: list[str] = msgspec.field(default_factory=list)
     forgiven: list[str] = msgspec.field(default_factory=list)
     node_of_process: dict[int | str, str] = msgspec.field(default_factory=dict)
+    served_elsewhere: frozenset[str] = frozenset()
     generator_gaps: list[Gap] = msgspec.field(default_factory=list)
     op_timeout_s: float = 5.0
     clocks: list[ClockFact] = msgspec.field(default_factory=list)

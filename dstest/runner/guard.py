@@ -46,7 +46,7 @@ class Guard:
         if isinstance(deployment, Restartable):
             self._heal[SERVE] = {
                 name: [[*self._wait, SERVE], list(deployment.restart_command(name))]
-                for name in self._nodes
+                for name in deployment.members
             }
             await self.tend()
 
@@ -57,6 +57,8 @@ class Guard:
             if node.away or name in self.lost:
                 return
             for lease_id, heal in self._heal.items():
+                if name not in heal and ALL not in heal:
+                    continue
                 if lease_id in node.lost_leases:
                     self.lost.add(name)
                 elif not node.holds_lease(lease_id):

@@ -20,7 +20,7 @@ from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.implements import implements
-from dstest.core.protocols import Membership, Processes, Replicas
+from dstest.core.protocols import Endpoint, Membership, Processes, Replicas
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
@@ -60,7 +60,7 @@ def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
         checkers=list(facts["checkers"]),
         system=spec.system,
         system_version=facts.get("system_version"),
-        nodes=list(facts["nodes"]),
+        nodes=list(facts.get("members") or facts["nodes"]),
         concurrency=spec.concurrency,
         seed=spec.seed,
         clock=msgspec.convert(facts["clock"], ClockSource),
@@ -108,6 +108,12 @@ def check_all(run: RunDir, facts: dict[str, Any], history: History) -> dict[str,
         name: msgspec.structs.replace(result, workload=workload)
         for name, result in zip(names, found, strict=True)
     }
+
+
+def _elsewhere(facts: dict[str, Any]) -> frozenset[str]:
+    """Nodes whose clients are sent on to others."""
+    rows = msgspec.convert(facts.get("endpoints", []), list[Endpoint])
+    return frozenset(one.node for one in rows if not one.pinned)
 
 
 def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
@@ -180,7 +186,7 @@ def _run_facts(
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
     if processes is not None and not processes.offered and implements(kind, Processes):
         processes = None
-    logs = scan_logs(run, system, log_names(system, spec.options, facts), facts, processes)
+    logs = scan_logs(run, system, log_names(system, facts), facts, processes)
     records: list[LandingRecord] = folded.records
     agreed = reconcile(folded, facts, _beside(run))
     # A run that died did not come to write run.json again.
@@ -201,6 +207,7 @@ def _run_facts(
         checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
         canary=told.canary if told else _canary(facts, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
+        served_elsewhere=_elsewhere(facts),
         generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
         op_timeout_s=float(spec.options["op_timeout_s"]),
         clocks=_clocks(facts),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
-from dstest.core.node import LabInfo
+from dstest.core.protocols import Endpoint
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -55,23 +56,22 @@ class LoadTraffic:
 class Load:
     """The workers of one run."""
 
-    def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir) -> None:
+    def __init__(self, plugins: Plugins, endpoints: Sequence[Endpoint], run: RunDir) -> None:
         spec = plugins.spec
         self._plugins = plugins
         self._run = run
-        self._lab = lab
-        n = len(lab.nodes)
+        self._endpoints = list(endpoints)
+        n = len(endpoints)
         wanted = int(spec.options["workers"])
         fitting = min(_WORKERS_MAX, os.cpu_count() or 1, spec.concurrency // _PROCESSES_PER_WORKER)
         # Every worker's processes must reach all nodes: its keys are its own.
         self.workers = max(1, min(wanted or fitting, spec.concurrency // n))
         self.board = Board(run.path / ".board", self.workers, n, create=True)
-        self.traffic = LoadTraffic(self.board, [node.name for node in lab.nodes])
+        self.traffic = LoadTraffic(self.board, [one.node for one in endpoints])
         self._processes: list[asyncio.subprocess.Process] = []
 
     def _config(self, worker: int) -> WorkerConfig:
-        spec, nodes = self._plugins.spec, self._lab.nodes
-        n = len(nodes)
+        spec, n = self._plugins.spec, len(self._endpoints)
         slots = [
             (slot, slot % n)
             for slot in range(spec.concurrency)
@@ -87,7 +87,7 @@ class Load:
             capability=self._plugins.workload.capability,
             seed=spec.seed,
             options=spec.options,
-            nodes=[(node.name, node.address) for node in nodes],
+            endpoints=self._endpoints,
             slots=slots,
             concurrency=spec.concurrency,
             rate=spec.rate,

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.protocols import Deployment, LogFiles
+from dstest.core.implements import implements
+from dstest.core.protocols import LogFiles
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
+from dstest.runner.requirements import deployment_of
 from dstest.store.layout import RunDir
 
 __all__ = ["LogFacts", "log_names", "scan_logs"]
@@ -25,6 +27,9 @@ ALARMS_MAX: Final = 20_000
 LINE_MAX: Final = 300
 SPAN_S: Final = 900.0
 """A log without any line from the time of the run, give or take this much, is of another run."""
+
+NAMELESS: Final = "log"
+"""Of a system that has logs, in a run that died before it said which: it is missed."""
 
 _STAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
@@ -39,17 +44,17 @@ class LogFacts(msgspec.Struct, kw_only=True):
     gaps: list[str] = msgspec.field(default_factory=list)
 
 
-def log_names(system: Any, options: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """Names of the files that each node has to offer; [] for a system without logs."""
-    try:
-        deployment: Deployment = system.deploy([], options)
-    except Exception:
-        # One that cannot say so without nodes has said so when it had them.
-        kept = [*facts.get("logs", {}).get("files", {}), *facts.get("logs", {}).get("lost", {})]
-        return sorted({name.partition("/")[2] for name in kept})
-    if not isinstance(deployment, LogFiles):
+def log_names(system: Any, facts: Mapping[str, Any]) -> list[str]:
+    """Names of the files that each member has to offer; [] for a system without logs.
+
+    The deployment has said which when it had its nodes.
+    """
+    if not implements(deployment_of(system), LogFiles):
         return []
-    return [path.rsplit("/", 1)[-1] for path in deployment.log_files()]
+    if "log_files" in facts:
+        return sorted({path.rsplit("/", 1)[-1] for path in facts["log_files"]})
+    kept = [*facts.get("logs", {}).get("files", {}), *facts.get("logs", {}).get("lost", {})]
+    return sorted({name.partition("/")[2] for name in kept}) or [NAMELESS]
 
 
 def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
@@ -117,7 +122,7 @@ def scan_logs(
     processes: ProcessFacts | None = None,
 ) -> LogFacts:
     """Alarms and gaps of the logs `names` of each node, and of any other file kept beside them."""
-    nodes = [str(name) for name in facts.get("nodes", [])]
+    nodes = [str(name) for name in facts.get("members") or facts.get("nodes", [])]
     expected = {node: [run.nodes / node / name for name in names] for node in nodes}
     found = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
     if not names and not found:

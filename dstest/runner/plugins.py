@@ -38,7 +38,7 @@ RUN_OPTIONS: dict[str, Option] = {
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     """A run's resolved parts. `plans` is the whole fault schedule, known before the run;
-    `given` are the options as the user wrote them.
+    `given` are the options as the user wrote them, `members` the nodes that carry the system.
     """
 
     spec: RunSpec
@@ -48,6 +48,7 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     lab: Lab
     checkers: list[Checker]
     model: str
+    members: list[str]
     plans: list[FaultPlan]
     given: list[str]
 
@@ -80,11 +81,6 @@ def _check_numbers(spec: RunSpec) -> None:
         raise ConfigError(f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s")
     if not 1 <= spec.concurrency <= 10_000:
         raise ConfigError(f"--concurrency {spec.concurrency}: from 1 to 10000")
-    if spec.concurrency < spec.nodes:
-        raise ConfigError(
-            f"--concurrency {spec.concurrency} leaves nodes without a client",
-            remedy=f"--concurrency {spec.nodes} or more",
-        )
     if spec.rate is not None and not 0 < spec.rate <= RATE_MAX:
         raise ConfigError(
             f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second"
@@ -122,7 +118,33 @@ def _check_nodes(options: dict[str, Any], declared: dict[str, Option], nodes: li
         if absent or len(set(given)) < len(given):
             said = f"no such node: {', '.join(absent)}" if absent else "a node stands twice"
             raise ConfigError(
-                f"-o {key}={options[key]}: {said}", remedy=f"nodes are {', '.join(nodes)}"
+                f"-o {key}={options[key]}: {said}",
+                remedy=f"nodes with a member are {', '.join(nodes)}",
+            )
+
+
+def _members(system: System, spec: RunSpec, options: dict[str, Any]) -> list[str]:
+    """The nodes that carry a member, each with a client at least."""
+    nodes = [f"n{i + 1}" for i in range(spec.nodes)]
+    found = system.members(nodes, options)
+    if not found or not {*found} <= {*nodes}:
+        raise ConfigError(
+            f"{system.name} would have its members on {', '.join(found) or 'no node'}"
+        )
+    if spec.concurrency < len(found):
+        raise ConfigError(
+            f"--concurrency {spec.concurrency} leaves nodes without a client",
+            remedy=f"--concurrency {len(found)} or more",
+        )
+    return found
+
+
+def _check_services(options: dict[str, Any], declared: dict[str, Option], system: System) -> None:
+    for key, option in declared.items():
+        if option.names_service and options[key] not in ("", *system.services):
+            raise ConfigError(
+                f"-o {key}={options[key]}: {system.name} has no such service",
+                remedy=f"its services are {', '.join(system.services)}",
             )
 
 
@@ -194,8 +216,9 @@ def resolve(
     brought = [] if schedule is None else _scheduled(schedule, spec)
     declared = _declared(system, work, chosen)
     options = registry.parse_options([*brought, *pairs], declared)
-    names = [f"n{i + 1}" for i in range(spec.nodes)]
+    names = _members(system, spec, options)
     _check_nodes(options, declared, names)
+    _check_services(options, declared, system)
     if schedule is None:
         given = for_planning(system, chosen, options)
         plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, given)
@@ -210,6 +233,7 @@ def resolve(
         lab=lab,
         checkers=checkers,
         model=model,
+        members=names,
         plans=plans,
         given=list(pairs),
     )

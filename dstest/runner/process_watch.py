@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
-from dstest.core.protocols import Deployment, Processes, System
+from dstest.core.protocols import Deployment, Process, Processes, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
 __all__ = ["ProcessWatch", "as_facts"]
@@ -53,11 +53,11 @@ class _Node:
     def __init__(self, node: Any, deployment: Deployment) -> None:
         self.node = node
         self.servers = deployment if isinstance(deployment, Processes) else None
-        self.alive: tuple[int, int] | None = None
+        self.mains: set[Process] = set()
         self.seen_ns: int | None = None
         self.looks = 0
         self.folder = ""
-        self.lives: set[tuple[int, int]] = set()
+        self.lives: set[Process] = set()
         self.oom: dict[str, int] | None = None
         self.oom_ns = 0
 
@@ -93,24 +93,23 @@ class ProcessWatch:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 if self.offered and one.servers is not None:
                     running = await one.servers.processes()
-                    self._note(one, running.get(one.node.name))
+                    self._note(one, running.get(one.node.name, []))
                 if with_oom:
                     await self._count_kills(one)
         except (DstestError, TimeoutError, OSError):
             return
 
-    def _note(self, one: _Node, found: tuple[int, int] | None) -> None:
+    def _note(self, one: _Node, found: list[Process]) -> None:
         now_ns, name = self._clock.now_ns(), one.node.name
         last_ns = now_ns if one.seen_ns is None else one.seen_ns
         if now_ns - last_ns > UNSEEN_S * 1e9:
             self._unseen.append(Seen(node=name, what="no look", after_ns=last_ns, before_ns=now_ns))
-        if one.alive is not None and found != one.alive:
-            what = f"process {one.alive[0]}"
+        mains = {process for process in found if process.main}
+        for ended in sorted(one.mains - mains, key=lambda process: process.pid):
+            what = f"process {ended.pid}"
             self._ends.append(Seen(node=name, what=what, after_ns=last_ns, before_ns=now_ns))
-        if found is not None:
-            found = (found[0], found[1])
-            one.lives.add(found)
-        one.alive, one.seen_ns = found, now_ns
+        one.lives |= mains
+        one.mains, one.seen_ns = mains, now_ns
         one.looks += 1
 
     async def _count_kills(self, one: _Node) -> None:
@@ -130,8 +129,8 @@ class ProcessWatch:
                     Seen(node=one.node.name, what=what, after_ns=one.oom_ns, before_ns=now_ns)
                 )
         one.oom, one.oom_ns = now, now_ns
-        if one.alive is not None and not one.folder:
-            argv = ["readlink", f"/proc/{one.alive[0]}/cwd"]
+        if one.mains and not one.folder:
+            argv = ["readlink", f"/proc/{min(p.pid for p in one.mains)}/cwd"]
             found = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
             one.folder = found.stdout.strip()
 
@@ -143,7 +142,7 @@ class ProcessWatch:
         return ProcessFacts(
             offered=self.offered,
             looks={one.node.name: one.looks for one in self._nodes},
-            lives={one.node.name: len(one.lives) for one in self._nodes},
+            lives={one.node.name: _longest(one.lives) for one in self._nodes},
             ends=self._ends,
             unseen=self._unseen + self._not_at_the_end(),
             oom_kills=self._oom,
@@ -162,7 +161,7 @@ class ProcessWatch:
         ]
 
     async def _cores(self, one: _Node) -> list[str]:
-        pids = " ".join(str(pid) for pid, _ in one.lives)
+        pids = " ".join(str(process.pid) for process in one.lives)
         argv = ["sh", "-c", _CORES, str(self._began_s), pids, one.folder or "/nonexistent"]
         try:
             done = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
@@ -176,6 +175,12 @@ class ProcessWatch:
             self._cores_elsewhere.append(one.node.name)
             return []
         return found
+
+
+def _longest(lives: set[Process]) -> int:
+    """Of how many main processes, one after the other, the service with the most consisted."""
+    services = [process.service for process in lives]
+    return max((services.count(name) for name in services), default=0)
 
 
 def as_facts(seen: ProcessFacts) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def deployment_of(system: System) -> type[Deployment]:
             remedy=f"`deployment = ...` in the class of {system.name}: the class of what its"
             " deploy() returns",
         )
-    common = unfit(kind, Deployment)
+    common = [*unfit(kind, Deployment), *sorted(getattr(kind, "__abstractmethods__", ()))]
     if common:
         raise ConfigError(
             f"system {system.name}: {kind.__name__} lacks {', '.join(common)}, which every"

@@ -19,7 +19,14 @@ from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Deployment, Membership, NemesisContext, Prepares, Replicas
+from dstest.core.protocols import (
+    Deployment,
+    LogFiles,
+    Membership,
+    NemesisContext,
+    Prepares,
+    Replicas,
+)
 from dstest.judge.facts import agree
 from dstest.runner import facts, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
@@ -64,6 +71,7 @@ class Run:
         self._run = run
         self._ui = ui
         self._nodes: dict[str, Any] = {}
+        self._members: dict[str, Any] = {}
         self._deployment: Deployment | None = None
         self._load: Load | None = None
         self._loop: NemesisLoop | None = None
@@ -121,7 +129,8 @@ class Run:
         self._nodes = await connect_all(self._lab)
         await self._begin_clean()
         ui.phase("deploy", plugins.system.name)
-        nodes = list(self._nodes.values())
+        members = self._members = {name: self._nodes[name] for name in plugins.members}
+        nodes = list(members.values())
         deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
         await deployment.install()
         if isinstance(plugins.nemesis, Prepares):
@@ -129,7 +138,12 @@ class Run:
         await deployment.start()
         await self._guard_of_run().serve(deployment)
         self._facts["system_version"] = await deployment.version()
-        load = self._load = Load(plugins, self._lab, self._run)
+        endpoints = deployment.endpoints()
+        self._facts["members"] = plugins.members
+        if isinstance(deployment, LogFiles):
+            self._facts["log_files"] = deployment.log_files()
+        self._facts["endpoints"] = [msgspec.to_builtins(one) for one in endpoints]
+        load = self._load = Load(plugins, endpoints, self._run)
         self._facts["workers"] = load.workers
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
@@ -142,7 +156,7 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
-        self._processes = ProcessWatch(plugins.system, self._nodes, spec.options, clock)
+        self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
         self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
         self._loop = NemesisLoop(
             plugins.nemesis,
@@ -182,7 +196,7 @@ class Run:
     def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
         assert self._deployment is not None
         return NemesisContext(
-            nodes=dict(self._nodes),
+            nodes=dict(self._members),
             lab=self._lab,
             deployment=self._deployment,
             clock=clock,
@@ -389,4 +403,4 @@ class Run:
         self._facts["processes"] = as_facts(await self._processes.finish())
 
     async def _collect_logs(self) -> None:
-        await fetch_logs(self._run, self._nodes, self._deployment, self._facts)
+        await fetch_logs(self._run, self._members, self._deployment, self._facts)

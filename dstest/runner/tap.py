@@ -40,7 +40,8 @@ class Tap:
         pid = os.getpid()
         failure = OSError("no loopback address is free")
         for attempt in range(_TRIES):
-            address = f"127.{64 + pid % 64}.{(pid >> 6) % 250 + 1}.{number * _TRIES + attempt + 1}"
+            last = (number * _TRIES + attempt) % 254 + 1
+            address = f"127.{64 + pid % 64}.{(pid >> 6) % 250 + 1}.{last}"
             try:
                 self._server = await asyncio.start_server(self._serve, address, self._port)
             except OSError as error:

@@ -28,6 +28,7 @@ from dstest.core.protocols import (
     Client,
     CountsCalls,
     Definite,
+    Endpoint,
     Finishing,
     OpDraft,
     Reactive,
@@ -63,7 +64,7 @@ def not_listed(error: Definite, listed: Container[str]) -> str | None:
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker needs to know. `slots` are (slot number, node index) of its processes."""
+    """What a worker needs to know. `slots` are (slot number, index of its endpoint)."""
 
     worker: int
     workers: int
@@ -74,7 +75,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     capability: str
     seed: int
     options: dict[str, Any]
-    nodes: list[tuple[str, str]]
+    endpoints: list[Endpoint]
     slots: list[tuple[int, int]]
     concurrency: int
     rate: float | None
@@ -87,7 +88,7 @@ class Worker:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
-        self._board = Board(Path(config.board), config.workers, len(config.nodes), create=False)
+        self._board = Board(Path(config.board), config.workers, len(config.endpoints), create=False)
         self._segment = SegmentWriter(
             Path(config.segment), {"worker": config.worker, "workers": config.workers}
         )
@@ -101,8 +102,9 @@ class Worker:
         self._next_arrival_ns = 0
         self._failed = False
         self._cpu_began_s = 0.0
-        self._tap: Tap | None = None
-        self._tap_address = ""
+        self._taps: list[Tap] = []
+        self._dialed: list[Endpoint] = []
+        """The endpoints as the tapped client has them; none without a tap."""
         self._tapped: list[Client] = []
 
     async def run(self) -> None:
@@ -139,47 +141,53 @@ class Worker:
             self._segment.close()
 
     def _client(self, node: int, slot: int | None = None) -> Client:
-        """A client for this node; that of the first slot goes through the tap."""
-        name, address = self._config.nodes[node]
-        tapped = self._tap_address != "" and slot == self._config.slots[0][0]
+        """A client at this endpoint; that of the first slot goes through the tap."""
+        tapped = bool(self._dialed) and slot == self._config.slots[0][0]
+        every = self._dialed if tapped else self._config.endpoints
         client: Client = self._system.client(
-            self._config.capability,
-            name,
-            self._tap_address if tapped else address,
-            self._config.options,
+            self._config.capability, every[node], every, self._config.options
         )
         if tapped:
             self._tapped.append(client)
         return client
 
     async def _open_tap(self) -> None:
-        """Put a tap before the first slot's node; without one the audit says what is missing."""
-        config = self._config
-        if not isinstance(self._system, Tapped) or not config.slots:
+        """Put a tap before each node that the first slot's client may connect to.
+
+        Without one the audit says what is missing.
+        """
+        config, system = self._config, self._system
+        if not isinstance(system, Tapped) or not config.slots:
             return
-        _, address = config.nodes[config.slots[0][1]]
-        tap = Tap(address, self._system.client_port, self._system.request_counter)
-        try:
-            self._tap_address = await tap.open(config.worker)
-        except OSError as error:
-            sys.stderr.write(f"no tap: {error}\n")
-            return
-        self._tap = tap
+        dialed = list(config.endpoints)
+        for index, end in enumerate(dialed):
+            if end.pinned and index != config.slots[0][1]:
+                continue
+            tap = Tap(end.address, system.client_port, system.request_counter)
+            try:
+                address = await tap.open(config.worker * len(dialed) + index)
+            except OSError as error:
+                sys.stderr.write(f"no tap: {error}\n")
+                return
+            self._taps.append(tap)
+            dialed[index] = msgspec.structs.replace(end, dial=address)
+        self._dialed = dialed
 
     async def _note_wire(self) -> None:
         """Record what the tap saw, and what the tapped clients had asked for."""
-        tap = self._tap
-        if tap is None or not all(isinstance(client, CountsCalls) for client in self._tapped):
+        taps = self._taps
+        if not self._dialed or not all(isinstance(c, CountsCalls) for c in self._tapped):
             return
-        await tap.close()
+        for tap in taps:
+            await tap.close()
         calls = sum(client.calls for client in self._tapped if isinstance(client, CountsCalls))
         wire = {
             "worker": self._config.worker,
-            "node": self._config.nodes[self._config.slots[0][1]][0],
+            "node": self._config.endpoints[self._config.slots[0][1]].node,
             "calls": calls,
-            "requests": tap.requests,
-            "connections": tap.connections,
-            "known": tap.known,
+            "requests": sum(tap.requests for tap in taps),
+            "connections": sum(tap.connections for tap in taps),
+            "known": all(tap.known for tap in taps),
         }
         self._write(["note", self._clock.now_ns(), {"wire": wire}])
 
@@ -242,9 +250,9 @@ class Worker:
         again, until the time is up."""
         config = self._config
         end_ns = self._clock.now_ns() + int(FINAL_S * 1e9)
-        for node in range(len(config.nodes)):
+        for node in range(len(config.endpoints)):
             # Far from the ids of the load, whose unknown operations count up in steps.
-            process_id = (1 << 40) + config.worker * len(config.nodes) + node
+            process_id = (1 << 40) + config.worker * len(config.endpoints) + node
             client = self._client(node)
             await client.open()
             last: Answer | None = None
@@ -269,7 +277,7 @@ class Worker:
         op_id = self._next_op
         self._next_op += config.workers
         invoke_ns = self._clock.now_ns()
-        name = config.nodes[node][0]
+        name = config.endpoints[node].node
         if not self._write(
             ["i", op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name]
         ):

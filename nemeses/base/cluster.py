@@ -1,27 +1,19 @@
-"""What every nemesis asks of a cluster: its nodes, its leader, leases that stand on a node."""
+"""What every nemesis asks of a cluster: its nodes, a record, leases that stand on a node."""
 
 from __future__ import annotations
-
-import asyncio
-from typing import Final
 
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, Leadership, NemesisContext
+from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.residue import GUARD_LEASES
 
 __all__ = [
     "begun",
     "drop_stale_leases",
-    "leader_and_term",
-    "leader_now",
     "nodes_of",
     "standing_leases",
 ]
-
-ELECTION_DEADLINE_S: Final = 20.0
-_POLL_S: Final = 0.1
 
 
 def nodes_of(ctx: NemesisContext) -> list[Node]:
@@ -42,27 +34,6 @@ def begun(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
         facts={**plan.facts, "rechecks": []},
         notes=[note] if strangers else [],
     )
-
-
-async def leader_and_term(ctx: NemesisContext) -> tuple[str | None, int]:
-    """The leader that most nodes name, and the highest term seen; (None, 0) where unknown."""
-    led = ctx.offered(Leadership)
-    if led is None:
-        return None, 0
-    views = await led.primaries()
-    named = [v.leader for v in views if v.leader]
-    term = max((v.term or 0 for v in views), default=0)
-    return (max(set(named), key=named.count) if named else None), term
-
-
-async def leader_now(ctx: NemesisContext, *, wanted: bool) -> tuple[str | None, int]:
-    """Leader and term; where the leader is `wanted`, wait out an election first."""
-    deadline_ns = ctx.clock.now_ns() + int(ELECTION_DEADLINE_S * 1e9)
-    while True:
-        leader, term = await leader_and_term(ctx)
-        if leader or not wanted or ctx.clock.now_ns() > deadline_ns:
-            return leader, term
-        await asyncio.sleep(_POLL_S)
 
 
 async def drop_stale_leases(node: Node) -> None:

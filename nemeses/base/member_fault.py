@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Processes
-from nemeses.base.process_evidence import landed
+from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from nemeses.base.process_evidence import landed, with_clients
 from nemeses.base.process_fault import Looks, ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import mains, running
 
 __all__ = ["UNAIMED", "MemberFault", "bystanders", "patiently", "signal"]
 
@@ -73,11 +73,6 @@ class MemberFault(ProcessFault):
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         raise NotImplementedError("evidence() gives all three signals")
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        return None if sight.listener == pid else f"process {pid} does not serve"
-
 
 async def patiently(
     ask: Callable[[], Awaitable[dict[str, Any]]], mute: Callable[[dict[str, Any]], bool]
@@ -113,15 +108,12 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
 
     `hit` are reasons of the nemesis's own to say that others were hit as well.
     """
-    pids, now = await ctx.need(Processes).processes(), ctx.traffic.by_node()
+    pids, now = mains(await running(ctx)), ctx.traffic.by_node()
     before = record.facts["traffic_at_inject"]
     others = [n for n in ctx.nodes if n not in record.targets]
-    said = [
-        f"{n} has another process"
-        for n in others
-        if list(pids.get(n, ())) != record.facts["pids"][n]
-    ]
-    answered = {n: now[n]["ok"] - before[n]["ok"] for n in others}
+    said = [f"{n} has another process" for n in others if pids.get(n) != record.facts["pids"][n]]
+    own = with_clients(ctx, {})
+    answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
     said += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
     said += hit
     return Signal(

@@ -12,8 +12,9 @@ import msgspec
 
 from dstest.core.evidence import Landed, LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
-from nemeses.base.cluster import leader_and_term, nodes_of
+from nemeses.base.cluster import nodes_of
 from nemeses.base.cut_sets import Path
+from nemeses.base.leadership import moved, unmoved
 from nemeses.observe import probes
 from nemeses.tools import nft
 
@@ -131,11 +132,9 @@ async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> La
     injector = _injector(record, await dropped(ctx, record))
     reach = await reach_now(ctx, token)
     victim, control = _victim(record, reach), _control(record, reach)
-    if facts["shape"] == "leader" and "new_term" not in facts:
-        leader, term = await leader_and_term(ctx)
-        if term > facts["term_before"]:
-            facts |= {"new_term": term, "new_leader": leader}
-        else:
-            detail = f"{victim.detail}; no new term after {facts['term_before']}"
+    if facts["shape"] == "leader" and "new_leader" not in facts:
+        facts |= await moved(ctx, facts, record.targets)
+        if "new_leader" not in facts:
+            detail = f"{victim.detail}; {unmoved(facts)}"
             victim = msgspec.structs.replace(victim, moved=False, detail=detail)
     return both_sides(msgspec.structs.replace(record, facts=facts), injector, victim, control)

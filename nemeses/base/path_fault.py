@@ -20,8 +20,9 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option, When
 from dstest.core.residue import Residue
-from nemeses.base.cluster import begun, drop_stale_leases, leader_now, nodes_of, standing_leases
+from nemeses.base.cluster import begun, drop_stale_leases, nodes_of, standing_leases
 from nemeses.base.cut_sets import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
+from nemeses.base.leadership import lead_when_known
 from nemeses.base.path_evidence import accounts, path_name
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, planned
 from nemeses.observe import probes
@@ -123,7 +124,7 @@ class PathFault:
         """The record with its three signals as they are now, and `landed` decided from them."""
         raise NotImplementedError
 
-    def patience_s(self, record: LandingRecord) -> float:
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """How long this fault may take to show."""
         return LANDING_DEADLINE_S
 
@@ -180,12 +181,13 @@ class PathFault:
         record = begun(ctx, self.name, plan)
         if record.notes:
             return record
-        leader, term = await leader_now(ctx, wanted=plan.facts["shape"] == "leader")
+        wanted, seed = plan.facts["shape"] == "leader", plan.facts["seed"]
+        lead = await lead_when_known(ctx, wanted=wanted, seed=seed)
         try:
-            cut = _grudge(plan, list(ctx.nodes), leader)
+            cut = _grudge(plan, list(ctx.nodes), lead.leader)
         except ValueError as error:
             return msgspec.structs.replace(record, notes=[f"nothing was injected: {error}"])
-        facts = {**record.facts, "leader_before": leader, "term_before": term}
+        facts = {**record.facts, **lead.facts()}
         record = msgspec.structs.replace(record, targets=cut.targets, facts=facts)
         return await self._cut(ctx, record, cut)
 
@@ -240,7 +242,7 @@ class PathFault:
             await asyncio.sleep(POLL_S)
 
     async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        deadline_ns = ctx.clock.now_ns() + int(self.patience_s(record) * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(self.patience_s(ctx, record) * 1e9)
         attempt = 0
         while True:
             attempt += 1

@@ -1,8 +1,9 @@
 """Did the fault reach the server processes? What the victims show, and what the others do.
 
-Victim: the server answers nobody (neither the control host nor another node), its clients' count
-of good operations stands still, and clients saw operations end badly. Control: every other server
-is the process it was, runs and answers.
+Victim: none of the struck services answers anybody (neither the control host nor another node), the
+count of good operations of its clients stands still, and they saw operations end badly. Of members
+whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control: every other
+server is the processes it was, runs and answers.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.evidence import Landed, LandingRecord, Signal
-from dstest.core.protocols import NemesisContext, Probed
-from nemeses.base.cluster import leader_and_term
-from nemeses.observe.answers import ask_all, ways
-from nemeses.observe.processes import Sight, look_twice
+from dstest.core.protocols import NemesisContext
+from nemeses.base.leadership import moved, unmoved
+from nemeses.observe.answers import ask_all, services_of, ways
+from nemeses.observe.processes import Sight, look_twice, struck
 
-__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed"]
+__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed", "with_clients"]
 
 QUIET_NS: Final = 300_000_000
 """Answers that were under way when the fault came are counted by then."""
@@ -32,16 +33,33 @@ BAD_OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
 them may be definite (a transaction that had only read so far)."""
 
 
+def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
+    """Members that answer clients themselves, by one of the services that the fault is about."""
+    found = []
+    for endpoint in ctx.deployment.endpoints():
+        services = services_of(ctx, endpoint.node, facts.get("service", ""))
+        ports = {port for s in services for port in (s.probe.port, *s.ports.values())}
+        if endpoint.pinned and endpoint.port in ports and endpoint.node not in found:
+            found.append(endpoint.node)
+    return found
+
+
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
     """Per target: its count of good operations and since when (run time) it stands still."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
     earlier: dict[str, list[int]] = record.facts.get("quiet", {})
     found = {}
-    for name in record.targets:
+    for name in _answering(ctx, record):
         ok = traffic[name]["ok"]
         known = earlier.get(name)
         found[name] = known if known is not None and known[0] == ok else [ok, now_ns]
     return found
+
+
+def _answering(ctx: NemesisContext, record: LandingRecord) -> list[str]:
+    """The targets whose clients can tell of the fault."""
+    own = with_clients(ctx, record.facts)
+    return [name for name in record.targets if name in own]
 
 
 def _clients(
@@ -52,7 +70,7 @@ def _clients(
     before = record.facts["traffic_at_inject"]
     bad = {
         name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
-        for name in record.targets
+        for name in _answering(ctx, record)
     }
     problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
     for name, (_, since_ns) in record.facts["quiet"].items():
@@ -81,11 +99,12 @@ def victim(
         said.append(f"answered nobody before: {', '.join(silent_before)}")
     return Signal(
         signal="answers to a request; bad operations of clients since",
-        before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in targets}},
+        before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in bad}},
         during={**{p: asked[p] for p in paths}, **{f"clients->{n}": k for n, k in bad.items()}},
         moved=bool(paths) and not said,
         detail="; ".join(said)
-        or f"nobody gets an answer, {sum(bad.values())} operations of clients ended badly",
+        or "nobody gets an answer"
+        + (f", {sum(bad.values())} operations of clients ended badly" if bad else ""),
     )
 
 
@@ -96,8 +115,8 @@ def control(
 ) -> Signal:
     before: dict[str, int] = record.facts["asked_before"]
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
-    silent = [p for p in paths if before.get(p) and not asked[p]]
-    hit = [name for name, (_, now) in sights.items() if not now.alive or now.stopped or now.frozen]
+    silent = [p for p in paths if asked[p] < before.get(p, 0)]
+    hit = [name for name, (_, now) in sights.items() if not now.whole]
     said = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
         said.append(f"no answer either: {', '.join(silent)}")
@@ -116,27 +135,24 @@ async def gather(
     """One round: (record with newer facts, looks at the targets, victim signal, control signal)."""
     facts = dict(record.facts)
     names, targets = list(ctx.nodes), record.targets
-    bystanders = {n: p for n, p in facts["pids"].items() if n not in targets}
-    led = facts["leader_before"] in targets and "new_term" not in facts
-    probed = ctx.need(Probed)
-    asked, sights, (leader, term) = await asyncio.gather(
+    service = facts.get("service", "")
+    was = {n: struck(facts, n) for n in facts["processes"]}
+    led = facts["leader_before"] in targets and "new_leader" not in facts
+    asked, sights, found = await asyncio.gather(
         ask_all(
             ctx,
             ways(names, targets),
-            probed.service_port,
-            probed.service_request,
-            patient=list(bystanders),
+            service=service,
+            patient=[n for n in was if n not in targets],
         ),
-        look_twice(ctx, facts["pids"], probed.service_port),
-        leader_and_term(ctx) if led else asyncio.sleep(0, (None, 0)),
+        look_twice(ctx, was, service),
+        moved(ctx, facts, targets) if led else asyncio.sleep(0, {}),
     )
-    facts["quiet"] = _quiet(ctx, record)
-    if led and term > facts["term_before"]:
-        facts |= {"new_term": term, "new_leader": leader}
+    facts |= {"quiet": _quiet(ctx, record), **found}
     record = msgspec.structs.replace(record, facts=facts)
     bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
-    if facts["scope"] == "primaries" and "new_term" not in facts:
-        problems.append(f"no new term after {facts['term_before']}")
+    if facts["scope"] == "primaries" and "new_leader" not in facts:
+        problems.append(unmoved(facts))
     others = {n: looks for n, looks in sights.items() if n not in targets}
     return (
         record,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from dstest.core import limits
-from dstest.core.errors import DstestError, LabError
+from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -22,43 +22,53 @@ from dstest.core.protocols import (
     Leadership,
     NemesisContext,
     Option,
-    Probed,
+    Process,
     Processes,
     When,
 )
-from nemeses.base.cluster import (
-    ELECTION_DEADLINE_S,
-    begun,
-    drop_stale_leases,
-    leader_now,
-    nodes_of,
-    standing_leases,
-)
+from nemeses.base.cluster import begun, drop_stale_leases, nodes_of
+from nemeses.base.leadership import lead_when_known
 from nemeses.base.process_evidence import demote, gather, landed
+from nemeses.base.process_heal import Proven, leaks, whole
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.observe.answers import ask_all, ways
-from nemeses.observe.processes import Sight, listeners, look
+from nemeses.observe.processes import (
+    Sight,
+    listeners,
+    mains,
+    ports_of,
+    running,
+    struck,
+)
 
-__all__ = ["ProcessFault", "Proven"]
+__all__ = ["SERVICE_OPTION", "ProcessFault", "Proven", "served_before"]
 
 POLL_S: Final = 0.1
 LANDING_SLACK_S: Final = 5.0
 """On top of the time after which a client gives up on an operation."""
 
 BASELINE_S: Final = 2.0
-HEAL_DEADLINE_S: Final = 30.0
-WHOLE_DEADLINE_S: Final = 15.0
+
+SERVICE_OPTION: Final[Mapping[str, Option]] = {
+    "service": Option(
+        type=str,
+        default="",
+        names_service=True,
+        help="strike this service of the members alone; all of them where none is named",
+    )
+}
 
 Looks = Mapping[str, tuple[Sight, Sight]]
 
 
-class Proven(msgspec.Struct, frozen=True):
-    """What is still missing for a proven heal (nothing: proven), and the figures afterwards."""
-
-    missing: list[str]
-    injector: dict[str, int]
-    victim: Mapping[str, float]
+def served_before(record: LandingRecord, name: str) -> list[str]:
+    """What speaks against the struck processes having been those that served."""
+    own = {p.pid for p in struck(record.facts, name)}
+    heard = record.facts["listening_before"][name]
+    if heard and {*heard} <= own:
+        return []
+    return [f"{name}: process {record.facts['pids'][name][0]} was not the one that served"]
 
 
 class ProcessFault:
@@ -67,7 +77,7 @@ class ProcessFault:
     name: str
     doc: str
     faults: tuple[str, ...]
-    requires: tuple[type, ...] = (Processes, Probed)
+    requires: tuple[type, ...] = (Processes,)
     requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
     outcome: ClassVar[str] = "gone"
     explains: frozenset[str] = frozenset()
@@ -83,13 +93,13 @@ class ProcessFault:
         **WINDOW_OPTIONS,
     }
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         """Do it to the servers of these nodes."""
         raise NotImplementedError
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Do what the record asks for to its targets."""
-        await self.strike(ctx, record.targets)
+        await self.strike(ctx, record.targets, record.facts.get("service", ""))
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Bring them back."""
@@ -117,9 +127,14 @@ class ProcessFault:
         """How long this fault may take to show, where that is longer than usual."""
         return 0.0
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        """What is wrong with a target's process after the heal, None where it is as it should."""
-        raise NotImplementedError
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        """What is wrong with a target's processes after the heal, None where nothing is.
+
+        `sight` is a look at those that run `now`; there is at least one.
+        """
+        return None if sight.serves else f"processes {_pids(now)} do not serve"
 
     def plan(
         self,
@@ -130,7 +145,8 @@ class ProcessFault:
     ) -> list[FaultPlan]:
         """Fault windows over the run; scopes in a shuffled order, so that all come in turn."""
         scopes: list[str] = []
-        given = given_targets(options)
+        given, service = given_targets(options), options.get("service", "")
+        chosen = {"service": service} if service else {}
 
         def draw() -> dict[str, Any]:
             if not scopes:
@@ -138,7 +154,8 @@ class ProcessFault:
                 rng.shuffle(scopes)
             drawn = scopes.pop()
             scope = drawn if options["scope"] == "random" else options["scope"]
-            return {"scope": "given" if given else scope, "seed": rng.getrandbits(32)}
+            named = "given" if given else scope
+            return {"scope": named, "seed": rng.getrandbits(32), **chosen}
 
         return planned(self.name, time_limit_s, options, draw)
 
@@ -151,22 +168,27 @@ class ProcessFault:
         record = begun(ctx, self.name, plan)
         if record.notes:
             return record
-        scope = plan.facts["scope"]
-        leader, term = await leader_now(ctx, wanted=scope == "primaries")
+        scope, seed = plan.facts["scope"], plan.facts["seed"]
+        lead = await lead_when_known(ctx, wanted=scope == "primaries", seed=seed)
         try:
             chosen = victims(
                 scope,
                 list(ctx.nodes),
-                random.Random(plan.facts["seed"]),
-                leader=leader,
+                random.Random(seed),
+                leader=lead.leader,
                 targets=plan.facts["targets"],
             )
         except ValueError as error:
             return msgspec.structs.replace(record, notes=[f"nothing was injected: {error}"])
-        pids = {n: list(p) for n, p in (await ctx.need(Processes).processes()).items()}
-        facts = {**record.facts, "leader_before": leader, "term_before": term, "pids": pids}
+        found = await running(ctx, plan.facts.get("service", ""))
+        facts = {
+            **record.facts,
+            **lead.facts(),
+            "pids": mains(found),
+            "processes": msgspec.to_builtins(found),
+        }
         record = msgspec.structs.replace(record, targets=chosen, facts=facts)
-        lacking = [n for n in ctx.nodes if n not in pids]
+        lacking = [n for n in ctx.nodes if n not in facts["pids"]]
         if lacking:
             note = f"nothing was injected: no server runs on {', '.join(lacking)}"
             return msgspec.structs.replace(record, notes=[note])
@@ -174,16 +196,10 @@ class ProcessFault:
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """The record with what the servers show before: who listens, who answers."""
-        probed, names = ctx.need(Probed), list(ctx.nodes)
-        asked = await ask_all(
-            ctx,
-            ways(names, record.targets),
-            probed.service_port,
-            probed.service_request,
-            patient=names,
-        )
+        names, service = list(ctx.nodes), record.facts.get("service", "")
+        asked = await ask_all(ctx, ways(names, record.targets), service=service, patient=names)
         heard = await asyncio.gather(
-            *(listeners(ctx.node(n), probed.service_port) for n in record.targets)
+            *(listeners(ctx.node(n), ports_of(ctx, n, service)) for n in record.targets)
         )
         facts = {
             **record.facts,
@@ -235,7 +251,7 @@ class ProcessFault:
     async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         patience_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
         if record.facts["scope"] == "primaries":
-            patience_s = max(patience_s, ELECTION_DEADLINE_S)
+            patience_s = max(patience_s, ctx.deployment.timing.failover_s)
         patience_s = max(patience_s, self.patience_s(record))
         deadline_ns = ctx.clock.now_ns() + int(patience_s * 1e9)
         while True:
@@ -277,10 +293,10 @@ class ProcessFault:
         before = ctx.traffic.by_node()
         notes = list(record.notes)
         try:
-            async with asyncio.timeout(HEAL_DEADLINE_S):
+            async with asyncio.timeout(ctx.deployment.timing.restart_s):
                 await self.revert(ctx, record)
         except TimeoutError:
-            notes.append(f"not healed within {HEAL_DEADLINE_S:g} s")
+            notes.append(f"not healed within {ctx.deployment.timing.restart_s:g} s")
         except LabError as error:
             notes.append(f"healing failed: {error.message}")
         proven = await self._await_whole(ctx, record, before)
@@ -303,7 +319,7 @@ class ProcessFault:
     async def _await_whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
-        deadline_ns = ctx.clock.now_ns() + int(WHOLE_DEADLINE_S * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
         while True:
             proven = await self._whole(ctx, record, before)
             if not proven.missing or ctx.clock.now_ns() > deadline_ns:
@@ -313,68 +329,22 @@ class ProcessFault:
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
-        """Process, answers, linearizable request, one leader for all, clients: what is missing?"""
-        names = record.targets
-        port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
-        pids = await ctx.need(Processes).processes()
-        missing: list[str] = []
-        served: dict[str, int] = {}
-        for name in names:
-            pid, start = pids.get(name, (0, 0))
-            sight = await look(ctx.node(name), pid, start, port) if pid else None
-            served[name] = (sight.listener or 0) if sight else 0
-            wrong = self.healed(record, name, pid, sight)
-            missing += [f"{name}: {wrong}"] if wrong else []
-        asked = await ask_all(ctx, ways(list(ctx.nodes), names), port, request)
-        missing += [f"no answer {path}" for path, n in asked.items() if not n]
-        healthy = await ctx.deployment.healthy()
-        missing += [f"{n} serves no linearizable request" for n in names if not healthy.get(n)]
-        missing += await self._disagree(ctx)
-        now = ctx.traffic.by_node()
-        answered = {n: now[n]["ok"] - before[n]["ok"] for n in names}
-        missing += [f"clients of {n} are not answered yet" for n, k in answered.items() if not k]
-        paths = {p: n for p, n in asked.items() if p.rpartition("->")[2] in names}
-        return Proven(
-            missing, served, {**paths, **{f"clients->{n}": k for n, k in answered.items()}}
-        )
-
-    async def _disagree(self, ctx: NemesisContext) -> list[str]:
-        led = ctx.offered(Leadership)
-        if led is None:
-            return []
-        views = await led.primaries()
-        mute = [n for n in ctx.nodes if n not in {v.node for v in views}]
-        leaders = {(v.leader, v.term) for v in views}
-        said = [f"no view of the leader from {', '.join(mute)}"] if mute else []
-        if len(leaders) > 1 or any(leader is None for leader, _ in leaders):
-            said.append(f"members disagree on leader and term: {sorted(map(str, leaders))}")
-        return said
+        """What is missing for a proven heal; `before` are the counts of the load before it."""
+        return await whole(ctx, record, before, self.healed)
 
     async def teardown(self, ctx: NemesisContext) -> None:
         """Nothing of ours stays on a node: a fault that stands is healed by `heal`."""
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
-        """What else of ours may still be on the node or in its server process."""
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
+        """What else of ours may still be on the node or in its server processes."""
         return []
 
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """Servers that do not run, are stopped or frozen, and leases that stand."""
-        pids = await ctx.need(Processes).processes()
-        port = ctx.need(Probed).service_port
+        return await leaks(ctx, self.extra_leaks)
 
-        async def check(node: Node) -> list[str]:
-            if node.name not in pids:
-                return ["its server does not run", *await standing_leases(node)]
-            pid, start = pids[node.name]
-            try:
-                sight = await look(node, pid, start, port)
-                more = await self.extra_leaks(ctx, node, pid, start)
-            except DstestError as error:
-                return [f"cannot be audited: {error.message}"]
-            stopped = [f"process {pid} is stopped"] if sight.stopped else []
-            stopped += [f"process {pid} is frozen in {sight.frozen}"] if sight.frozen else []
-            return [*stopped, *more, *await standing_leases(node)]
 
-        nodes = nodes_of(ctx)
-        rows = await asyncio.gather(*map(check, nodes))
-        return {node.name: row for node, row in zip(nodes, rows, strict=True)}
+def _pids(processes: Sequence[Process]) -> str:
+    return ", ".join(str(p.pid) for p in processes)

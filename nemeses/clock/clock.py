@@ -1,14 +1,16 @@
 """`clock`: server processes whose clock is wrong, by an offset or a rate, one process at a time.
 
-Nodes that share a kernel share its clock, so nothing is set: what the vDSO answers to the server
-process is shifted. The host, other processes and other nodes keep the right time.
+Nodes that share a kernel share its clock, so nothing is set: what the vDSO answers to the processes
+of the server is shifted, to all of them. What a shifted process forks is shifted as well. The host,
+other processes and other nodes keep the right time.
 
-Injector signal: the shift in force, read back from the process, and how often it has read the
+Injector signal: the shift in force, read back from each process, and how often they have read the
 shifted clock since. Victim signal: the time in the server's own answers, minus ours. Control: the
-other servers and another process on each node tell the right time. It has healed when the vDSO is
-as the kernel made it and the server tells the right time again. A rate is proven by its slope over
-half a minute, a strobe by answers that tell now one time, now the other. `monotonic` shifts that
-clock as well, and is proven on who leads by the time that a lease has left (`lease_clock.py`).
+other servers and another process on each node tell the right time. It has healed when the vDSO of
+each process is as the kernel made it and the server tells the right time again. A rate is proven by
+its slope over half a minute, a strobe by answers that tell now one time, now the other. `monotonic`
+shifts that clock as well, and is proven on who leads by the time that a lease has left
+(`lease_clock.py`).
 
 Catalogue: N23 (offset), N24 (rate).
 """
@@ -26,25 +28,25 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    Clocked,
     FaultPlan,
     Leadership,
     MonotonicTimer,
     NemesisContext,
     Option,
-    Probed,
-    Processes,
+    Process,
     When,
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.base.process_evidence import demote, landed
-from nemeses.base.process_fault import ProcessFault, Proven
+from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, Proven
 from nemeses.clock import clock_evidence as evidence
 from nemeses.clock import lease_clock
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import running, struck
 from nemeses.observe.server_clock import Skew, skew_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED
-from nemeses.tools.clock_tool import TOOL, Patch, build, command, shift
+from nemeses.tools.clock_tool import TOOL, Patch, build, shift
 from nemeses.tools.compiled import TOOLS
 
 __all__ = ["NEMESIS", "Clock"]
@@ -53,6 +55,8 @@ OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
 SKEW_MIN_S: Final = 1.0
 RATE_MIN: Final = 0.02
 STROBE_MIN_MS: Final = 20
+ROUNDS: Final = 5
+"""Each finds what was forked while the one before was under way."""
 
 
 class Clock(ProcessFault):
@@ -61,6 +65,7 @@ class Clock(ProcessFault):
     name = "clock"
     doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
     faults: tuple[str, ...] = ("N23", "N24")
+    requires: tuple[type, ...] = (*ProcessFault.requires, Clocked)
     requires_when = (
         *ProcessFault.requires_when,
         When("monotonic", True, (MonotonicTimer, Leadership)),
@@ -95,6 +100,7 @@ class Clock(ProcessFault):
             help="shift CLOCK_MONOTONIC as well: of the leader's, its lease times show it",
         ),
         **ProcessFault.options,
+        **SERVICE_OPTION,
     }
 
     def plan(
@@ -159,15 +165,36 @@ class Clock(ProcessFault):
             int(facts["monotonic"]),
             facts["strobe_ms"] * 1_000_000,
         ]
-        await asyncio.gather(*(_ask(ctx, n, facts["pids"][n], words) for n in record.targets))
+        await asyncio.gather(*(self.shift(ctx, record, n, words) for n in record.targets))
+
+    async def shift(
+        self, ctx: NemesisContext, record: LandingRecord, name: str, words: Sequence[str | int]
+    ) -> None:
+        """Shift all processes of a member; again for what they have forked meanwhile."""
+        done: set[Process] = set()
+        for _ in range(ROUNDS):
+            now = await running(ctx, record.facts.get("service", ""))
+            more = [p for p in now.get(name, ()) if p not in done]
+            if not more:
+                return
+            await asyncio.gather(*(_ask(ctx, name, p, words) for p in more))
+            done.update(more)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        pids = await ctx.need(Processes).processes()
-        await asyncio.gather(*(_ask(ctx, n, pids[n], ["off"]) for n in names if n in pids))
+        """Nothing of a member keeps the shift: neither it nor what it has forked since."""
+
+        async def one(name: str) -> None:
+            for _ in range(ROUNDS):
+                patches = await _patches(ctx, name)
+                shifted = [p for p, patch in patches.items() if patch and patch.patched]
+                if not shifted:
+                    return
+                await asyncio.gather(*(_ask(ctx, name, p, ["off"]) for p in shifted))
+
+        await asyncio.gather(*map(one, names))
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        pid, start = record.facts["pids"][name]
-        return command(pid, start, ["off"])
+        return ["sh", "-c", SHIFTED.remove]
 
     def patience_s(self, record: LandingRecord) -> float:
         """Until a rate has become an offset that shows."""
@@ -185,12 +212,6 @@ class Clock(ProcessFault):
         return msgspec.structs.replace(record, facts=facts)
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        async def read(name: str) -> Patch | None:
-            try:
-                return await _ask(ctx, name, record.facts["pids"][name], ["read"])
-            except LabError:
-                return None
-
         if record.facts["monotonic"]:
             record = await lease_clock.look(ctx, record)
         hosts = dict(
@@ -205,7 +226,8 @@ class Clock(ProcessFault):
         told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
         skews = await _skews(ctx, told)
         took_ns = ctx.clock.now_ns() - at_ns
-        found = await asyncio.gather(*map(read, record.targets))
+        service = record.facts.get("service", "")
+        found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
         patches = dict(zip(record.targets, found, strict=True))
         middle_ns = at_ns + took_ns // 2
         seen = list(record.facts.get("skew_seen_s", []))
@@ -218,7 +240,7 @@ class Clock(ProcessFault):
         if record.facts["monotonic"]:
             victim = lease_clock.with_lease(record, victim)
         control = evidence.control(record, skews, hosts)
-        hits = {n: p.hits if p else 0 for n, p in patches.items()}
+        hits = {n: evidence.hits(rows) for n, rows in patches.items()}
         return msgspec.structs.replace(
             record,
             injector=injector,
@@ -260,12 +282,12 @@ class Clock(ProcessFault):
         missing: list[str] = []
         left: dict[str, int] = {}
         for name in record.targets:
-            patch = await _ask(ctx, name, record.facts["pids"][name], ["read"])
-            left[name] = patch.patched if patch else 0
-            if patch is None:
+            patches = await _patches(ctx, name)
+            shifted = [p.pid for p, patch in patches.items() if patch and patch.patched]
+            left[name] = len(shifted)
+            if not {p for p in struck(record.facts, name) if p.main} <= {*patches}:
                 missing.append(f"{name}: its server is not the one it was")
-            elif patch.patched:
-                missing.append(f"{name}: its clock is still shifted")
+            missing += [f"{name}: the clock of process {pid} is still shifted" for pid in shifted]
         skews = await _skews(ctx, record.targets)
         for name, skew in skews.items():
             if skew is None or abs(skew.seconds) > evidence.tolerance_s(0) + skew.doubt_s:
@@ -275,25 +297,38 @@ class Clock(ProcessFault):
         shown = {n: evidence.number(s) or 0.0 for n, s in skews.items()}
         return Proven(missing, left, shown)
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A clock that is still shifted."""
-        patch = await shift(node, pid, start, ["read"])
-        return ["the clock of its server is shifted"] if patch and patch.patched else []
-
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        return None
+        patches = await asyncio.gather(*(_ask(ctx, node.name, p, ["read"]) for p in now))
+        shifted = [p.pid for p, patch in zip(now, patches, strict=True) if patch and patch.patched]
+        return [f"the clock of its server is shifted, of process {pid}" for pid in shifted]
 
 
 async def _ask(
-    ctx: NemesisContext, name: str, process: Sequence[int], words: Sequence[str | int]
+    ctx: NemesisContext, name: str, process: Process, words: Sequence[str | int]
 ) -> Patch | None:
-    pid, start = process
-    return await shift(ctx.node(name), pid, start, words)
+    return await shift(ctx.node(name), process.pid, process.start_time, words)
+
+
+async def _patches(
+    ctx: NemesisContext, name: str, service: str = ""
+) -> dict[Process, Patch | None]:
+    """What is in force in each process of a member; None of one that ended or cannot be read."""
+
+    async def read(process: Process) -> Patch | None:
+        try:
+            return await _ask(ctx, name, process, ["read"])
+        except LabError:
+            return None
+
+    rows = (await running(ctx, service)).get(name, [])
+    return dict(zip(rows, await asyncio.gather(*map(read, rows)), strict=True))
 
 
 async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:
-    port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
-    found = await asyncio.gather(*(skew_of(ctx.node(n).info.address, port, request) for n in names))
+    found = await asyncio.gather(*(skew_of(ctx.need(Clocked), n) for n in names))
     return dict(zip(names, found, strict=True))
 
 

@@ -11,7 +11,8 @@ import msgspec
 from dstest.core import clock
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Probed
+from dstest.core.protocols import Clocked, NemesisContext, Process
+from nemeses.base.process_fault import served_before
 from nemeses.observe.server_clock import Skew, Strobe, strobe_of
 from nemeses.tools.clock_tool import Patch
 
@@ -19,6 +20,7 @@ __all__ = [
     "RATE_WINDOW_S",
     "control",
     "expected_s",
+    "hits",
     "host_skew",
     "injector",
     "number",
@@ -60,8 +62,15 @@ def expected_s(record: LandingRecord, at_ns: int) -> float:
     return expected
 
 
-def injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Signal:
-    """The shift is in force in the process that serves, as asked for, and was read since."""
+def hits(patches: Mapping[Process, Patch | None]) -> int:
+    """How often the processes of a member have read a shifted clock."""
+    return sum(patch.hits for patch in patches.values() if patch)
+
+
+def injector(
+    record: LandingRecord, patches: Mapping[str, Mapping[Process, Patch | None]]
+) -> Signal:
+    """The shift is in force in all processes of the server, as asked for, and was read since."""
     facts = record.facts
     wanted = Patch(
         patched=1,
@@ -73,23 +82,26 @@ def injector(record: LandingRecord, patches: Mapping[str, Patch | None]) -> Sign
     )
     earlier = facts.get("hits", {})
     said = []
-    for name, patch in patches.items():
+    for name, rows in patches.items():
+        said += served_before(record, name)
         pid = facts["pids"][name][0]
-        if facts["listening_before"][name] != [pid]:
-            said.append(f"{name}: process {pid} was not the one that served")
-        if patch is None:
+        if not any(p.main and p.pid == pid for p in rows):
             said.append(f"{name}: process {pid} is gone")
-        elif msgspec.structs.replace(patch, hits=0) != wanted:
-            said.append(f"{name}: the clock of process {pid} is not shifted as asked for")
-        elif patch.hits <= earlier.get(name, 0):
+        strange = [
+            process.pid
+            for process, patch in rows.items()
+            if patch is None or msgspec.structs.replace(patch, hits=0) != wanted
+        ]
+        said += [f"{name}: the clock of process {p} is not shifted as asked for" for p in strange]
+        if not strange and hits(rows) <= earlier.get(name, 0):
             said.append(f"{name}: process {pid} has not read the shifted clock")
-    hits = {name: patch.hits if patch else 0 for name, patch in patches.items()}
+    read = {name: hits(rows) for name, rows in patches.items()}
     return Signal(
         signal="readings of the shifted clock",
         before=dict.fromkeys(record.targets, 0),
-        during=hits,
+        during=read,
         moved=bool(record.targets) and not said,
-        detail="; ".join(said) or f"the shifted clock was read {sum(hits.values()):,} times",
+        detail="; ".join(said) or f"the shifted clock was read {sum(read.values()):,} times",
     )
 
 
@@ -113,7 +125,7 @@ def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) 
             said.append(f"{name} was {was} s off before")
     shown = {n: number(skews[n]) for n in record.targets}
     return Signal(
-        signal="seconds that the server's Date is ahead of ours",
+        signal="seconds that the server's clock is ahead of ours",
         before=dict(before),
         during=shown,
         moved=bool(record.targets) and not said,
@@ -124,11 +136,8 @@ def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) 
 
 async def watch_strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str, Strobe]:
     """Which times each target tells, asked again and again."""
-    probed, offset_s = ctx.need(Probed), record.facts["skew_s"]
-    port, request = probed.service_port, probed.service_request
-    found = await asyncio.gather(
-        *(strobe_of(ctx.node(n).info.address, port, request, offset_s) for n in record.targets)
-    )
+    server, offset_s = ctx.need(Clocked), record.facts["skew_s"]
+    found = await asyncio.gather(*(strobe_of(server, n, offset_s) for n in record.targets))
     return dict(zip(record.targets, found, strict=True))
 
 
@@ -142,7 +151,7 @@ def strobing(record: LandingRecord, strobes: Mapping[str, Strobe]) -> Signal:
     ]
     jumps = {n: s.jumps for n, s in strobes.items()}
     return Signal(
-        signal="jumps of the server's Date between two times",
+        signal="jumps of the server's clock between two times",
         before=dict.fromkeys(record.targets, 0),
         during=jumps,
         moved=bool(strobes) and not said,

@@ -19,7 +19,7 @@ from dstest.core import clock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import MonotonicTimer, NemesisContext
-from nemeses.base.cluster import leader_and_term
+from nemeses.base.leadership import lead
 from nemeses.clock.clock_evidence import expected_s, tolerance_s
 
 __all__ = ["End", "drop", "first_look", "judged", "look", "with_lease"]
@@ -43,8 +43,9 @@ class End(msgspec.Struct, frozen=True):
 
 async def _end(ctx: NemesisContext, lease: int) -> End | None:
     timer = ctx.need(MonotonicTimer)
-    leader, term = await leader_and_term(ctx)
-    if leader is None:
+    led = await lead(ctx)
+    leader, term = led.leader, led.epoch
+    if leader is None or term is None:
         return None
     found: End | None = None
     last: int | None = None
@@ -65,7 +66,7 @@ async def _end(ctx: NemesisContext, lease: int) -> End | None:
         found = End(leader, term, _at_s(asked_ns, answered_ns, left + 0.5), doubt_s)
         last, last_ns = left, asked_ns
         await asyncio.sleep(POLL_S)
-    return found if await leader_and_term(ctx) == (leader, term) else None
+    return found if await lead(ctx) == led else None
 
 
 def _at_s(asked_ns: int, answered_ns: int, left_s: float) -> float:

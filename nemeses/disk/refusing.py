@@ -30,7 +30,7 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Supervised
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Process, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.process_fault import Looks, Proven
 from nemeses.disk import faultfs
@@ -136,7 +136,9 @@ class OnDisk(Kill):
         left = [f"{n}: the file system has {f}" for n, row in found.items() for f in faulty(row)]
         return msgspec.structs.replace(proven, missing=[*left, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """Faults that the file system still makes."""
         return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
 
@@ -157,7 +159,7 @@ class Refusing(OnDisk):
         self.setting, self.number = setting, number
         self.counter, self.signal = counter, signal
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         """The calls fail from now on; that the servers do not survive it shows in `_look`."""
         await asyncio.gather(
             *(faultfs.ask(ctx.node(n), "set", self.setting, self.number) for n in names)

@@ -20,7 +20,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, SyncStats
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Process, SyncStats
 from dstest.core.residue import Residue
 from nemeses.base.process_evidence import landed
 from nemeses.base.process_fault import ProcessFault, Proven
@@ -129,7 +129,9 @@ class SlowDisk(ProcessFault):
         left = {n: found[n]["sync_delay_us"] for n in record.targets}
         return Proven(missing, left, {n: took_ms.get(n, -1.0) for n in record.targets})
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """Faults that the file system still makes."""
         return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
 

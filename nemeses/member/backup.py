@@ -34,7 +34,7 @@ from dstest.core.protocols import (
     Members,
     NemesisContext,
     Option,
-    Probed,
+    Process,
     Replication,
     Revisions,
     ServerLogs,
@@ -64,7 +64,7 @@ class Backup(MemberFault):
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     residues: tuple[Residue, ...] = (STOPPED,)
     requires = (
-        Supervised, Probed, Members, Replication, Revisions, ServerLogs, Snapshots,
+        Supervised, Members, Replication, Revisions, ServerLogs, Snapshots,
     )  # fmt: skip
     _all: bool = False
     options: Mapping[str, Option] = {
@@ -160,13 +160,15 @@ class Backup(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        said = incomplete(plain(await ctx.need(Members).members()), list(ctx.nodes))
+        said = incomplete(plain(await ctx.need(Members).listed()), list(ctx.nodes))
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A cluster that is not of all nodes."""
-        now = plain(await ctx.need(Members).members())
-        return incomplete({node.name: now[node.name]}, list(ctx.nodes))
+        listed = plain(await ctx.need(Members).listed())
+        return incomplete({node.name: listed[node.name]}, list(ctx.nodes))
 
 
 def _injector(record: LandingRecord) -> Signal:

@@ -36,7 +36,7 @@ from dstest.core.protocols import (
     Members,
     NemesisContext,
     Option,
-    Probed,
+    Process,
     Replication,
     Revisions,
     ServerLogs,
@@ -49,7 +49,7 @@ from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
 from nemeses.member import logtail
 from nemeses.member.membership import GOES, Listing, incomplete, plain
-from nemeses.observe.answers import ask_from_control
+from nemeses.observe.answers import ask_from_control, services_of
 
 __all__ = ["NEMESIS", "BitFlip"]
 
@@ -67,7 +67,7 @@ class BitFlip(MemberFault):
     faults: tuple[str, ...] = ("N19",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
     _put_back: dict[str, dict[str, Any]]
-    requires = (Supervised, Probed, Damageable, Digests, Revisions, ServerLogs)
+    requires = (Supervised, Damageable, Digests, Revisions, ServerLogs)
     requires_when = (When("what", "tail", (Members, Replication, Truncatable)),)
     options: Mapping[str, Option] = {
         "what": Option(
@@ -195,7 +195,7 @@ class BitFlip(MemberFault):
         """The bytes are back, every member holds the value, and all hashes agree."""
         proven = await super()._whole(ctx, record, before)
         said = []
-        listing = plain(await ctx.need(Members).members()) if record.facts["what"] == "tail" else {}
+        listing = plain(await ctx.need(Members).listed()) if record.facts["what"] == "tail" else {}
         said += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
             state = self._put_back.get(name)
@@ -208,7 +208,9 @@ class BitFlip(MemberFault):
         said += [f"hashes differ: {odd}"] if odd else []
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """Bytes that are flipped still, copies aside, a member that is to be replaced."""
         left = ["flipped bytes"] if await ctx.need(Damageable).flipped(node.name) else []
         members = ctx.offered(Members)
@@ -262,12 +264,11 @@ def _injector(states: Mapping[str, Mapping[str, Any]]) -> Signal:
 async def _refuses(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server found the corruption and serves nobody."""
     lines, said, found = record.facts["corruption_lines"], [], {}
-    port, request = ctx.need(Probed).service_port, ctx.need(Probed).service_request
     for name in record.targets:
         found[name] = len(lines[name])
         said += [] if lines[name] else [f"{name} has logged no corruption"]
-        address = ctx.node(name).info.address
-        if await ask_from_control(address, port, request):
+        probe = services_of(ctx, name)[0].probe
+        if await ask_from_control(ctx.node(name).info.address, probe):
             said.append(f"{name} serves")
     return signal(
         "lines about corruption in the server's log",

@@ -29,13 +29,13 @@ from dstest.core.protocols import (
     FaultPlan,
     NemesisContext,
     Option,
-    Processes,
+    Process,
     Revisions,
 )
 from nemeses.base.member_fault import UNAIMED, MemberFault, signal
 from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import carrying
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import Sight, mains, running
 
 __all__ = ["NEMESIS", "Compaction"]
 
@@ -168,8 +168,8 @@ class Compaction(MemberFault):
         )
 
     async def _control(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
-        pids = await ctx.need(Processes).processes()
-        other = [n for n in ctx.nodes if list(pids.get(n, ())) != record.facts["pids"][n]]
+        pids = mains(await running(ctx))
+        other = [n for n in ctx.nodes if pids.get(n) != record.facts["pids"][n]]
         return Signal(
             signal="pids of all servers",
             before={n: record.facts["pids"][n][0] for n in ctx.nodes},
@@ -187,10 +187,12 @@ class Compaction(MemberFault):
         said = [] if agree else [f"members differ in hash or compacted revision: {hashes}"]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        if pid != record.facts["pids"][name][0]:
-            return f"process {pid} is another one"
-        return super().healed(record, name, pid, sight)
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        if mains({name: now})[name] != record.facts["pids"][name]:
+            return f"process {now[0].pid} is another one"
+        return super().healed(record, name, now, sight)
 
 
 Counts = Mapping[str, Mapping[str, int] | None]

@@ -22,7 +22,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import Divergent, NemesisContext, Overrides, Probed, Supervised
+from dstest.core.protocols import Divergent, NemesisContext, Overrides, Process, Supervised
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
 from nemeses.base.process_fault import Proven
 
@@ -44,7 +44,7 @@ class Config(MemberFault):
     doc = "lets one member run with other settings than the rest"
     faults: tuple[str, ...] = ("N30",)
     explains: frozenset[str] = frozenset({"exit"})
-    requires = (Supervised, Probed, Divergent, Overrides)
+    requires = (Supervised, Divergent, Overrides)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         return ctx.need(Overrides).unconfigure_command()
@@ -101,7 +101,9 @@ class Config(MemberFault):
         ]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """Settings that would be there after a restart."""
         differing = await ctx.need(Overrides).configured()
         return ["settings of its own"] if node.name in differing else []

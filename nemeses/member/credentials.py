@@ -29,7 +29,7 @@ from dstest.core.protocols import (
     FaultPlan,
     NemesisContext,
     Option,
-    Probed,
+    Process,
     Supervised,
 )
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
@@ -49,7 +49,7 @@ class Credentials(MemberFault):
     doc = "lets one member check tokens with another secret than the rest (with -o auth=true)"
     faults: tuple[str, ...] = ("N31",)
     explains: frozenset[str] = frozenset({"exit"})
-    requires = (Supervised, Probed, Authenticated)
+    requires = (Supervised, Authenticated)
     options: Mapping[str, Option] = WINDOW_OPTIONS
 
     def plan(
@@ -124,7 +124,9 @@ class Credentials(MemberFault):
         said += [f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A secret that is not the cluster's."""
         strange = await ctx.need(Authenticated).strange_secrets()
         return ["a secret of its own"] if node.name in strange else []

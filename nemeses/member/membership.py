@@ -21,7 +21,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option, Process
 from nemeses.base.process_fault import Looks, Proven
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable
 from nemeses.process.kill import Kill
@@ -78,7 +78,7 @@ class Membership(Kill):
             found.append(msgspec.structs.replace(plan, facts=facts))
         return found
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         for name in names:
             await ctx.need(Members).expel(name)
 
@@ -95,11 +95,11 @@ class Membership(Kill):
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
-        facts = {**record.facts, "members_before": plain(await ctx.need(Members).members())}
+        facts = {**record.facts, "members_before": plain(await ctx.need(Members).listed())}
         return msgspec.structs.replace(record, facts=facts)
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        facts = {**record.facts, "members": plain(await ctx.need(Members).members())}
+        facts = {**record.facts, "members": plain(await ctx.need(Members).listed())}
         return await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
@@ -133,7 +133,7 @@ class Membership(Kill):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         proven = await super()._whole(ctx, record, before)
-        now = plain(await ctx.need(Members).members())
+        now = plain(await ctx.need(Members).listed())
         said = incomplete(now, list(ctx.nodes))
         was = record.facts.get("members_before", {})
         for target in record.targets:
@@ -142,10 +142,12 @@ class Membership(Kill):
             said += [f"{n} lists {target} under its old identity" for n in same]
         return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A cluster that is not of all nodes."""
-        now = plain(await ctx.need(Members).members())
-        return incomplete({node.name: now[node.name]}, list(ctx.nodes))
+        listed = plain(await ctx.need(Members).listed())
+        return incomplete({node.name: listed[node.name]}, list(ctx.nodes))
 
 
 Listing = dict[str, dict[str, list[Any]] | None]

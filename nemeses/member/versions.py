@@ -37,7 +37,7 @@ from dstest.core.protocols import (
     NemesisContext,
     Option,
     Overrides,
-    Probed,
+    Process,
     Supervised,
 )
 from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
@@ -65,7 +65,7 @@ class MixedVersions(MemberFault):
     faults: tuple[str, ...] = ("N28",)
     explains: frozenset[str] = frozenset({"exit"})
     _other: str
-    requires: tuple[type, ...] = (Supervised, Probed, Builds, Overrides)
+    requires: tuple[type, ...] = (Supervised, Builds, Overrides)
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -213,7 +213,9 @@ class MixedVersions(MemberFault):
         found: dict[str, str] = record.facts["versions_before"]
         return found
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """Members that would be of the other build after a restart."""
         return ["another build"] if node.name in await ctx.need(Overrides).configured() else []
 
@@ -224,7 +226,7 @@ class Upgrade(MixedVersions):
     name = "upgrade"
     doc = "makes one member after the other another build, for good (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N29",)
-    requires = (Supervised, Probed, Builds)
+    requires = (Supervised, Builds)
     scope = "all"
     options: Mapping[str, Option] = {**OTHER_BUILD, **UNAIMED}
 
@@ -271,7 +273,9 @@ class Upgrade(MixedVersions):
     def wanted(self, record: LandingRecord) -> dict[str, str]:
         return dict.fromkeys(record.facts["versions_before"], record.facts["other"])
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         return []  # the other build is what it has become
 
 

@@ -20,7 +20,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, NemesisContext, Option, Process
 from dstest.core.residue import Residue
 from nemeses.base.process_evidence import landed
 from nemeses.base.process_fault import ProcessFault, Proven
@@ -148,7 +148,9 @@ class Bandwidth(ProcessFault):
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
         return Proven(missing, left, bulk)
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A cap that still stands."""
         device = await device_of(node, ctx.lab.control)
         return [f"a cap on {device}"] if await shape_of(node, device) else []

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import Option
+from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.path_fault import Reached
 from nemeses.network.loss import right_share
 from nemeses.network.queued import Burst, sent_once
@@ -39,9 +39,9 @@ class Corrupt(ShareOfPackets):
         **Burst.options,
     }
 
-    def patience_s(self, record: LandingRecord) -> float:
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """A stream that loses packets is slow, and a share needs many."""
-        return 2 * super().patience_s(record)
+        return 2 * super().patience_s(ctx, record)
 
     def unlike(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]

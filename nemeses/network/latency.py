@@ -147,8 +147,8 @@ class Latency(Queued):
         _, same, _ = slow_pairs(before, reach, reach, dict.fromkeys(reach, slow_us))
         return [pair for pair in reach if pair not in same]
 
-    def patience_s(self, record: LandingRecord) -> float:
-        return super().patience_s(record) + 4 * float(record.facts["delay_ms"]) / 1000
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+        return super().patience_s(ctx, record) + 4 * float(record.facts["delay_ms"]) / 1000
 
     def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]

@@ -84,7 +84,7 @@ class Openings(Partition):
     def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
         return [path for path, result in reach.items() if 0 in result]
 
-    def patience_s(self, record: LandingRecord) -> float:
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         return LANDING_S
 
     async def evidence(

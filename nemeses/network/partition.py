@@ -20,7 +20,6 @@ from typing import Any, Final
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.cluster import ELECTION_DEADLINE_S
 from nemeses.base.path_evidence import alive, dropped, evidence, reach_now
 from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, Lifted, PathFault, Reached
 from nemeses.base.schedule import WINDOW_OPTIONS
@@ -115,10 +114,10 @@ class Partition(PathFault):
     ) -> LandingRecord:
         return await evidence(ctx, record, token)
 
-    def patience_s(self, record: LandingRecord) -> float:
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """Elections take several rounds."""
         led = record.facts["shape"] == "leader"
-        return ELECTION_DEADLINE_S if led else super().patience_s(record)
+        return ctx.deployment.timing.failover_s if led else super().patience_s(ctx, record)
 
 
 NEMESIS = Partition()

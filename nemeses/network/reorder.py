@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import Option
+from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.path_fault import Reached
 from nemeses.network.queued import ARRIVE_MIN, Burst
 from nemeses.network.queued_share import ShareOfPackets, loses, percent
@@ -59,9 +59,9 @@ class Reorder(ShareOfPackets):
     def settings(self, record: LandingRecord) -> dict[str, int]:
         return {**super().settings(record), "hold_us": round(record.facts["hold_ms"] * 1000)}
 
-    def patience_s(self, record: LandingRecord) -> float:
+    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """On a path with little traffic what is held back is seldom overtaken."""
-        return 2 * super().patience_s(record)
+        return 2 * super().patience_s(ctx, record)
 
     def unlike(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]

@@ -27,9 +27,9 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, Leadership, Leads, NemesisContext, Option
-from nemeses.base.cluster import leader_now
+from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option
 from nemeses.base.cut_sets import grudge
+from nemeses.base.leadership import agreement, lead_when_known
 from nemeses.base.path_evidence import both_sides, path_name
 from nemeses.base.schedule import WINDOW_OPTIONS, carrying
 from nemeses.network.partition import Partition
@@ -90,7 +90,7 @@ class SplitBrain(Partition):
     name = "split-brain"
     doc = "cuts the leader off until two nodes claim to lead at once"
     faults: tuple[str, ...] = ("N26",)
-    requires = (Leadership, Leads)
+    requires: tuple[type, ...] = (Leadership,)
     options: Mapping[str, Option] = {
         "rounds": Option(
             type=int,
@@ -132,12 +132,12 @@ class SplitBrain(Partition):
         claims: list[Claim] = []
         deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
         found: list[Rivals] = []
-        members = ctx.need(Leads)
+        members = ctx.need(Leadership)
 
         async def ask(name: str) -> None:
             while not found and ctx.clock.now_ns() < deadline_ns:
                 asked_ns = ctx.clock.now_ns()
-                if await members.leads(name):
+                if await members.claims(name):
                     claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
                     if (proof := rivals(claims, old)) is not None:
                         found.append(proof)
@@ -151,20 +151,18 @@ class SplitBrain(Partition):
         await self.lift(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(AGREE_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            views = await ctx.need(Leadership).primaries()
-            if len(views) == len(ctx.nodes) and len({(v.leader, v.term) for v in views}) == 1:
+            if not agreement(await ctx.need(Leadership).leaders(), ctx.nodes):
                 break
             await asyncio.sleep(POLL_S)
-        leader, term = await leader_now(ctx, wanted=True)
-        cut = grudge("leader", "both", list(ctx.nodes), random.Random(0), leader=leader)
+        lead = await lead_when_known(ctx, seed=record.facts["seed"])
+        cut = grudge("leader", "both", list(ctx.nodes), random.Random(0), leader=lead.leader)
         by_node: dict[str, list[str]] = {}
         for source, destination in cut.cuts:
             by_node.setdefault(destination, []).append(source)
         facts = {
             **record.facts,
             "round": record.facts["round"] + 1,
-            "leader_before": leader,
-            "term_before": term,
+            **lead.facts(),
             "cuts": [path_name(path) for path in cut.cuts],
             "baseline_packets": {
                 path_name(path): n for path, n in (await self._baseline(ctx, cut.cuts)).items()

@@ -1,61 +1,69 @@
-"""Does a server answer at its service port, asked from the control host and from another node?
+"""Do the services of a member answer their probes, asked from the control host and another node?
 
-A request goes over a connection of its own, and any byte of an answer counts. A process that was
-killed refuses, one that was stopped accepts (its kernel does) and stays silent.
+A request goes over a connection of its own, and the answer has to begin as the probe says. A
+process that was killed refuses, one that was stopped accepts (its kernel does) and stays silent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
-import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
-from dstest.core.errors import RemoteLost, RemoteTimeout
+from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Probe, Service
 
-__all__ = ["CONTROL", "ask_all", "ask_from_control", "ask_from_node", "ways"]
+__all__ = ["CONTROL", "ask_all", "ask_from_control", "ask_from_node", "services_of", "ways"]
 
 CONTROL: Final = "control"
 ASK_TIMEOUT_S: Final = 1.0
 ASK_TRIES: Final = 3
 """A busy machine may be late once; a server that must be alive is asked this often."""
 
-_ASK: Final = (
-    'exec 3<>"/dev/tcp/$0/$1" || exit 3; printf "%s" "$2" >&3; read -r -t 0.8 -u 3 line || exit 4'
-)
-
 Way = tuple[str, str]
 """(who asks, whom)."""
 
 
-async def ask_from_control(address: str, port: int, request: str) -> bool:
+def services_of(ctx: NemesisContext, name: str, service: str = "") -> list[Service]:
+    """The services of a member; the one of that name, where one is given."""
+    found = list(ctx.deployment.members[name].services)
+    return [s for s in found if s.name == service] if service else found
+
+
+async def ask_from_control(address: str, probe: Probe) -> bool:
     """Did it answer within a second?"""
     try:
         async with asyncio.timeout(ASK_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(address, port)
+            reader, writer = await asyncio.open_connection(address, probe.port)
             try:
-                writer.write(request.encode())
-                return bool(await reader.read(1))
+                writer.write(probe.send)
+                said = await reader.readexactly(max(1, len(probe.expect)))
+                return said.startswith(probe.expect)
             finally:
                 writer.close()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, EOFError):
         return False
 
 
-async def ask_from_node(node: Node, address: str, port: int, request: str) -> bool:
+async def ask_from_node(node: Node, address: str, probe: Probe) -> bool:
     """Did it answer `node` within a second?"""
-    ipaddress.ip_address(address)
-    argv = ["timeout", "1", "bash", "-c", _ASK, address, str(port), request]
     try:
-        done = await node.run(argv, timeout_s=5.0, check=False)
-    except (RemoteTimeout, RemoteLost):
+        return bool(
+            await node.call(
+                "probe_ask",
+                address=address,
+                port=probe.port,
+                send=base64.b64encode(probe.send).decode(),
+                expect=base64.b64encode(probe.expect).decode(),
+            )
+        )
+    except LabError:
         return False
-    return done.status == 0
 
 
 def ways(names: Sequence[str], targets: Sequence[str]) -> list[Way]:
@@ -72,21 +80,27 @@ def ways(names: Sequence[str], targets: Sequence[str]) -> list[Way]:
 
 
 async def ask_all(
-    ctx: NemesisContext, asked: Sequence[Way], port: int, request: str, patient: Sequence[str] = ()
+    ctx: NemesisContext, asked: Sequence[Way], *, service: str = "", patient: Sequence[str] = ()
 ) -> dict[str, int]:
-    """`asker->whom` -> 1 where it answered, else 0. `patient` names are asked up to three times."""
+    """`asker->whom` -> how many of the services answered there.
 
-    async def ask(way: Way) -> int:
-        asker, whom = way
+    Names in `patient` are asked up to three times, until all of their services have answered.
+    """
+
+    async def one(asker: str, whom: str, probe: Probe) -> bool:
         address = ctx.node(whom).info.address
         for _ in range(ASK_TRIES if whom in patient else 1):
             if asker == CONTROL:
-                answered = await ask_from_control(address, port, request)
+                answered = await ask_from_control(address, probe)
             else:
-                answered = await ask_from_node(ctx.node(asker), address, port, request)
+                answered = await ask_from_node(ctx.node(asker), address, probe)
             if answered:
-                return 1
-        return 0
+                return True
+        return False
+
+    async def ask(way: Way) -> int:
+        probes = [s.probe for s in services_of(ctx, way[1], service)]
+        return sum(await asyncio.gather(*(one(*way, probe) for probe in probes)))
 
     answers = await asyncio.gather(*map(ask, asked))
     return {f"{a}->{b}": n for (a, b), n in zip(asked, answers, strict=True)}

@@ -1,30 +1,36 @@
-"""What a node says of its server process: pid, start time, thread states, freezer, ticks, listener.
+"""What a node says of server processes: which are there, thread states, freezer, ticks, listeners.
 
 Read from /proc and from the socket table of the node itself, independent of what the deployment
-believes it has done.
+believes it has done. A server is all processes of its services: what a fault does has to show on
+each of them, and on those that they have forked since.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Process, Processes
 from dstest.core.residue import Residue
+from nemeses.observe.answers import services_of
 
 __all__ = [
     "STOPPED",
     "Sight",
-    "frozen_in",
     "listeners",
     "look",
+    "look_all",
     "look_twice",
+    "mains",
+    "ports_of",
+    "running",
     "signal_command",
+    "struck",
 ]
 
 SAMPLE_GAP_S: Final = 0.15
@@ -42,98 +48,140 @@ STOPPED: Final = Residue(
     rank=10,
 )
 
-_THREADS_END: Final = "--"
-
 _PID: Final = re.compile(r"pid=(\d+)")
-_STATES: Final = """\
-cat /proc/$0/task/*/stat 2>/dev/null
-echo --
-while read -r _ mount type flags _; do
-  case $type,$flags, in
-    cgroup,*,freezer,*)
-      group=$(sed -n 's/^[0-9]*:freezer://p' /proc/$0/cgroup)
-      state=$(cat "$mount$group/freezer.state") ;;
-    cgroup2,*)
-      group=$(sed -n 's/^0:://p' /proc/$0/cgroup)
-      grep -q '^frozen 1' "$mount$group/cgroup.events" && state=FROZEN || state=THAWED ;;
-    *) continue ;;
-  esac
-  echo "$state $group"
-done </proc/mounts 2>/dev/null
-:
-"""
-"""A line per thread, then one per freezer hierarchy: state and group of process $0."""
-
 
 _SIGNAL: Final = (
-    '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)" = "$1" ] || exit 0; '
-    "kill -$2 $0"
+    "while [ $# -gt 2 ]; do "
+    '[ "$(sed "s/.*) //" /proc/$2/stat 2>/dev/null | cut -d" " -f20)" = "$3" ] && kill -$1 $2; '
+    "number=$1; shift 3; set -- $number $@; done; :"
 )
 
 
-def signal_command(pid: int, start_time: int, name: str) -> list[str]:
-    """Sends a process a signal, unless another one, with another start time, has its number."""
-    return ["sh", "-c", _SIGNAL, str(pid), str(start_time), name]
+def signal_command(processes: Sequence[Process], name: str) -> list[str]:
+    """Sends processes a signal, those that are still the ones that started at their time."""
+    rows = [str(word) for p in processes for word in (p.pid, p.start_time)]
+    return ["sh", "-c", _SIGNAL, "sh", name, *rows]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at one process. `stopped`: all its threads are in state T. `frozen`: the control
-    group in which it is frozen; empty where it is in none, or is still freezing.
+    """One look at the processes of a member.
+
+    `left` are pids of those asked for that are still there, `lost` main ones that are not, `more`
+    what there is besides. `stopped`: all threads of all of them are in state T. `frozen`: the
+    control groups in which all of them stand still, empty where one does not. `listening` are pids
+    that listen at the ports of their services.
     """
 
-    alive: bool
+    left: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+    more: tuple[int, ...] = ()
     stopped: bool = False
     frozen: str = ""
     ticks: int = 0
-    listener: int | None = None
+    listening: frozenset[int] = frozenset()
+
+    @property
+    def alive(self) -> bool:
+        """Is any of the processes asked for still there?"""
+        return bool(self.left)
+
+    @property
+    def whole(self) -> bool:
+        """Do they run, all main ones, and none stands still?"""
+        return self.alive and not (self.lost or self.stopped or self.frozen)
+
+    @property
+    def listener(self) -> int | None:
+        """Who listens; one of those asked for where there is one."""
+        own = self.listening & {*self.left}
+        return min(own or self.listening, default=None)
+
+    @property
+    def serves(self) -> bool:
+        """Do they listen, and nobody else?"""
+        return bool(self.listening) and self.listening <= {*self.left, *self.more}
 
 
-def frozen_in(freezers: str) -> str:
-    """The first group that reads FROZEN, of lines `STATE GROUP`; empty where none does."""
-    for line in freezers.splitlines():
-        state, _, group = line.partition(" ")
-        if state == "FROZEN":
-            return group
-    return ""
+def struck(record_facts: Mapping[str, Any], name: str) -> list[Process]:
+    """The processes of a member when its fault began, of the services that it is about."""
+    return [Process(*row) for row in record_facts["processes"].get(name, ())]
 
 
-async def listeners(node: Node, port: int) -> set[int]:
-    """Pids that listen at a TCP port."""
-    argv = ["ss", "-Hltnp", f"sport = :{port}"]
-    found = await node.run(argv, timeout_s=5.0)
-    return {int(pid) for pid in _PID.findall(found.stdout)}
+def mains(processes: Mapping[str, Sequence[Process]]) -> dict[str, list[int]]:
+    """Pid and start time of each member's first main process."""
+    found = {}
+    for name, rows in processes.items():
+        first = next((p for p in rows if p.main), None)
+        if first is not None:
+            found[name] = [first.pid, first.start_time]
+    return found
 
 
-async def look(node: Node, pid: int, start_time: int, port: int) -> Sight:
-    """The process `pid` that started at `start_time`, and who listens at `port`, right now."""
-    info, heard = await asyncio.gather(node.call("procinfo", pid=pid), listeners(node, port))
-    listener = pid if pid in heard else min(heard, default=None)
-    if not info["alive"] or info["start_time"] != start_time:
-        return Sight(alive=False, listener=listener)
-    rows = await node.run(["sh", "-c", _STATES, str(pid)], timeout_s=5.0)
-    threads, _, freezers = rows.stdout.rpartition(f"{_THREADS_END}\n")
-    if not threads:  # it ended between the two questions
-        return Sight(alive=False, listener=None if listener == pid else listener)
-    states = [line.rpartition(")")[2].split()[0] for line in threads.splitlines()]
+async def running(ctx: NemesisContext, service: str = "") -> dict[str, list[Process]]:
+    """The processes of each member right now, of one service where that is given."""
+    found = await ctx.need(Processes).processes()
+    chosen = {
+        name: [p for p in rows if not service or p.service == service]
+        for name, rows in found.items()
+        if name in ctx.nodes
+    }
+    return {name: rows for name, rows in chosen.items() if rows}
+
+
+def ports_of(ctx: NemesisContext, name: str, service: str = "") -> tuple[int, ...]:
+    """The ports at which the services of a member are probed."""
+    return tuple(s.probe.port for s in services_of(ctx, name, service))
+
+
+async def listeners(node: Node, ports: Collection[int]) -> frozenset[int]:
+    """Pids that listen at any of these TCP ports."""
+    wanted = " or ".join(f"sport = :{port}" for port in sorted(ports))
+    found = await node.run(["ss", "-Hltnp", f"( {wanted} )"], timeout_s=5.0)
+    return frozenset(int(pid) for pid in _PID.findall(found.stdout))
+
+
+async def look(
+    node: Node, was: Sequence[Process], now: Sequence[Process], ports: Collection[int]
+) -> Sight:
+    """The processes `was`, those that there are besides by now, and who listens."""
+    known = {(p.pid, p.start_time) for p in was}
+    more = [p for p in now if (p.pid, p.start_time) not in known]
+    idents = [[p.pid, p.start_time] for p in (*was, *more)]
+    rows, heard = await asyncio.gather(
+        node.call("processes", idents=idents), listeners(node, ports)
+    )
+    there = [(p, row) for p, row in zip((*was, *more), rows, strict=True) if row["alive"]]
+    left = tuple(p.pid for p, _ in there if (p.pid, p.start_time) in known)
+    groups = {row["frozen"] for _, row in there}
     return Sight(
-        alive=True,
-        stopped=all(state in "Tt" for state in states),
-        frozen=frozen_in(freezers),
-        ticks=info["utime"] + info["stime"],
-        listener=listener,
+        left=left,
+        lost=tuple(p.pid for p in was if p.main and p.pid not in left),
+        more=tuple(p.pid for p, _ in there if p.pid not in left),
+        stopped=bool(there) and not any(row["running"] for _, row in there),
+        frozen="" if "" in groups else ", ".join(sorted(groups)),
+        ticks=sum(row["ticks"] for _, row in there),
+        listening=heard,
     )
 
 
+async def look_all(
+    ctx: NemesisContext,
+    was: Mapping[str, Sequence[Process]],
+    now: Mapping[str, Sequence[Process]],
+    service: str = "",
+) -> dict[str, Sight]:
+    """A look at each member that `was` names."""
+    found = await asyncio.gather(
+        *(look(ctx.node(n), was[n], now.get(n, ()), ports_of(ctx, n, service)) for n in was)
+    )
+    return dict(zip(was, found, strict=True))
+
+
 async def look_twice(
-    ctx: NemesisContext, pids: Mapping[str, Any], port: int
+    ctx: NemesisContext, was: Mapping[str, Sequence[Process]], service: str = ""
 ) -> dict[str, tuple[Sight, Sight]]:
-    """Two looks at each process of `pids` (node -> [pid, start time]), a moment apart."""
-
-    async def both(name: str) -> tuple[Sight, Sight]:
-        pid, start_time = pids[name]
-        first = await look(ctx.node(name), pid, start_time, port)
-        await asyncio.sleep(SAMPLE_GAP_S)
-        return first, await look(ctx.node(name), pid, start_time, port)
-
-    found = await asyncio.gather(*map(both, pids))
-    return dict(zip(pids, found, strict=True))
+    """Two looks at each member, a moment apart."""
+    first = await look_all(ctx, was, await running(ctx, service), service)
+    await asyncio.sleep(SAMPLE_GAP_S)
+    second = await look_all(ctx, was, await running(ctx, service), service)
+    return {name: (first[name], second[name]) for name in was}

@@ -1,8 +1,9 @@
 """`fds`: a server that can open no file and accept no connection any more.
 
-The soft limit of its open files (RLIMIT_NOFILE) is lowered from outside to the standard streams,
-which are never closed: with a limit at what is open now, whatever the server closes would make room
-for a new connection. What is open stays open, so clients that are connected are served.
+The soft limit of open files (RLIMIT_NOFILE) of all its processes is lowered from outside to the
+standard streams, which are never closed: with a limit at what is open now, whatever the server
+closes would make room for a new connection. What is open stays open, so clients that are connected
+are served.
 
 Injector signal: the limit as /proc tells it, and no number below it that is free. A server that
 ended because of that, by its own log, counts as well. Victim signal: new connections, from the
@@ -14,27 +15,22 @@ are answered.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
-from errno import EMFILE
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Probed, Processes, ServerLogs, Supervised
+from dstest.core.protocols import NemesisContext, Process, ServerLogs, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.member_fault import signal
 from nemeses.base.process_evidence import control, landed
-from nemeses.base.process_fault import Looks, ProcessFault, Proven
-from nemeses.observe.answers import ask_all, ways
-from nemeses.observe.processes import Sight, look_twice
+from nemeses.base.process_fault import Looks, ProcessFault, Proven, served_before
+from nemeses.observe.answers import ask_all, services_of, ways
+from nemeses.observe.processes import Sight, look_twice, running, struck
 
 __all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
-
-FULL: Final = os.strerror(EMFILE).lower()
-"""What the log of a server says that ended because it could open no file."""
 
 LEAK_SPARE: Final = 16
 """A server that may open fewer files than this, though it could be allowed more, is not healed."""
@@ -67,7 +63,9 @@ _EXHAUST: Final = (
     "while [ $free -lt 3 ] && [ -L /proc/$0/fd/$free ]; do free=$((free + 1)); done; "
     'exec prlimit --pid "$0" --nofile="$free:"'
 )
-_RESTORE: Final = f'{_SAME} || exit 0; exec prlimit --pid "$0" --nofile="$2:"'
+_RESTORE: Final = (
+    'limit=$0; for p in "$@"; do [ ! -e /proc/$p ] || prlimit --pid $p --nofile=$limit:; done'
+)
 _READ: Final = f"{_SAME} || exit 1; sed -n 's/^Max open files *//p' /proc/$0/limits; ls /proc/$0/fd"
 
 
@@ -90,18 +88,19 @@ class Descriptors(ProcessFault):
     name = "fds"
     doc = "lets a server open no more files and accept no more connections"
     faults: tuple[str, ...] = ()
-    requires = (Supervised, Probed, ServerLogs)
+    requires = (Supervised, ServerLogs)
     residues: tuple[Residue, ...] = (LIMITS,)
     explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
-        files = await _files(ctx, record.facts["pids"])
+        files = await _files(ctx, _was(record))
+        names = {s.name for n in ctx.nodes for s in services_of(ctx, n)}
         facts = {
             **record.facts,
-            "limit_before": {n: f.soft for n, f in files.items() if f is not None},
-            "spare_before": {n: f.spare for n, f in files.items() if f is not None},
-            "log_bytes_before": await ctx.need(ServerLogs).log_sizes(),
+            "limit_before": {n: min(f.soft for f in rows) for n, rows in files.items() if rows},
+            "spare_before": {n: min(f.spare for f in rows) for n, rows in files.items() if rows},
+            "log_bytes_before": {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)},
         }
         return msgspec.structs.replace(record, facts=facts)
 
@@ -110,24 +109,20 @@ class Descriptors(ProcessFault):
 
     async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
         """Not one number below the limit is free; a test sabotages it."""
-        pid, start = record.facts["pids"][name]
-        argv = ["sh", "-c", _EXHAUST, str(pid), str(start)]
-        await ctx.node(name).run(argv, timeout_s=5.0, check=False)
+        for one in (await running(ctx)).get(name, ()):
+            argv = ["sh", "-c", _EXHAUST, str(one.pid), str(one.start_time)]
+            await ctx.node(name).run(argv, timeout_s=5.0, check=False)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """The limit first: a server that may open nothing cannot even say that it serves."""
-        await asyncio.gather(
-            *(
-                ctx.node(n).run(self.heal_command(ctx, record, n), timeout_s=5.0)
-                for n in record.targets
-            )
-        )
+        now = await running(ctx)
+        for name in record.targets:
+            rows = [*struck(record.facts, name), *now.get(name, ())]
+            await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
         await ctx.need(Supervised).restart(record.targets)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        pid, start = record.facts["pids"][name]
-        limit = record.facts["limit_before"].get(name, "")
-        return ["sh", "-c", _RESTORE, str(pid), str(start), str(limit)]
+        return ["sh", "-c", LIMITS.remove]
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -137,20 +132,17 @@ class Descriptors(ProcessFault):
         return [self.heal_command(ctx, record, name), restart]
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        files = await _files(ctx, record.facts["pids"])
-        freed = [n for n in record.targets if (f := files[n]) is not None and f.spare]
+        was = _was(record)
+        files = await _files(ctx, await running(ctx))
+        freed = [n for n in record.targets if any(f.spare for f in files.get(n, ()))]
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in freed))
-        asked, sights = await asyncio.gather(
-            self._ask(ctx, record),
-            look_twice(ctx, _others(record), ctx.need(Probed).service_port),
-        )
-        files = await _files(ctx, record.facts["pids"])
-        gone = [n for n in record.targets if files[n] is None]
-        logs = ctx.need(ServerLogs)
-        texts = await asyncio.gather(
-            *(logs.log_since(n, record.facts["log_bytes_before"][n]) for n in gone)
-        )
-        ended = [n for n, text in zip(gone, texts, strict=True) if FULL in text.lower()]
+        asked, sights = await asyncio.gather(self._ask(ctx, record), look_twice(ctx, was))
+        now = await running(ctx)
+        files = {n: rows for n, rows in (await _files(ctx, now)).items() if not sights[n][1].lost}
+        gone = [n for n in record.targets if sights[n][1].lost]
+        told = await asyncio.gather(*(self._told(ctx, record, n) for n in gone))
+        ended = [n for n, said in zip(gone, told, strict=True) if said]
+        sights = {n: pair for n, pair in sights.items() if n not in record.targets}
         injector = _injector(record, files, ended)
         victim, spared = _victim(record, asked), _spared(record, files, asked, sights)
         return msgspec.structs.replace(
@@ -161,43 +153,44 @@ class Descriptors(ProcessFault):
             landed=landed(record, injector, victim, spared),
         )
 
+    async def _told(self, ctx: NemesisContext, record: LandingRecord, name: str) -> bool:
+        """Does a log of the member say that it could open no file?"""
+        for service in services_of(ctx, name):
+            since = record.facts["log_bytes_before"][service.name][name]
+            text = await ctx.need(ServerLogs).log_since(name, since, service.name)
+            if any(words in text.lower() for words in service.words.no_files):
+                return True
+        return False
+
     async def _ask(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
-        probed, names = ctx.need(Probed), list(ctx.nodes)
-        return await ask_all(
-            ctx,
-            ways(names, record.targets),
-            probed.service_port,
-            probed.service_request,
-            patient=list(_others(record)),
-        )
+        names = list(ctx.nodes)
+        return await ask_all(ctx, ways(names, record.targets), patient=list(_others(record)))
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
         raise NotImplementedError("_look() makes all three signals")
-
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        return None if sight.listener == pid else f"process {pid} does not serve"
 
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         """As for any process fault, which asks anew; and the limits are what they were."""
         proven = await super()._whole(ctx, record, before)
-        files = await _files(ctx, await ctx.need(Processes).processes())
+        files = await _files(ctx, await running(ctx))
         limits: dict[str, int] = record.facts["limit_before"]
         wrong = [
             f"{n}: its server may open {f.soft} files, not {limits[n]}"
             for n in record.targets
-            if (f := files.get(n)) is not None and f.soft != limits.get(n)
+            for f in files.get(n, ())
+            if f.soft < limits[n]
         ]
-        spare = {n: f.spare if (f := files.get(n)) is not None else 0 for n in record.targets}
+        spare = {n: min((f.spare for f in files.get(n, ())), default=0) for n in record.targets}
         return Proven([*wrong, *proven.missing], spare, proven.victim)
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A limit that was lowered and is still nearly met."""
-        found = await files_of(node, pid, start)
-        return lowered(found) if found else []
+        found = await asyncio.gather(*(files_of(node, p.pid, p.start_time) for p in now))
+        return [text for files in found if files for text in lowered(files)]
 
 
 async def files_of(node: Node, pid: int, start: int) -> Files | None:
@@ -216,9 +209,27 @@ def parse(text: str) -> Files | None:
     return Files(limits[0], limits[1], tuple(sorted(int(row) for row in rows if row.isdigit())))
 
 
-async def _files(ctx: NemesisContext, pids: Mapping[str, Sequence[int]]) -> dict[str, Files | None]:
-    found = await asyncio.gather(*(files_of(ctx.node(n), *pids[n]) for n in pids))
-    return dict(zip(pids, found, strict=True))
+async def _files(
+    ctx: NemesisContext, processes: Mapping[str, Sequence[Process]]
+) -> dict[str, list[Files]]:
+    """Of the processes of each member that are still there."""
+
+    async def one(name: str) -> list[Files]:
+        node, rows = ctx.node(name), processes[name]
+        found = await asyncio.gather(*(files_of(node, p.pid, p.start_time) for p in rows))
+        return [files for files in found if files is not None]
+
+    found = await asyncio.gather(*map(one, processes))
+    return dict(zip(processes, found, strict=True))
+
+
+def _was(record: LandingRecord) -> dict[str, list[Process]]:
+    return {name: struck(record.facts, name) for name in record.facts["processes"]}
+
+
+def _restoring(record: LandingRecord, name: str, processes: Sequence[Process]) -> list[str]:
+    limit = str(record.facts["limit_before"].get(name, ""))
+    return ["sh", "-c", _RESTORE, limit, *(str(p.pid) for p in processes)]
 
 
 def lowered(files: Files) -> list[str]:
@@ -233,29 +244,28 @@ def _others(record: LandingRecord) -> dict[str, Any]:
 
 
 def _injector(
-    record: LandingRecord, files: Mapping[str, Files | None], ended: Sequence[str]
+    record: LandingRecord, files: Mapping[str, Sequence[Files]], ended: Sequence[str]
 ) -> Signal:
     facts = record.facts
     said, told = [], []
     for name in record.targets:
-        pid, found = facts["pids"][name][0], files[name]
+        pid, found = facts["pids"][name][0], files.get(name)
         before = facts["limit_before"].get(name, 0)
-        if facts["listening_before"][name] != [pid]:
-            said.append(f"{name}: process {pid} was not the one that served")
-        if found is None:
+        said += served_before(record, name)
+        if not found:
             if name not in ended:
                 said.append(f"{name}: process {pid} is gone, and not for lack of files")
             told.append(f"{name}: its server has ended, it could open no file")
-        elif found.soft >= before:
-            said.append(f"{name}: its limit is {found.soft} files, as before")
-        elif found.spare:
-            said.append(f"{name}: its server may open {found.spare} more files")
+        elif (soft := max(f.soft for f in found)) >= before:
+            said.append(f"{name}: its limit is {soft} files, as before")
+        elif spare := max(f.spare for f in found):
+            said.append(f"{name}: its server may open {spare} more files")
         else:
-            told.append(f"{name}: {len(found.open)} files are open, no more may be")
+            told.append(f"{name}: {sum(len(f.open) for f in found)} files are open, no more may be")
     return Signal(
         signal="files that the server may still open",
         before={n: facts["spare_before"].get(n, 0) for n in record.targets},
-        during={n: 0 if (f := files[n]) is None else f.spare for n in record.targets},
+        during={n: max((f.spare for f in files.get(n, ())), default=0) for n in record.targets},
         moved=bool(record.targets) and not said,
         detail="; ".join(said or told),
     )
@@ -279,16 +289,14 @@ def _victim(record: LandingRecord, asked: Mapping[str, int]) -> Signal:
 
 def _spared(
     record: LandingRecord,
-    files: Mapping[str, Files | None],
+    files: Mapping[str, Sequence[Files]],
     asked: Mapping[str, int],
     sights: Mapping[str, tuple[Sight, Sight]],
 ) -> Signal:
     """The others answer, as for any process fault, and may open as many files as before."""
     found = control(record, asked, sights)
     before = record.facts["limit_before"]
-    hit = [
-        n for n in _others(record) if (f := files.get(n)) is not None and f.soft != before.get(n)
-    ]
+    hit = [n for n in _others(record) if any(f.soft < before[n] for f in files.get(n, ()))]
     if not hit:
         return found
     return msgspec.structs.replace(found, moved=True, detail=f"limited as well: {', '.join(hit)}")

@@ -1,8 +1,9 @@
 """`kill` and `stop`: server processes that end, at once or by their own leave.
 
-Injector signal, from the node itself: the process that listened at the service port is gone and
-nobody listens there. A process that is not the one that served does not count, nor does one that a
-supervisor brought back. `stop` wants the server's own word on it in its log as well.
+Injector signal, from the node itself: all processes of the services, among them those that listened
+at their ports, are gone and nobody listens there. Processes that were not those that served do not
+count, nor does it where something brought them back. `stop` also wants the main processes to have
+ended by themselves, and where a service says what it logs then, its log to say so.
 
 Catalogue: N01 (kill -9), N02 (SIGTERM).
 """
@@ -10,32 +11,34 @@ Catalogue: N01 (kill -9), N02 (SIGTERM).
 from __future__ import annotations
 
 import asyncio
-import base64
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import (
     FaultPlan,
-    LogFiles,
     NemesisContext,
-    Probed,
-    Processes,
+    Option,
+    Process,
     Restartable,
+    ServerLogs,
+    Service,
     Supervised,
     Terminate,
 )
 from dstest.core.protocols import Kill as Killable
-from nemeses.base.process_fault import Looks, ProcessFault
-from nemeses.observe.processes import Sight, signal_command
+from nemeses.base.process_fault import SERVICE_OPTION, Looks, ProcessFault, served_before
+from nemeses.observe.answers import services_of
+from nemeses.observe.processes import Sight, running, signal_command, struck
 
 __all__ = ["KILL", "STOP", "Kill", "Stop"]
 
-LOG_BYTES_MAX: Final = 1 << 20
-EXIT_DEADLINE_S: Final = 20.0
-"""etcd without a quorum waits for requests in flight before it goes."""
+ORDERLY: Final = (0, -15)
+"""Exit statuses of main processes that ended on SIGTERM: by themselves, or by its default action,
+which many servers restore and send to themselves when they have cleaned up."""
+
 POLL_S: Final = 0.02
 
 
@@ -45,11 +48,12 @@ class Kill(ProcessFault):
     name = "kill"
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
-    requires: tuple[type, ...] = (Supervised, Probed)
+    requires: tuple[type, ...] = (Supervised,)
     explains: frozenset[str] = frozenset({"exit"})
+    options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.need(Killable).kill(names)
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+        await ctx.need(Killable).kill(names, service)
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await ctx.need(Killable).restart(names)
@@ -58,32 +62,35 @@ class Kill(ProcessFault):
         return ctx.need(Restartable).restart_command(name)
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """Gone is the process that served, and nobody serves in its place."""
+        """Gone are the processes that served, all of them, and nobody serves in their place."""
         facts = record.facts
         said = []
         for name in record.targets:
-            pid = facts["pids"][name][0]
-            if facts["listening_before"][name] != [pid]:
-                said.append(f"{name}: process {pid} was not the one that served")
+            said += served_before(record, name)
             sight = looks[name][1]
-            if sight.alive:
-                said.append(f"{name}: process {pid} is still there")
-            elif sight.listener is not None:
-                said.append(f"{name}: process {sight.listener} serves in its place")
+            if sight.left:
+                said.append(f"{name}: process {_few(sight.left)} is still there")
+            elif sight.more or sight.listener is not None:
+                serving = sight.more or sorted(sight.listening)
+                said.append(f"{name}: process {_few(serving)} serves in its place")
+        count = sum(len(struck(facts, name)) for name in record.targets)
         return Signal(
             signal="pid that listens at the service port",
             before={n: min(facts["listening_before"][n], default=0) for n in record.targets},
             during={n: looks[n][1].listener or 0 for n in record.targets},
             moved=bool(record.targets) and not said,
-            detail="; ".join(said) or f"the server is gone on {', '.join(record.targets)}",
+            detail="; ".join(said)
+            or f"the server is gone on {', '.join(record.targets)}, {count} processes in all",
         )
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        if pid == record.facts["pids"][name][0]:
-            return f"process {pid} is the old one: it was never gone"
-        return None if sight.listener == pid else f"process {pid} does not serve"
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        old = {(p.pid, p.start_time) for p in struck(record.facts, name)}
+        left = [p.pid for p in now if (p.pid, p.start_time) in old]
+        if left:
+            return f"process {_few(left)} is the old one: it was never gone"
+        return super().healed(record, name, now, sight)
 
 
 class Stop(Kill):
@@ -92,77 +99,88 @@ class Stop(Kill):
     name = "stop"
     doc = "ends server processes in good order with SIGTERM and starts them again"
     faults: tuple[str, ...] = ("N02",)
-    requires = (*Kill.requires, Terminate, LogFiles)
+    requires = (*Kill.requires, Terminate, ServerLogs)
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Remember how long the logs are: what was written before speaks for nothing."""
-        (path,) = ctx.need(LogFiles).log_files()
-        sizes = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in ctx.nodes))
-        found = {n: row.get("size", 0) for n, row in zip(ctx.nodes, sizes, strict=True)}
-        facts = {**plan.facts, "log": path, "log_bytes_before": found}
+        service = plan.facts.get("service", "")
+        names = {s.name for n in ctx.nodes for s in services_of(ctx, n, service)}
+        sizes = {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)}
+        facts = {**plan.facts, "log_bytes_before": sizes}
         return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         """SIGTERM, and wait until the processes have ended or will not."""
-        await ctx.need(Terminate).terminate(names)
-        deadline_ns = ctx.clock.now_ns() + int(EXIT_DEADLINE_S * 1e9)
+        await ctx.need(Terminate).terminate(names, service)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.stop_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            running = await ctx.need(Processes).processes()
-            if not any(name in running for name in names):
+            left = await running(ctx, service)
+            if not any(name in left for name in names):
                 return
             await asyncio.sleep(POLL_S)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Start them again; first kill those that have not ended yet, since they still would."""
-        pids = record.facts["pids"]
-        running = await ctx.need(Processes).processes()
-        late = [n for n in record.targets if n in running and running[n][0] == pids[n][0]]
+        service = record.facts.get("service", "")
+        now = await running(ctx, service)
+        late = [n for n in record.targets if {*now.get(n, ())} & {*struck(record.facts, n)}]
         if late:
-            await ctx.need(Killable).kill(late)
+            await ctx.need(Killable).kill(late, service)
         await self.undo(ctx, record.targets)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        pid, start = record.facts["pids"][name]
         return [
-            signal_command(pid, start, "KILL"),
+            signal_command(struck(record.facts, name), "KILL"),
             *super().heal_commands(ctx, record, name),
         ]
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if "shutdown_lines" not in record.facts or not all(record.facts["shutdown_lines"].values()):
-            lines = await asyncio.gather(*(self._lines(ctx, record, n) for n in record.targets))
-            found = dict(zip(record.targets, lines, strict=True))
-            facts = {**record.facts, "shutdown_lines": found}
+            exits = await ctx.need(Terminate).exits()
+            rows = await asyncio.gather(*(self._lines(ctx, record, n) for n in record.targets))
+            facts = {
+                **record.facts,
+                "shutdown_lines": dict(zip(record.targets, rows, strict=True)),
+                "exits": {n: exits.get(n, {}) for n in record.targets},
+            }
             record = msgspec.structs.replace(record, facts=facts)
         return await super()._look(ctx, record)
 
     async def _lines(self, ctx: NemesisContext, record: LandingRecord, name: str) -> int:
-        """Of the markers of an orderly end, how many has the log since the fault?"""
-        facts: dict[str, Any] = record.facts
-        grown = await ctx.node(name).call(
-            "read",
-            path=facts["log"],
-            offset=facts["log_bytes_before"][name],
-            bytes_max=LOG_BYTES_MAX,
-        )
-        text = base64.b64decode(grown["data"]).decode("utf-8", "replace")
-        markers = ctx.need(Terminate).shutdown_markers
-        return int(all(marker in text for marker in markers))
+        """Has the log of each struck service what an orderly end leaves there, since the fault?"""
+
+        async def orderly(service: Service) -> bool:
+            since = record.facts["log_bytes_before"][service.name][name]
+            text = await ctx.need(ServerLogs).log_since(name, since, service.name)
+            return all(words in text for words in service.words.shutdown)
+
+        services = services_of(ctx, name, record.facts.get("service", ""))
+        return int(all(await asyncio.gather(*map(orderly, services))))
 
     def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """As for `kill`, and the log tells of an orderly end."""
+        """As for `kill`; the status tells of an orderly end, and where it is to say so, the log."""
         signal = super().injector(record, looks)
         lines: dict[str, int] = record.facts["shutdown_lines"]
         mute = [name for name, found in lines.items() if not found]
-        if not mute:
+        said = [f"no orderly end in the log of {', '.join(mute)}"] if mute else []
+        for name in record.targets:
+            wanted = {p.service for p in struck(record.facts, name) if p.main}
+            found = record.facts["exits"][name]
+            bad = {s: found.get(s) for s in sorted(wanted) if found.get(s) not in ORDERLY}
+            said += [f"{name}: {s} ended with status {status}" for s, status in bad.items()]
+        if not said:
             return msgspec.structs.replace(
-                signal, detail=f"{signal.detail}; each log tells of an orderly end"
+                signal, detail=f"{signal.detail}; each tells of an orderly end"
             )
-        said = f"no orderly end in the log of {', '.join(mute)}"
-        detail = said if signal.moved else f"{signal.detail}; {said}"
+        detail = "; ".join(said if signal.moved else [signal.detail, *said])
         return msgspec.structs.replace(signal, moved=False, detail=detail)
+
+
+def _few(pids: Sequence[int]) -> str:
+    """`7`, or `7 and 3 more`."""
+    return f"{pids[0]}" if len(pids) == 1 else f"{pids[0]} and {len(pids) - 1} more"
 
 
 KILL = Kill()

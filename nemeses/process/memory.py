@@ -1,6 +1,6 @@
 """`memory`: no memory for a server beyond what it has, by a control group of its own.
 
-Before the run, the servers are started anew in a group of ours on each node, so that all of their
+The servers are started in a group of ours on each node from the first time on, so that all of their
 memory is the group's; it has no limit until a fault is due. Then the limit becomes what is in use,
 and follows downwards whatever the server gives back. What comes of it is up to `mode`:
 
@@ -35,13 +35,13 @@ from dstest.core.protocols import (
     FaultPlan,
     NemesisContext,
     Option,
-    Processes,
+    Process,
     Supervised,
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.process_fault import Looks, Proven
-from nemeses.observe.processes import Sight
+from nemeses.base.process_fault import Looks, ProcessFault, Proven, served_before
+from nemeses.observe.processes import Sight, mains, running, struck
 from nemeses.process.kill import Kill
 from nemeses.tools.cgroup import Group
 
@@ -91,7 +91,7 @@ class Memory(Kill):
             choices=("oom", "stall"),
             help="the kernel kills the server; or it waits, and calls that need memory fail",
         ),
-        **Kill.options,
+        **ProcessFault.options,
     }
 
     def plan(
@@ -107,15 +107,15 @@ class Memory(Kill):
             for plan in super().plan(rng, nodes, time_limit_s, options)
         ]
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        """A group on each node, and the servers started anew in it."""
-        await super().setup(ctx)
+    async def prepare(self, ctx: NemesisContext) -> None:
+        """A group on each node, which the servers join when they start."""
         await asyncio.gather(*(MEMORY.make(node, self.name) for node in nodes_of(ctx)))
         await ctx.need(ControlGroups).start_in(MEMORY.path)
-        servers = ctx.need(Supervised)
-        await servers.processes()
-        await servers.kill(list(ctx.nodes))
-        await servers.restart(list(ctx.nodes))
+
+    async def withdraw(self, ctx: NemesisContext) -> None:
+        """Nothing starts in it any more; no group and no mount."""
+        await ctx.need(ControlGroups).start_in("")
+        await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
@@ -157,8 +157,9 @@ class Memory(Kill):
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         now = await _readings(ctx)
         for name in record.targets:
-            row, pid = now[name], record.facts["pids"][name][0]
-            if f"pid{pid}" in row and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
+            row = now[name]
+            inside = any(f"pid{p.pid}" in row for p in struck(record.facts, name))
+            if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
                 await self.squeeze(ctx, record, name)
         facts = {**record.facts, "memory": await _readings(ctx)}
         record = await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
@@ -186,37 +187,35 @@ class Memory(Kill):
             detail="; ".join(said) or "; ".join(_told(record, n, looks[n][1]) for n in felt),
         )
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        """A server that only waited may be the process that it was."""
-        if record.facts["mode"] == "oom":
-            return super().healed(record, name, pid, sight)
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        return None if sight.listener == pid else f"process {pid} does not serve"
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        """A server that only waited may be the processes that it was."""
+        if record.facts["mode"] == "oom" and record.facts["pids"][name] == mains({name: now})[name]:
+            return f"process {now[0].pid} is the old one: it was never gone"
+        return ProcessFault.healed(self, record, name, now, sight)
 
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         """As for `kill`; no limit, and the server is in its group again."""
         proven = await super()._whole(ctx, record, before)
-        found, pids = await asyncio.gather(_readings(ctx), ctx.need(Processes).processes())
+        found, now = await asyncio.gather(_readings(ctx), running(ctx))
         wrong = [f"{n}: {text}" for n, row in found.items() for text in limited(row)]
         wrong += [
-            f"{n}: its server is not in its group"
+            f"{n}: process {p.pid} of its server is not in its group"
             for n in record.targets
-            if f"pid{pids.get(n, (0, 0))[0]}" not in found[n]
+            for p in now.get(n, ())
+            if f"pid{p.pid}" not in found[n]
         ]
         left = {n: len(limited(found[n])) for n in record.targets}
         return Proven([*wrong, *proven.missing], left, proven.victim)
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
-        """The group, and a limit that it still has."""
-        return [*limited(await read(node)), *await MEMORY.leaks(node)]
-
-    async def teardown(self, ctx: NemesisContext) -> None:
-        """Take groups and mounts away on every node; the servers go on."""
-        await ctx.need(ControlGroups).start_in("")
-        await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
+        """A limit that a group still has."""
+        return limited(await read(node))
 
 
 async def read(node: Node) -> dict[str, int]:
@@ -250,28 +249,29 @@ def _missing(record: LandingRecord, name: str, sight: Sight) -> list[str]:
     """What speaks against the fault on one target."""
     facts, felt, now = record.facts, _felt(record, name), record.facts["memory"][name]
     pid = facts["pids"][name][0]
-    said = []
-    if facts["listening_before"][name] != [pid]:
-        said.append(f"{name}: process {pid} was not the one that served")
-    if f"pid{pid}" not in facts["memory_before"][name]:
-        said.append(f"{name}: process {pid} was not in its group")
+    said = served_before(record, name)
+    said += [
+        f"{name}: process {p.pid} was not in its group"
+        for p in struck(facts, name)
+        if f"pid{p.pid}" not in facts["memory_before"][name]
+    ]
     if now.get("limit_in_bytes", UNLIMITED_BYTES) >= UNLIMITED_BYTES:
         said.append(f"{name}: its memory is not limited")
     if not felt["failcnt"]:
         said.append(f"{name}: the limit was not met")
     if facts["mode"] == "oom":
         said += [] if felt["oom_kill"] else [f"{name}: the kernel killed nothing"]
-        said += [f"{name}: process {pid} is still there"] if sight.alive else []
+        said += [] if sight.lost else [f"{name}: process {pid} is still there"]
     elif sight.alive and not now.get("under_oom"):
         said.append(f"{name}: nothing waits for memory")
-    if not sight.alive and sight.listener is not None:
+    if sight.lost and sight.listener is not None:
         said.append(f"{name}: process {sight.listener} serves in its place")
     return said
 
 
 def _told(record: LandingRecord, name: str, sight: Sight) -> str:
     felt, before = _felt(record, name), record.facts["memory_before"][name]
-    came = "waits for memory" if sight.alive else "ended for lack of memory"
+    came = "waits for memory" if not sight.lost else "ended for lack of memory"
     if felt["oom_kill"]:
         came = "was killed by the kernel"
     mib = before["usage_in_bytes"] / (1 << 20)

@@ -27,10 +27,18 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node, Reopens, Restarts
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Restartable
+from dstest.core.protocols import (
+    DataDir,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Process,
+    Restartable,
+)
 from nemeses.base.process_evidence import gather, landed
-from nemeses.base.process_fault import Proven
+from nemeses.base.process_fault import ProcessFault, Proven, served_before
 from nemeses.base.schedule import carrying
+from nemeses.observe.processes import Sight
 from nemeses.process.kill import Kill
 
 __all__ = ["NEMESIS", "Restart", "lives_over"]
@@ -60,7 +68,7 @@ class Restart(Kill):
     doc = "stops whole nodes hard and starts them again on the disks they have"
     faults: tuple[str, ...] = ("N04",)
     options: Mapping[str, Option] = {
-        **Kill.options,
+        **ProcessFault.options,
         "flaps": Option(
             type=int,
             default=1,
@@ -132,8 +140,9 @@ class Restart(Kill):
             "lives_between": [],
             "data_before": await self._data(ctx, record.targets),
             # Processes on a node that is down cannot be asked after.
-            "pids": {n: p for n, p in record.facts["pids"].items() if n not in record.targets},
-            "target_pids": {n: record.facts["pids"][n] for n in record.targets},
+            "processes": _without(record.facts["processes"], record.targets),
+            "target_processes": {n: record.facts["processes"][n] for n in record.targets},
+            "unserved": [text for n in record.targets for text in served_before(record, n)],
         }
         return msgspec.structs.replace(record, facts=facts)
 
@@ -154,7 +163,7 @@ class Restart(Kill):
                 record.facts["lives_between"].append(await self.lives(ctx))
             await self.strike(ctx, record.targets)
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         for name in names:
             _reopening(ctx.node(name)).away = True
         await asyncio.to_thread(self.lab(ctx).cut, ctx.lab.lab_id, names)
@@ -190,16 +199,15 @@ class Restart(Kill):
 
     def _down(self, record: LandingRecord, lives: Lives) -> Signal:
         facts, targets = record.facts, record.targets
-        said = lives_over(targets, facts["lives_before"], lives)
+        said = [*lives_over(targets, facts["lives_before"], lives), *facts["unserved"]]
         rows = [facts["lives_before"], *facts["lives_between"]]
         if len(rows) != facts["flaps"]:
             said.append(f"down {len(rows)} times, {facts['flaps']} asked for")
-        for name in targets:
-            if len({row[name] for row in rows}) != len(rows):
-                said.append(f"{name} did not come up anew each time")
-            pid = facts["target_pids"][name][0]
-            if facts["listening_before"][name] != [pid]:
-                said.append(f"{name}: process {pid} was not the one that served")
+        said += [
+            f"{name} did not come up anew each time"
+            for name in targets
+            if len({row[name] for row in rows}) != len(rows)
+        ]
         return Signal(
             signal="process 1 of the node and its start",
             before={n: facts["lives_before"][n] for n in targets},
@@ -229,11 +237,15 @@ class Restart(Kill):
                 missing.append(f"{name} has another data directory than before")
         return msgspec.structs.replace(proven, missing=missing)
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Any) -> str | None:
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
         """A pid of the new life may be the old one's again."""
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        return None if sight.listener == pid else f"process {pid} does not serve"
+        return ProcessFault.healed(self, record, name, now, sight)
+
+
+def _without(rows: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: row for name, row in rows.items() if name not in names}
 
 
 def _reopening(node: Node) -> Reopens:

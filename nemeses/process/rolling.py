@@ -1,10 +1,11 @@
 """`rolling`: restarts leader after leader, against the order that an operator would choose.
 
 One fault is three steps, spread over its window: the member that leads is killed and started again
-at once, then the others must have moved to a new term. Injector signal: at each step the process
-that led is gone and another one serves in its place. Victim signal: a new term at each step, and
-clients that saw operations end badly. Control: the processes of the other members are those that
-they were. It has healed when all members serve and agree on one leader.
+at once, then the others must have moved to a new leader. Injector signal: at each step the
+processes that led are gone and others serve in their place. Victim signal: a new term at each step
+(another leader where there are no terms), and clients that saw operations end badly. Control: the
+processes of the other members are those that they were. It has healed when all members serve and
+agree on one leader.
 
 Catalogue: N25.
 """
@@ -26,13 +27,21 @@ from dstest.core.protocols import (
     Leadership,
     NemesisContext,
     Option,
-    Probed,
-    Processes,
+    Process,
 )
-from nemeses.base.cluster import ELECTION_DEADLINE_S, begun, leader_and_term, leader_now
+from nemeses.base.cluster import begun
+from nemeses.base.leadership import (
+    Lead,
+    lead,
+    lead_when_known,
+    moved_to,
+    unmoved,
+    voters,
+)
 from nemeses.base.process_evidence import demote, landed
+from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import Sight, listeners
+from nemeses.observe.processes import Sight, listeners, mains, ports_of, running
 from nemeses.process.kill import Kill
 
 __all__ = ["NEMESIS", "Rolling"]
@@ -63,11 +72,11 @@ class Rolling(Kill):
 
     async def choose(self, ctx: NemesisContext) -> str | None:
         """Whose turn it is: the leader's."""
-        return (await leader_now(ctx, wanted=True))[0]
+        return (await lead_when_known(ctx)).leader
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """The first step."""
-        pids = {n: list(p) for n, p in (await ctx.need(Processes).processes()).items()}
+        pids = mains(await running(ctx))
         record = begun(ctx, self.name, plan)
         steps = {"steps": [], "pids": pids, "traffic_at_inject": ctx.traffic.by_node()}
         record = msgspec.structs.replace(record, facts={**record.facts, **steps})
@@ -108,47 +117,53 @@ class Rolling(Kill):
 
     async def _step(self, ctx: NemesisContext, record: LandingRecord, name: str) -> LandingRecord:
         """Kill and restart one member, wait for a new term, and judge all steps so far."""
-        port = ctx.need(Probed).service_port
-        before = (await ctx.need(Processes).processes()).get(name, (0, 0))
-        _, term = await leader_and_term(ctx)
-        heard = sorted(await listeners(ctx.node(name), port))
+        before = await running(ctx)
+        first = await lead(ctx)
+        heard = await listeners(ctx.node(name), ports_of(ctx, name))
         notes = list(record.notes)
+        gone, found = False, None
         try:
             await self.strike(ctx, [name])
-            gone = not (await ctx.node(name).call("procinfo", pid=before[0]))["alive"]
-            new_term = await self._new_term(ctx, term)
+            rows = [[p.pid, p.start_time] for p in before.get(name, ())]
+            seen = await ctx.node(name).call("processes", idents=rows)
+            gone = bool(seen) and not any(row["alive"] for row in seen)
+            found = await self._moved(ctx, first, name)
             await self.undo(ctx, [name])
         except LabError as error:
             notes.append(f"{name}: {error.message}")
-            gone, new_term = False, term
-        after = (await ctx.need(Processes).processes()).get(name, (0, 0))
+        after = mains(await running(ctx)).get(name, [0, 0])
         step = {
             "node": name,
-            "pid": before[0],
-            "served": heard == [before[0]],
+            "pid": mains(before).get(name, [0, 0])[0],
+            "served": bool(heard) and heard <= {p.pid for p in before.get(name, ())},
             "gone": gone,
             "new_pid": after[0],
-            "term": term,
-            "new_term": new_term,
+            "leader": first.leader,
+            "term": first.epoch,
+            "new_leader": found.leader if found else None,
+            "new_term": found.epoch if found else first.epoch,
+            "moved": found is not None,
         }
         facts = {**record.facts, "steps": [*record.facts["steps"], step]}
         record = msgspec.structs.replace(record, facts=facts, notes=notes)
         return await self._judge(ctx, record)
 
-    async def _new_term(self, ctx: NemesisContext, term: int) -> int:
-        deadline_ns = ctx.clock.now_ns() + int(ELECTION_DEADLINE_S * 1e9)
+    async def _moved(self, ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
+        """The leader that the others have come to; None where they have not in time."""
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
         while True:
-            leader, now = await leader_and_term(ctx)
-            if (leader is not None and now > term) or ctx.clock.now_ns() > deadline_ns:
-                return now
+            views = await ctx.need(Leadership).leaders()
+            found = moved_to(before, views, voters(ctx), [name])
+            if (found and found.leader) or ctx.clock.now_ns() > deadline_ns:
+                return found
             await asyncio.sleep(POLL_S)
 
     async def _judge(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         steps: list[dict[str, Any]] = record.facts["steps"]
-        pids = await ctx.need(Processes).processes()
+        pids = mains(await running(ctx))
         injector, victim = _injector(steps), _victim(ctx, record)
         others = [n for n in ctx.nodes if n not in record.targets]
-        changed = [n for n in others if list(pids.get(n, ())) != record.facts["pids"][n]]
+        changed = [n for n in others if pids.get(n) != record.facts["pids"][n]]
         control = Signal(
             signal="pids of the members that were not restarted",
             before={n: record.facts["pids"][n][0] for n in others},
@@ -164,10 +179,11 @@ class Rolling(Kill):
             landed=landed(record, injector, victim, control),
         )
 
-    def healed(self, record: LandingRecord, name: str, pid: int, sight: Sight | None) -> str | None:
-        if sight is None or not sight.alive:
-            return "its server does not run"
-        return None if sight.listener == pid else f"process {pid} does not serve"
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        """A member that was restarted twice may have led twice."""
+        return ProcessFault.healed(self, record, name, now, sight)
 
 
 def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
@@ -193,15 +209,17 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         for n in record.targets
     }
     said = [
-        f"step {i + 1}: no new term after {s['term']}"
+        f"step {i + 1}: {unmoved({'leader_before': s['leader'], 'term_before': s['term']})}"
         for i, s in enumerate(steps)
-        if s["new_term"] <= s["term"]
+        if not s["moved"]
     ]
     said += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
     return Signal(
-        signal="term before and after each step",
-        before={f"{i + 1}: {s['node']}": s["term"] for i, s in enumerate(steps)},
-        during={f"{i + 1}: {s['node']}": s["new_term"] for i, s in enumerate(steps)},
+        signal="term (or who leads) before and after each step",
+        before={f"{i + 1}: {s['node']}": s["term"] or s["leader"] for i, s in enumerate(steps)},
+        during={
+            f"{i + 1}: {s['node']}": s["new_term"] or s["new_leader"] for i, s in enumerate(steps)
+        },
         moved=bool(steps) and not said,
         detail="; ".join(said)
         or f"{len(steps)} elections, {sum(bad.values())} operations of clients ended badly",

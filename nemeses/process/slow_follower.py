@@ -1,10 +1,11 @@
 """`slow-follower`: one server that does not lead gets a small share of a processor.
 
-Its process is moved into a control group of ours on its node, with a quota: what was asked for, and
-never more than a tenth of what the server used before, since a share that is enough for the load of
-the moment slows nothing down. Injector signal: periods in which that group was throttled. Victim
-signal: in the middle of `SAMPLES` samples the log that the follower has applied is `LAG_MIN`
-entries behind the furthest one, or it cannot tell within a second where its log is. Control: the
+Its processes are moved into a control group of ours on its node, with a quota: what was asked for,
+and never more than a tenth of what the server used before, since a share that is enough for the
+load of the moment slows nothing down. Injector signal: periods in which that group was throttled,
+with all processes of the server in it. Victim signal: in the middle of `SAMPLES` samples the log
+that the follower has applied is behind the furthest one, by what the system says is no ordinary
+lag, or it cannot tell within a second where its log is. Control: the
 others keep up with each other. A fault that hits the leader is another fault and does not count. It
 has healed when the group is gone and the follower has caught up.
 
@@ -29,15 +30,17 @@ from dstest.core.protocols import (
     Leadership,
     NemesisContext,
     Option,
-    Probed,
+    Process,
     Replication,
+    Unit,
 )
 from dstest.core.residue import Residue
-from nemeses.base.cluster import leader_and_term, leader_now, nodes_of
+from nemeses.base.cluster import nodes_of
+from nemeses.base.leadership import lead, lead_when_known
 from nemeses.base.process_evidence import landed
 from nemeses.base.process_fault import ProcessFault, Proven
 from nemeses.base.schedule import WINDOW_OPTIONS, carrying
-from nemeses.observe.processes import look
+from nemeses.observe.processes import look, ports_of, running, struck
 from nemeses.tools.cgroup import Group
 
 __all__ = ["NEMESIS", "SlowFollower", "quota"]
@@ -55,13 +58,11 @@ MEASURED_S: Final = 1.0
 TICKS_PER_S: Final = 100
 """Of /proc/PID/stat."""
 
-LAG_MIN: Final = 100
-"""Entries; the others differ by what is under way, some tens."""
-
-MUTE: Final = 1_000_000_000
-"""Entries behind, of a server that does not say where it is."""
+MUTE: Final = 1 << 60
+"""How far behind a server is that does not say where it is."""
 
 SAMPLES: Final = 5
+ENTER_TRIES: Final = 5
 SAMPLE_GAP_S: Final = 0.2
 
 
@@ -103,7 +104,7 @@ class SlowFollower(ProcessFault):
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
         """Choose a follower of this moment."""
-        leader, _ = await leader_now(ctx, wanted=True)
+        leader = (await lead_when_known(ctx)).leader
         followers = [n for n in ctx.nodes if n != leader]
         chosen = random.Random(plan.facts["seed"]).choice(followers)
         facts = {**plan.facts, "targets": [chosen], "scope": "given"}
@@ -113,11 +114,10 @@ class SlowFollower(ProcessFault):
         """The record with what the follower uses, and the share that it is left."""
         record = await super()._before(ctx, record)
         (name,) = record.targets
-        pid, start = record.facts["pids"][name]
-        looks = []
+        was, looks = struck(record.facts, name), []
         for pause_s in (0.0, MEASURED_S):
             await asyncio.sleep(pause_s)
-            seen = await look(ctx.node(name), pid, start, ctx.need(Probed).service_port)
+            seen = await look(ctx.node(name), was, was, ports_of(ctx, name))
             looks.append((ctx.clock.now_ns(), seen.ticks))
         (then_ns, then), (now_ns, now) = looks
         used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
@@ -127,14 +127,20 @@ class SlowFollower(ProcessFault):
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         quota_us, period_us = quota(record.facts["left_percent"])
-        script = (
-            'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
-            ' && echo "$3" >"$0/cgroup.procs"'
-        )
+        script = 'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
+        argv = ["sh", "-c", script, CPU.path, str(period_us), str(quota_us)]
         for name in record.targets:
-            pid, _ = record.facts["pids"][name]
-            argv = ["sh", "-c", script, CPU.path, str(period_us), str(quota_us), str(pid)]
             await ctx.node(name).run(argv, timeout_s=5.0)
+        await self.enter(ctx, record)
+
+    async def enter(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """All processes of the targets into the group, again while more are forked outside."""
+        for _ in range(ENTER_TRIES):
+            outside = await _outside(ctx, record)
+            if not any(outside.values()):
+                return
+            for name, rows in outside.items():
+                await CPU.enter(ctx.node(name), [p.pid for p in rows])
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         for name in names:
@@ -146,12 +152,16 @@ class SlowFollower(ProcessFault):
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         behind = await _behind(ctx)
-        throttled, (leader, _) = await asyncio.gather(_throttled(ctx), leader_and_term(ctx))
+        throttled, led, outside = await asyncio.gather(
+            _throttled(ctx), lead(ctx), _outside(ctx, record)
+        )
         if "throttled_before" not in record.facts:
             facts = {**record.facts, "throttled_before": throttled}
             record = msgspec.structs.replace(record, facts=facts)
-        injector = _injector(record, throttled)
-        victim, control = _victim(record, behind, leader), _control(record, behind, throttled)
+        unit = ctx.need(Replication).replication_unit
+        injector = _injector(record, throttled, outside)
+        victim = _victim(record, behind, led.leader, unit)
+        control = _control(record, behind, throttled, unit)
         return msgspec.structs.replace(
             record,
             injector=injector,
@@ -165,7 +175,9 @@ class SlowFollower(ProcessFault):
     ) -> Proven:
         """Nothing is in the group, the follower keeps up, and all serve."""
         behind = await _behind(ctx)
-        missing = [f"{n} is {_far(behind[n])}" for n in record.targets if behind[n] >= LAG_MIN]
+        unit = ctx.need(Replication).replication_unit
+        late = [n for n in record.targets if behind[n] >= unit.lag_min]
+        missing = [f"{n} is {_far(behind[n], unit)}" for n in late]
         left: dict[str, int] = {}
         for name in record.targets:
             found = await ctx.node(name).run(["cat", f"{CPU.path}/cgroup.procs"], timeout_s=5.0)
@@ -175,7 +187,9 @@ class SlowFollower(ProcessFault):
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
         return Proven(missing, left, {n: float(behind[n]) for n in record.targets})
 
-    async def extra_leaks(self, ctx: NemesisContext, node: Node, pid: int, start: int) -> list[str]:
+    async def extra_leaks(
+        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
+    ) -> list[str]:
         """A server that is still in our group, or the group itself."""
         return await CPU.leaks(node)
 
@@ -206,7 +220,7 @@ async def _throttled(ctx: NemesisContext) -> dict[str, int]:
 
 
 async def _behind(ctx: NemesisContext) -> dict[str, int]:
-    """Entries that each server is behind the furthest, in the middle of some samples."""
+    """How far each server is behind the furthest, in the middle of some samples."""
     samples: dict[str, list[int]] = {n: [] for n in ctx.nodes}
     for _ in range(SAMPLES):
         at = await ctx.need(Replication).progress()
@@ -217,14 +231,29 @@ async def _behind(ctx: NemesisContext) -> dict[str, int]:
     return {n: int(statistics.median(found)) for n, found in samples.items()}
 
 
-def _far(entries: int) -> str:
-    return "silent" if entries == MUTE else f"{entries:,} entries behind"
+async def _outside(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[Process]]:
+    """The processes of each target that are not in our group."""
+    now = await running(ctx)
+    found = {}
+    for name in record.targets:
+        inside = await CPU.processes(ctx.node(name))
+        found[name] = [p for p in now.get(name, ()) if p.pid not in inside]
+    return found
 
 
-def _injector(record: LandingRecord, throttled: Mapping[str, int]) -> Signal:
+def _far(behind: int, unit: Unit) -> str:
+    return "silent" if behind >= MUTE else f"{behind:,} {unit.name} behind"
+
+
+def _injector(
+    record: LandingRecord,
+    throttled: Mapping[str, int],
+    outside: Mapping[str, Sequence[Process]],
+) -> Signal:
     before = record.facts["throttled_before"]
     periods = {n: throttled[n] - before[n] for n in record.targets}
     said = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
+    said += [f"{n}: process {rows[0].pid} is not throttled" for n, rows in outside.items() if rows]
     return Signal(
         signal="periods in which the server had to wait for its share",
         before=dict.fromkeys(record.targets, 0),
@@ -234,28 +263,30 @@ def _injector(record: LandingRecord, throttled: Mapping[str, int]) -> Signal:
     )
 
 
-def _victim(record: LandingRecord, behind: Mapping[str, int], leader: str | None) -> Signal:
+def _victim(
+    record: LandingRecord, behind: Mapping[str, int], leader: str | None, unit: Unit
+) -> Signal:
     targets = record.targets
-    said = [f"{n} is {_far(behind[n])}" for n in targets if behind[n] < LAG_MIN]
+    said = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
     if leader in targets:
         said.append(f"{leader} leads")
     return Signal(
-        signal="entries of its log that it has not applied",
+        signal=f"{unit.name} of the log that it has not applied",
         before=dict.fromkeys(targets, 0),
         during={n: behind[n] for n in targets},
         moved=bool(targets) and not said,
-        detail="; ".join(said) or ", ".join(f"{n} is {_far(behind[n])}" for n in targets),
+        detail="; ".join(said) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
     )
 
 
 def _control(
-    record: LandingRecord, behind: Mapping[str, int], throttled: Mapping[str, int]
+    record: LandingRecord, behind: Mapping[str, int], throttled: Mapping[str, int], unit: Unit
 ) -> Signal:
     others = [n for n in behind if n not in record.targets]
     before = record.facts["throttled_before"]
-    hit = [n for n in others if behind[n] >= LAG_MIN or throttled[n] > before[n]]
+    hit = [n for n in others if behind[n] >= unit.lag_min or throttled[n] > before[n]]
     return Signal(
-        signal="entries that the other servers have not applied",
+        signal=f"{unit.name} of the log that the other servers have not applied",
         before=dict.fromkeys(others, 0),
         during={n: behind[n] for n in others},
         moved=bool(hit),

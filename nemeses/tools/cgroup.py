@@ -7,6 +7,7 @@ node's init is touched.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -70,6 +71,18 @@ class Group(msgspec.Struct, frozen=True):
                 f" controller: {done.stderr.strip()}",
                 remedy=f"a host with the {self.controller} controller of cgroup v1",
             )
+
+    async def enter(self, node: Node, pids: Sequence[int]) -> None:
+        """Put processes into the group; those that have ended meanwhile are no error."""
+        script = 'for p in "$@"; do echo $p >"$0/cgroup.procs" || [ ! -e /proc/$p ] || exit 1; done'
+        argv = ["sh", "-c", script, self.path, *map(str, pids)]
+        await node.run(argv, timeout_s=5.0)
+
+    async def processes(self, node: Node) -> set[int]:
+        """Pids in the group; none where it is not there."""
+        argv = ["cat", f"{self.path}/cgroup.procs"]
+        found = await node.run(argv, timeout_s=5.0, check=False)
+        return {int(word) for word in found.stdout.split()}
 
     def dissolve_command(self) -> list[str]:
         """Puts what is in the group back into the node's root group, and removes it."""

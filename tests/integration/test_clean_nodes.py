@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from runs import deployed, dstest, on_nodes, run_here
 
+from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM, override_of, programs, spec
 from clusters.systems.etcd import on_node
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
+from dstest.core.protocols import Probe, Service
 from dstest.runner import residues
 from nemeses.disk import faultfs
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
 from nemeses.tools import netqueue, nft
 from nemeses.tools.compiled import HOME
-from nemeses.tools.freezer import find, freeze, home
 from nemeses.tools.shaper import cap_rules
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -58,19 +59,28 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await node.run(["sh", "-c", f"mkdir {data}/member && echo new >{data}/member/of-the-run"])
     sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=on_node.DATA)
     await node.run(["prlimit", "--pid", str(sleeper["pid"]), "--nofile=3:"])
-    frozen = await node.call("spawn", argv=["/bin/sleep", "60"])
-    freezer = await find(node)
-    assert freezer is not None
-    await freeze(node, await home(node, freezer, frozen["pid"]), frozen["pid"])
     stopped = await node.call("spawn", argv=["/bin/sleep", "60"])
     await node.call("signal", **stopped, signum=19)
-    await node.call(
-        "spawn", argv=["/usr/bin/etcd", "--data-dir", "/tmp/stray"], log="/tmp/stray.log"
-    )
+    await _servers(node)
     await node.run(["mkdir", "-p", on_node.OTHER_HOME, on_node.BACKUP])
-    for path in (on_node.OVERRIDE, on_node.REMOVED, on_node.GROUPS):
+    for path in (override_of("toy"), on_node.REMOVED, GROUPS):
         await node.run(["touch", path])
     await node.arm_lease("f9", [["touch", "/tmp/kept-its-promise"]], ttl_s=600)
+
+
+async def _servers(node: Any) -> None:
+    """A service that is frozen, one that runs, and one whose child has outlived it."""
+    sleep = ("/bin/sleep", "600")
+    kinds = {"toy": sleep, "frozen": sleep, "gone": ("sh", "-c", "sleep 600 & exec sleep 0.1")}
+    services = [
+        Service(name=name, argv=argv, probe=Probe(1), log=f"/tmp/{name}.log")
+        for name, argv in kinds.items()
+    ]
+    for path, data in programs().items():
+        await node.put(path, data, mode=0o755)
+    await node.put(MEMBER, spec(services))
+    await node.run([PROGRAM, "start"])
+    await node.run([PROGRAM, "freeze", "frozen"])
 
 
 def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
@@ -81,7 +91,7 @@ def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
         kinds = residues.residues()
         found = await residues.look(nodes, kinds)
         seen = {row.residue for row in found["n1"]}
-        assert seen == {k.name for k in kinds} - {"clock", "member", "etcd's place"}, seen
+        assert seen == {k.name for k in kinds} - {"clock", "the system's place"}, seen
         assert all(row.ours for row in found["n1"]), found["n1"]
         assert [found[n] for n in nodes if n != "n1"] == [[], [], [], []]
         cleaned = await residues.begin_clean(nodes, kinds)
@@ -91,9 +101,7 @@ def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
         assert data.stdout.split() == ["of-the-run"], "what the run wrote, and nothing older"
         assert (await nodes["n1"].call("stat", path="/tmp/kept-its-promise"))["exists"]
         assert not (await nodes["n1"].call("stat", path=HOME))["exists"]
-        await nodes["n1"].run(
-            ["rm", "-rf", "/tmp/kept-its-promise", "/tmp/stray", "/tmp/stray.log"]
-        )
+        await nodes["n1"].run(["sh", "-c", "rm -rf /tmp/kept-its-promise /tmp/*.log"])
 
     on_nodes(lab, body)
 

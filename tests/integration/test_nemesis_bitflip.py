@@ -66,7 +66,7 @@ class AtAFollower(BitFlip):
     """Not the leader's log."""
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        leader = (await etcd(ctx).primaries())[0].leader
+        leader = (await etcd(ctx).leaders())[0].leader
         chosen = next(n for n in ctx.nodes if n != leader)
         facts = {**plan.facts, "targets": [chosen], "scope": "given"}
         return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
@@ -150,13 +150,13 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
         deployment = ETCD.deploy(list(nodes.values()), {})
         await deployment.start()
         await deployment.make_history(2000)
-        name = (await deployment.primaries())[0].leader
+        name = (await deployment.leaders())[0].leader
         assert name is not None
         member = await deployment.member_id(name)
         commands = [deployment.unflip_command(), *[deployment.rejoin_command(False)] * 3]
         await nodes[name].arm_lease("cut", commands, ttl_s=6.0)
         await deployment.cut_log(name, 0.5, "/dstest/bit-flip", "value")
-        await deployment._wait_healthy([name])
+        await deployment.wait_healthy([name])
         assert (await deployment.flipped(name))["member"] == str(member)
         return name, member
 
@@ -164,7 +164,7 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
 
     async def replaced(deployment: Any) -> bool:
         left = await deployment.flipped(name) or await deployment.doomed(name)
-        members = (await deployment.members())[name] or {}
+        members = (await deployment.listed())[name] or {}
         new = len(members) == 5 and member not in members and name in dict(members.values())
         return new and not left and all((await deployment.healthy()).values())
 

@@ -32,7 +32,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, scope: str, join: str)
 class OnlyKilled(Membership):
     """The server is killed and stays a member."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         await etcd(ctx).kill(names)
 
 
@@ -43,7 +43,7 @@ def test_a_member_that_was_only_killed(lab: LabInfo, tmp_path: Path) -> None:
 
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
     def whole() -> bool:
-        listed = deployed(lab, lambda deployment: deployment.members())
+        listed = deployed(lab, lambda deployment: deployment.listed())
         return all(row and len(row) == 5 for row in listed.values())
 
     args = ("--nemesis", "membership", "-o", "fault_s=30", "-o", "join=voter")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import copy
 import itertools
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from runs import (
     dstest,
     etcd,
     faults_of,
+    landed_and_healed,
     latest,
     on_nodes,
     run_here,
@@ -30,8 +31,8 @@ from clusters.systems.etcd.on_node import PIDFILE
 from dstest.core import registry
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
-from dstest.core.node import LabInfo, Node
-from dstest.core.protocols import Nemesis, NemesisContext
+from dstest.core.node import LabInfo
+from dstest.core.protocols import Nemesis, NemesisContext, Process
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
 from nemeses.base.process_fault import ProcessFault
@@ -39,7 +40,6 @@ from nemeses.base.schedule import carrying
 from nemeses.mix import Mix
 from nemeses.process.kill import Kill, Stop
 from nemeses.process.pause import Pause
-from nemeses.tools import freezer
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -90,7 +90,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, scope: s
     assert all(fault["victim"]["before"][p] for p in paths)
     assert all(fault["victim"]["after"].values())
     assert all(fault["control"]["during"].values())
-    assert groups(lab) == []
+    assert frozen(lab) == []
     assert fault["facts"]["requested_to_applied_ms"] < 2000
     for name in fault["targets"]:
         pid = fault["facts"]["pids"][name][0]
@@ -116,7 +116,7 @@ def test_three_kinds_in_one_run(lab: LabInfo, tmp_path: Path) -> None:
 class Elsewhere(Kill):
     """Kills a process that we started ourselves instead of the server."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         for name in names:
             other = await ctx.node(name).call("spawn", argv=["/bin/sleep", "60"])
             await ctx.node(name).call("signal", signum=9, **other)
@@ -132,38 +132,37 @@ def test_the_wrong_process_is_killed(lab: LabInfo, tmp_path: Path) -> None:
 def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deployment takes a wrapper for the server: kills and pauses hit that one."""
     real = EtcdDeployment.processes
+    wrappers: dict[str, Process] = {}
 
-    async def processes(self: EtcdDeployment) -> dict[str, tuple[int, int]]:
-        found = await real(self)
-        if len(found) < len(self._nodes) or not getattr(self, "loading", False):
-            return found
-        for name, node in self._nodes.items():
-            row = await node.call("spawn", argv=["/bin/sleep", "60"])
-            found[name] = self._processes[name] = (row["pid"], row["start_time"])
-        return found
+    async def processes(self: EtcdDeployment) -> dict[str, list[Process]]:
+        return {n: [wrappers[n]] for n in self.nodes} if wrappers else await real(self)
 
     async def version(self: EtcdDeployment) -> str:
-        self.loading = True  # type: ignore[attr-defined]
+        for name, node in self.nodes.items():
+            row = await node.call("spawn", argv=["/bin/sleep", "100"])
+            wrappers[name] = Process("etcd", row["pid"], row["start_time"])
         return "3.4.23"
+
+    def signalling(number: int) -> Any:
+        async def send(self: EtcdDeployment, names: Sequence[str], service: str = "") -> None:
+            for name in names:
+                pid, start = wrappers[name].pid, wrappers[name].start_time
+                await self.nodes[name].call("signal", pid=pid, start_time=start, signum=number)
+
+        return send
 
     monkeypatch.setattr(EtcdDeployment, "processes", processes)
     monkeypatch.setattr(EtcdDeployment, "version", version)
+    monkeypatch.setattr(EtcdDeployment, "kill", signalling(9))
+    monkeypatch.setattr(EtcdDeployment, "pause", signalling(19))
 
 
-@pytest.mark.parametrize(
-    ("nemesis", "way"),
-    [(Kill(), ()), (Pause(), ()), (Pause(), ("way=freezer",))],
-    ids=["kill", "pause", "freezer"],
-)
+@pytest.mark.parametrize("nemesis", [Kill(), Pause()], ids=["kill", "pause"])
 def test_a_wrapper_is_hit_instead_of_the_server(
-    lab: LabInfo,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    nemesis: ProcessFault,
-    way: tuple[str, ...],
+    lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nemesis: ProcessFault
 ) -> None:
     wrapped(monkeypatch)
-    options = (*OPTIONS, "scope=one", *way)
+    options = (*OPTIONS, "scope=one")
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
     assert "was not the one that served" in fault["injector"]["detail"]
     assert "still answers" in fault["victim"]["detail"]
@@ -172,7 +171,7 @@ def test_a_wrapper_is_hit_instead_of_the_server(
 class DeadPid(Pause):
     """Stops a process that has long ended."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         for name in names:
             await ctx.node(name).call("signal", pid=4_000_000, start_time=1, signum=19)
 
@@ -205,14 +204,13 @@ class Continued(Pause):
 
 
 class Thawed(Pause):
-    """Something else thaws a group in the middle of the window; its process stays in it."""
+    """Something else thaws a group in the middle of the window."""
 
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if not record.facts["rechecks"]:
             assert record.landed == "yes"
             name = record.targets[0]
-            state = record.facts["freezers"][name]["group"] + "/freezer.state"
-            await ctx.node(name).run(["sh", "-c", f"echo THAWED >{state}"])
+            await ctx.node(name).run(etcd(ctx).thaw_command())
         return await super().recheck(ctx, record)
 
 
@@ -233,7 +231,7 @@ def test_undone_in_mid_window(
 class Deaf(Stop):
     """SIGTERM is swallowed on the way; SIGKILL comes instead."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         await etcd(ctx).kill(names)
 
 
@@ -261,92 +259,112 @@ def test_a_pause_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
     assert "idle" in done.verdict.evidence.faults[0].why
 
 
-def groups(lab: LabInfo) -> list[str]:
-    """Nodes that have a freezer group of ours."""
+def frozen(lab: LabInfo) -> list[str]:
+    """Nodes on which a service stands still."""
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        return [name for name, node in nodes.items() if await freezer.groups(node)]
+        rows = {name: await node.call("services") for name, node in nodes.items()}
+        return [n for n, row in rows.items() if any(one["frozen"] for one in row.values())]
 
     found: list[str] = on_nodes(lab, ask)
     return found
 
 
+@contextlib.contextmanager
+def without_groups(lab: LabInfo, *mounts: str) -> Iterator[None]:
+    """Nodes on which these hierarchies of control groups cannot be written."""
+
+    async def remount(nodes: dict[str, Any], flag: str) -> None:
+        for node in nodes.values():
+            for mount in mounts:
+                argv = ["mount", "-o", f"remount,bind,{flag}", f"/sys/fs/cgroup/{mount}"]
+                await node.run(argv)
+
+    on_nodes(lab, lambda nodes: remount(nodes, "ro"))
+    try:
+        yield
+    finally:
+        on_nodes(lab, lambda nodes: remount(nodes, "rw"))
+
+
 def test_the_freezer_of_version_2(lab: LabInfo, tmp_path: Path) -> None:
     """Its frozen processes read S; another hierarchy says that they are frozen."""
     options = (*OPTIONS, "scope=minority", "way=freezer")
-    done = run_here(lab, tmp_path, nemesis=Pause(kinds=("v2",)), options=options)
-    (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
-    assert {row["kind"] for row in fault["facts"]["freezers"].values()} == {"v2"}
-    assert groups(lab) == []
+    with without_groups(lab, "freezer"):
+        done = run_here(lab, tmp_path, nemesis=Pause(), options=options)
+    fault = landed_and_healed(done)
+    assert all("unified" in path for rows in fault["facts"]["freezers"].values() for path in rows)
+    assert frozen(lab) == []
+
+
+def test_nodes_without_a_freezer(lab: LabInfo, tmp_path: Path) -> None:
+    """They are refused; what needs no group is done there as well."""
+    with without_groups(lab, "freezer", "unified"):
+        frozen_one = (*OPTIONS, "way=freezer", "scope=one")
+        done = run_here(lab, tmp_path / "pause", nemesis=Pause(), options=frozen_one)
+        assert done.exit_code not in (Exit.PASS, Exit.FAIL)
+        assert "no control group" in str(done.failure)
+        killed = (*OPTIONS, "scope=minority")
+        landed_and_healed(run_here(lab, tmp_path / "kill", nemesis=Kill(), options=killed))
+
+
+GROUP = "/sys/fs/cgroup/freezer/of-a-test"
+FREEZE = f"mkdir -p {GROUP} && echo FROZEN >{GROUP}/freezer.state"
 
 
 class Another(Pause):
     """A process that we started ourselves is frozen instead of the server."""
 
-    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
-        other = await node.call("spawn", argv=["/bin/sleep", "60"])
-        await super().freeze(node, where, other["pid"])
+    async def freeze(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
+        for name in names:
+            other = await ctx.node(name).call("spawn", argv=["/bin/sleep", "60"])
+            join = f"echo {other['pid']} >{GROUP}/cgroup.procs"
+            await ctx.node(name).run(["sh", "-c", f"mkdir -p {GROUP} && {join} && {FREEZE}"])
 
 
 class Unfrozen(Pause):
-    """The server is put into the group, and nobody freezes that."""
+    """Nobody freezes anything."""
 
-    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
-        script = 'mkdir -p "$0" && echo "$1" >"$0/cgroup.procs"'
-        await node.run(["sh", "-c", script, where.group, str(pid)])
-
-
-class Empty(Pause):
-    """A group without the server reads FROZEN."""
-
-    async def freeze(self, node: Node, where: freezer.Home, pid: int) -> None:
-        script = 'mkdir -p "$0" && echo FROZEN >"$0/freezer.state"'
-        await node.run(["sh", "-c", script, where.group])
+    async def freeze(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
+        return None
 
 
-@pytest.mark.parametrize(
-    "nemesis", [Another(), Unfrozen(), Empty()], ids=lambda n: type(n).__name__
+THAW = (
+    f"echo THAWED >{GROUP}/freezer.state; for p in $(cat {GROUP}/cgroup.procs); do "
+    "if [ $(cat /proc/$p/comm) = etcd ]; then "
+    "echo $p >/sys/fs/cgroup/freezer/dstest-service-etcd/cgroup.procs; "
+    f"else kill -9 $p; fi; done; sleep 0.2; rmdir {GROUP} || :"
 )
+
+
+@pytest.mark.parametrize("nemesis", [Another(), Unfrozen()], ids=lambda n: type(n).__name__)
 def test_what_is_frozen_is_not_the_server(lab: LabInfo, tmp_path: Path, nemesis: Pause) -> None:
     options = (*OPTIONS, "scope=minority", "way=freezer")
-    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    try:
+        fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
+    finally:
+        on_nodes(lab, lambda nodes: _each(nodes, f"[ ! -d {GROUP} ] || {{ {THAW}; }}"))
     assert fault["landed"] == "no"
     assert "is not frozen" in fault["injector"]["detail"]
-    assert groups(lab) == []
+    assert frozen(lab) == []
 
 
-class Left(Pause):
-    """Its heal thaws the group and leaves it there; `frozen` says whether it freezes it again."""
+async def _each(nodes: dict[str, Any], script: str) -> None:
+    for node in nodes.values():
+        await node.run(["sh", "-c", script])
 
-    frozen = False
+
+class LeftFrozen(Pause):
+    """Its heal thaws nothing."""
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        await super().revert(ctx, record)
-        for name, row in record.facts["freezers"].items():
-            where = freezer.Home(**row)
-            await ctx.node(name).run(["mkdir", where.group])
-            if self.frozen:
-                await self.freeze(ctx.node(name), where, record.facts["pids"][name][0])
-
-    async def teardown(self, ctx: NemesisContext) -> None:
-        pass
+        return None
 
 
-class LeftFrozen(Left):
-    frozen = True
-
-
-@pytest.mark.parametrize("nemesis", [Left(), LeftFrozen()], ids=["empty", "frozen"])
-def test_a_group_that_is_left_is_a_leak(lab: LabInfo, tmp_path: Path, nemesis: Pause) -> None:
-    async def clear(nodes: dict[str, Any]) -> None:
-        await asyncio.gather(*map(freezer.clear, nodes.values()))
-
-    options = (*OPTIONS, "scope=one", "way=freezer")
-    try:
-        done = run_here(lab, tmp_path, nemesis=nemesis, options=options)
-    finally:
-        on_nodes(lab, clear)
+def test_a_server_that_is_left_frozen_is_a_leak(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(
+        lab, tmp_path, nemesis=LeftFrozen(), options=(*OPTIONS, "scope=one", "way=freezer")
+    )
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "yes"
     assert not fault["heal_verified"]
@@ -354,16 +372,8 @@ def test_a_group_that_is_left_is_a_leak(lab: LabInfo, tmp_path: Path, nemesis: P
     found = json.loads((done.path / "run.json").read_text())["residue"]
     ((name, residue),) = [(name, rows) for name, rows in found.items() if rows]
     assert name == fault["targets"][0]
-    assert any("control group" in row for row in residue)
-    assert any("is frozen in" in row for row in residue) is isinstance(nemesis, LeftFrozen)
-
-
-def test_nodes_without_a_freezer_are_refused(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(
-        lab, tmp_path, nemesis=Pause(kinds=()), options=(*OPTIONS, "way=freezer", "scope=one")
-    )
-    assert done.exit_code not in (Exit.PASS, Exit.FAIL)
-    assert "no freezer" in str(done.failure)
+    assert any("is frozen in" in row for row in residue)
+    assert frozen(lab) == []
 
 
 def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
@@ -372,7 +382,7 @@ def _servers(lab: LabInfo) -> dict[str, tuple[int, str]]:
     async def ask(nodes: dict[str, Any]) -> dict[str, tuple[int, str]]:
         found = {}
         for name, node in nodes.items():
-            pid = int((await node.run(["cat", PIDFILE])).stdout)
+            pid = int((await node.run(["cat", PIDFILE])).stdout.split()[0])
             info = await node.call("procinfo", pid=pid)
             found[name] = (pid, info["state"] or "X")
         return found
@@ -399,18 +409,18 @@ def test_kill_9_of_ours_in_mid_fault(
     try:
         wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 60)
         before = _servers(lab)
-        frozen = groups(lab)
+        stood = frozen(lab)
         # A server that syncs its log is in state D as well as one that is frozen.
-        hit = frozen if way else [name for name, row in before.items() if row[1] == state]
+        hit = stood if way else [name for name, row in before.items() if row[1] == state]
         assert len(hit) == 2, before
         assert {before[name][1] for name in hit} == {state}
-        assert bool(frozen) is bool(way)
+        assert bool(stood) is bool(way)
     finally:
         process.kill()
         process.wait(timeout=10)
 
     def healed() -> bool:
-        return not groups(lab) and all(row[1] in "SRD" for row in _servers(lab).values())
+        return not frozen(lab) and all(row[1] in "SRD" for row in _servers(lab).values())
 
     assert wait_for("healing without us", healed, 20) <= 20
     after = _servers(lab)
@@ -458,7 +468,7 @@ def test_a_server_that_cannot_come_back(lab: LabInfo, tmp_path: Path) -> None:
 class Lingering(Stop):
     """SIGTERM reaches servers that stand still: they would end whenever they go on."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         await etcd(ctx).pause(names)
         await super().strike(ctx, names)
 

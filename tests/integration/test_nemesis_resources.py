@@ -21,7 +21,7 @@ from runs import (
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import NemesisContext, Process
 from nemeses.process import descriptors, memory
 from nemeses.process.descriptors import Descriptors, files_of, lowered
 from nemeses.process.memory import MEMORY, Memory, limited
@@ -45,12 +45,12 @@ def memory_left(lab: LabInfo) -> list[str]:
     return found
 
 
-def processes(lab: LabInfo) -> dict[str, tuple[int, int]]:
-    async def ask(deployment: Any) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = await deployment.processes()
+def processes(lab: LabInfo) -> dict[str, list[Process]]:
+    async def ask(deployment: Any) -> dict[str, list[Process]]:
+        found: dict[str, list[Process]] = await deployment.processes()
         return found
 
-    found: dict[str, tuple[int, int]] = deployed(lab, ask)
+    found: dict[str, list[Process]] = deployed(lab, ask)
     return found
 
 
@@ -123,7 +123,7 @@ def test_the_audit_finds_a_limit(lab: LabInfo) -> None:
         await MEMORY.make(node, "memory")
         script = 'echo 64M >"$0/memory.limit_in_bytes"'
         await node.run(["sh", "-c", script, MEMORY.path])
-        found = await memory.NEMESIS.extra_leaks(cast(Any, None), node, 1, 1)
+        found = await memory.NEMESIS.extra_leaks(cast(Any, None), node, [])
         await MEMORY.withdraw(node)
         return found + await MEMORY.leaks(node)
 
@@ -138,7 +138,9 @@ def narrow(lab: LabInfo) -> list[str]:
     running = processes(lab)
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        found = await asyncio.gather(*(files_of(nodes[n], *running[n]) for n in running))
+        found = await asyncio.gather(
+            *(files_of(nodes[n], p.pid, p.start_time) for n in running for p in running[n])
+        )
         return [text for files in found if files for text in lowered(files)]
 
     found: list[str] = on_nodes(lab, ask)

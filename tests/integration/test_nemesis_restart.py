@@ -65,7 +65,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, scope: str, flaps: int
 class Nothing(Restart):
     """The nodes are left alone."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         pass
 
 
@@ -79,7 +79,7 @@ def test_nodes_that_never_go_down(lab: LabInfo, tmp_path: Path) -> None:
 class OnlyServer(Restart):
     """The server is killed, its node stays up."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         await etcd(ctx).kill(names)
 
 
@@ -108,7 +108,7 @@ def test_started_again_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
 class Elsewhere(Restart):
     """Another node than the target goes down."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         await super().strike(ctx, [n for n in ctx.nodes if n not in names][:1])
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.base.cluster import leader_now
+from nemeses.base.leadership import lead_when_known
 from nemeses.process.rolling import NEMESIS, Rolling
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -51,7 +51,7 @@ class Followers(Rolling):
     """Restarts a member that does not lead: the order that tests nothing."""
 
     async def choose(self, ctx: NemesisContext) -> str | None:
-        leader, _ = await leader_now(ctx, wanted=True)
+        leader = (await lead_when_known(ctx)).leader
         return next(n for n in ctx.nodes if n != leader)
 
 
@@ -63,7 +63,7 @@ def test_followers_instead_of_leaders(lab: LabInfo, tmp_path: Path) -> None:
 class Nobody(Rolling):
     """Nothing is killed."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         return None
 
 

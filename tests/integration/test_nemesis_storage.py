@@ -91,7 +91,7 @@ def test_a_kill_is_no_power_cut(lab: LabInfo, tmp_path: Path) -> None:
 class Elsewhere(Refusing):
     """Another node's disk refuses."""
 
-    async def strike(self, ctx: NemesisContext, names: Any) -> None:
+    async def strike(self, ctx: NemesisContext, names: Any, service: str = "") -> None:
         other = next(n for n in ctx.nodes if n not in names)
         await super().strike(ctx, [other])
 

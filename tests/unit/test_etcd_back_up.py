@@ -17,7 +17,7 @@ class Stamped(EtcdFiles):
 
     def __init__(self, tries: list[dict[str, tuple[int, int]]]) -> None:
         self.holds_s: list[str] = []
-        self._nodes: Any = {
+        self.nodes: Any = {
             name: SimpleNamespace(name=name, run=self._runner([t[name] for t in tries]))
             for name in tries[0]
         }

@@ -12,6 +12,7 @@ from clusters.systems.etcd import files
 from clusters.systems.etcd.files import EtcdFiles
 from clusters.systems.etcd.on_node import START, STOP
 from dstest.core.errors import LabError
+from dstest.core.protocols import Process
 
 
 class Recording(EtcdFiles):
@@ -20,10 +21,10 @@ class Recording(EtcdFiles):
     def __init__(self, good: set[int]) -> None:
         self.did: list[str] = []
         self._good, self._tries = good, 0
-        self._nodes: Any = {n: SimpleNamespace(run=self._run, name=n) for n in ("n1", "n2", "n3")}
+        self.nodes: Any = {n: SimpleNamespace(run=self._run, name=n) for n in ("n1", "n2", "n3")}
 
     async def _run(self, argv: list[str], **_: Any) -> None:
-        self.did.append("cut" if f"{STOP} &&" in argv[-1] else "start" * (argv[-1] == START))
+        self.did.append("cut" if f"{STOP} &&" in argv[-1] else "start" * (argv == START.split()))
 
     async def _ask(self, node: Any, method: str, request: Any, timeout_s: float) -> Any:
         self._tries += 1
@@ -34,7 +35,7 @@ class Recording(EtcdFiles):
     async def member_id(self, name: str) -> int:
         return 7
 
-    async def processes(self) -> dict[str, tuple[int, int]]:
+    async def processes(self) -> dict[str, list[Process]]:
         return {}
 
 

@@ -30,27 +30,15 @@ def test_a_token_is_one_of_rfc_7519() -> None:
     assert token("other") != token("secret")
 
 
-def test_an_override_is_shell() -> None:
-    text = on_node.override(["--max-txn-ops=1", "--a=b"], "/opt/it's/etcd")
-    shown = subprocess.run(
-        ["sh", "-c", f'{text}\nprintf "%s|%s" "$flags" "$binary"'],
-        capture_output=True, text=True, check=True, timeout=10,
-    )  # fmt: skip
-    assert shown.stdout == "--max-txn-ops=1 --a=b|/opt/it's/etcd"
-    assert on_node.override() == ""
-
-
 def test_scripts_are_shell() -> None:
     texts = [
-        on_node.start_script("/usr/bin/etcd", ["--name", "n 1"]),
-        on_node.stop_script(),
         on_node.rejoin_script(["http://a:1"], "http://b:2", "token"),
         on_node.BACK_UP,
         on_node.RESTORE_IF_DONE,
     ]
     for text in texts:
         subprocess.run(["sh", "-n"], input=text, text=True, check=True, timeout=10)
-    config = json.loads(shlex.split(texts[2].splitlines()[1])[3])
+    config = json.loads(shlex.split(texts[0].splitlines()[1])[3])
     assert config["headers"] == {"Authorization": "token"}
 
 
@@ -110,7 +98,8 @@ def config(cluster: tuple[Cluster, str], tmp_path: Path) -> dict[str, Any]:
         script = tmp_path / name
         script.write_text(f"#!/bin/sh\necho {name} >>{tmp_path}/log\n")
         script.chmod(0o755)
-    paths = {n: str(tmp_path / n) for n in ("data", "removed", "start", "stop")}
+    paths: dict[str, Any] = {n: str(tmp_path / n) for n in ("data", "removed")}
+    paths |= {n: [str(tmp_path / n)] for n in ("start", "stop")}
     dead = "http://127.0.0.1:9"
     return {"peers": [dead, cluster[1]], "mine": "http://mine", "headers": {}, **paths}
 
@@ -148,35 +137,3 @@ def test_a_member_that_is_not_doomed_is_only_started(
     assert cluster[0].asked == ["list"]
     assert (Path(config["data"]) / "member").exists()
     assert (tmp_path / "log").read_text().split() == ["start"]
-
-
-def test_start_and_stop_on_a_process_that_passes_for_etcd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped and started at once, again and again: each time another process runs in the end."""
-    for name in ("HOME", "PIDFILE", "OVERRIDE", "LOG"):
-        path = tmp_path if name == "HOME" else tmp_path / name.lower()
-        monkeypatch.setattr(on_node, name, str(path))
-    binary = tmp_path / "etcd"
-    binary.symlink_to("/bin/sleep")
-    (tmp_path / "start").write_text(on_node.start_script(str(binary), ["60"]))
-    (tmp_path / "stop").write_text(on_node.stop_script())
-    pids = []
-    try:
-        for _ in range(5):
-            script = f"sh {tmp_path}/stop && sh {tmp_path}/start && sh {tmp_path}/start"
-            subprocess.run(["sh", "-c", script], check=True, timeout=30)
-            pids.append(int((tmp_path / "pidfile").read_text()))
-            assert Path(f"/proc/{pids[-1]}/comm").read_text().strip() == "etcd"
-    finally:
-        subprocess.run(["sh", str(tmp_path / "stop")], check=True, timeout=30)
-    assert len(set(pids)) == 5
-    alive = [p for p in pids if "State:\tS" in _status(p)]
-    assert alive == []
-
-
-def _status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return ""

@@ -11,7 +11,7 @@ import pytest
 from clusters.systems.etcd.deployment import EtcdDeployment
 from dstest.core import protocols
 from dstest.core.implements import broken_claims, implements, members_of, missing, unfit
-from dstest.core.protocols import Authenticated, Kill, Members, Probed, Supervised
+from dstest.core.protocols import Authenticated, Kill, Members, Replication, Supervised, Unit
 
 CAPABILITIES = [
     kind
@@ -22,7 +22,7 @@ CAPABILITIES = [
 
 def test_what_a_capability_asks_for() -> None:
     assert members_of(Kill) == ["kill", "restart"]
-    assert members_of(Probed) == ["service_port", "service_request"]
+    assert members_of(Replication) == ["progress", "replication_unit"]
     assert members_of(Supervised) == ["kill", "processes", "restart", "restart_command"]
 
 
@@ -33,7 +33,7 @@ def test_etcd_has_them_all(capability: type) -> None:
 
 
 class Whole:
-    async def kill(self, names: Sequence[str]) -> None: ...
+    async def kill(self, names: Sequence[str], service: str = "") -> None: ...
 
     async def restart(self, names: Sequence[str]) -> None: ...
 
@@ -41,7 +41,7 @@ class Whole:
 class Half(Kill):
     """Says that it can be killed and started; what it inherits does nothing."""
 
-    async def kill(self, names: Sequence[str]) -> None: ...
+    async def kill(self, names: Sequence[str], service: str = "") -> None: ...
 
 
 class Heir(Half):
@@ -70,11 +70,14 @@ def test_bases_give_nothing() -> None:
 
 def test_attributes_need_a_value() -> None:
     class Said:
-        service_port: int
-        service_request = "ping"
+        replication_unit: Unit
 
-    assert missing(Said, Probed) == ["service_port"]
-    assert missing(SimpleNamespace(service_port=1, service_request=""), Probed) == []
+        async def progress(self) -> dict[str, int | None]:
+            return {}
+
+    assert missing(Said, Replication) == ["replication_unit"]
+    made = SimpleNamespace(replication_unit=Unit("bytes", 1), progress=Said().progress)
+    assert missing(made, Replication) == []
 
     class Asked:
         @property
@@ -85,9 +88,11 @@ def test_attributes_need_a_value() -> None:
 
 
 async def _plain(self: Any) -> None: ...
-async def _names(self: Any, names: Any) -> None: ...
-async def _more(self: Any, names: Any, wait_s: float) -> None: ...
-async def _optional(self: Any, names: Any, wait_s: float = 1.0, **rest: Any) -> None: ...
+async def _names(self: Any, names: Any, service: Any = "") -> None: ...
+async def _more(self: Any, names: Any, service: Any, wait_s: float) -> None: ...
+async def _optional(
+    self: Any, names: Any, service: Any = "", wait_s: float = 1.0, **rest: Any
+) -> None: ...
 async def _anything(self: Any, *given: Any, **named: Any) -> None: ...
 
 
@@ -99,7 +104,7 @@ async def _anything(self: Any, *given: Any, **named: Any) -> None: ...
         (_more, "kill (must take"),
         (_optional, ""),
         (_anything, ""),
-        (staticmethod(lambda names: None), ""),
+        (staticmethod(lambda names, service="": None), ""),
         (staticmethod(lambda: None), "kill (must take"),
         (classmethod(_names), ""),
         (7, "kill (no method)"),

@@ -44,7 +44,7 @@ def kept(path: Path, **logs: str | None) -> tuple[RunDir, dict[str, Any]]:
 
 def scan(run: RunDir, facts: dict[str, Any], **lives: int) -> Any:
     seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), **lives})
-    return scan_logs(run, SYSTEM, log_names(SYSTEM, {}, facts), facts, seen)
+    return scan_logs(run, SYSTEM, log_names(SYSTEM, facts), facts, seen)
 
 
 def test_whole_logs_have_no_gap(tmp_path: Path) -> None:
@@ -137,14 +137,21 @@ def test_a_system_without_logs_has_none(tmp_path: Path) -> None:
 
 
 class Bare:
-    """A system that cannot be deployed on no nodes."""
+    """A system without logs."""
 
-    def deploy(self, nodes: Any, options: Any) -> Any:
-        raise ValueError("no nodes")
+    deployment = object
 
 
 def test_which_files_a_system_has(tmp_path: Path) -> None:
     facts = kept(tmp_path, n3=None)[1]
-    assert log_names(SYSTEM, {}, {}) == ["etcd.log"]
-    assert log_names(Bare(), {}, facts) == ["etcd.log"]
-    assert log_names(Bare(), {}, {}) == []
+    assert log_names(SYSTEM, facts) == ["etcd.log"]
+    said = {**facts, "log_files": ["/opt/a/db.log", "/opt/a/proxy.log"]}
+    assert log_names(SYSTEM, said) == ["db.log", "proxy.log"]
+    assert log_names(Bare(), said) == []
+    assert log_names(SYSTEM, {**facts, "log_files": []}) == []
+
+
+def test_a_run_that_does_not_say_which_logs_there_are_misses_them(tmp_path: Path) -> None:
+    run, facts = kept(tmp_path, **dict.fromkeys(NODES))
+    assert log_names(SYSTEM, {}) == ["log"]
+    assert len(scan_logs(run, SYSTEM, log_names(SYSTEM, {}), facts).gaps) == len(NODES)

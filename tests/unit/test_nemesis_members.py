@@ -107,8 +107,8 @@ def test_a_compaction_of_what_was_not_served_before_does_not_count() -> None:
 
 FIVE = {str(i): [f"n{i}", False] for i in range(1, 6)}
 FOUR = {i: row for i, row in FIVE.items() if i != "2"}
-GONE = Sight(alive=False)
-RUNS = Sight(alive=True, listener=100)
+GONE = Sight(lost=(100,))
+RUNS = Sight(left=(100,), listening=frozenset({100}))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,7 @@ def test_what_counts_as_removed(listed: Any, sight: Sight, moved: bool) -> None:
         "membership",
         ["n2"],
         pids={"n2": [100, 7]},
+        processes={"n2": [["etcd", 100, 7, True]]},
         listening_before={"n2": [100]},
         members_before=dict.fromkeys(NODES, FIVE),
         members={"n2": None, **listed},

@@ -113,7 +113,7 @@ class Other:
     name = "other"
     faults: tuple[str, ...] = ()
     requires: tuple[type, ...] = ()
-    options = {  # noqa: RUF012
+    options = {
         "scope": Option(type=int, default=1, help=""),
         "weights": Option(type=float, default=0.5, help=""),
         **WINDOW_OPTIONS,
@@ -200,7 +200,7 @@ class Long(Other):
     """It means something else by fault_s, and comes in other windows."""
 
     name = "long"
-    options = {  # noqa: RUF012
+    options = {
         **WINDOW_OPTIONS, "fault_s": Option(type=float, default=9.0, help="")
     }  # fmt: skip
 

@@ -15,20 +15,25 @@ from third_party import context
 from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import Process
 from nemeses.base.process_evidence import control, demote, landed, victim
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.observe.answers import ways
-from nemeses.observe.processes import Sight, frozen_in
+from nemeses.observe.processes import Sight, signal_command
 from nemeses.process.kill import KILL, STOP
 from nemeses.process.pause import NEMESIS as PAUSE
 from nemeses.process.slow_follower import quota
-from nemeses.tools.freezer import GROUP, Freezer, mounted
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
 
 def record(**facts: Any) -> LandingRecord:
-    known = {"pids": {"n1": [100, 7]}, "listening_before": {"n1": [100]}, "scope": "one"}
+    known = {
+        "pids": {"n1": [100, 7]},
+        "processes": {"n1": [["toy", 100, 7, True]]},
+        "listening_before": {"n1": [100]},
+        "scope": "one",
+    }
     return LandingRecord(
         fault_id="f1",
         nemesis="kill",
@@ -65,10 +70,16 @@ def test_a_node_that_is_no_target_asks() -> None:
     assert ways(["n1"], ["n1"]) == [("control", "n1")]
 
 
-GONE = Sight(alive=False)
-FROZEN = Sight(alive=True, frozen=GROUP, ticks=50, listener=100)
-STOPPED = Sight(alive=True, stopped=True, ticks=50, listener=100)
-RUNS = Sight(alive=True, ticks=50, listener=100)
+GROUP = "/dstest-service-toy"
+SERVING = frozenset({100})
+GONE = Sight(lost=(100,))
+FROZEN = Sight(left=(100,), frozen=GROUP, ticks=50, listening=SERVING)
+STOPPED = Sight(left=(100,), stopped=True, ticks=50, listening=SERVING)
+RUNS = Sight(left=(100,), ticks=50, listening=SERVING)
+FORKED = {"processes": {"n1": [["toy", 100, 7, True], ["toy", 101, 8, False]]}}
+"""A server that has forked a child."""
+
+ORPHAN = Sight(left=(101,), lost=(100,))
 
 
 @pytest.mark.parametrize(
@@ -76,24 +87,42 @@ RUNS = Sight(alive=True, ticks=50, listener=100)
     [
         (GONE, [100], True),
         (RUNS, [100], False),
-        (Sight(alive=False, listener=101), [100], False),
+        (Sight(lost=(100,), listening=frozenset({101})), [100], False),
+        (Sight(lost=(100,), more=(102,)), [100], False),
         (GONE, [101], False),
         (GONE, [], False),
         (GONE, [100, 101], False),
     ],
-    ids=["gone", "still there", "another serves", "wrapper", "nobody served", "two served"],
+    ids=[
+        "gone",
+        "still there",
+        "another serves",
+        "another started",
+        "wrapper",
+        "nobody served",
+        "two served",
+    ],
 )
 def test_what_counts_as_killed(sight: Sight, before: list[int], moved: bool) -> None:
     signal = KILL.injector(record(listening_before={"n1": before}), {"n1": (sight, sight)})
     assert signal.moved is moved
 
 
-def test_a_stop_needs_the_log() -> None:
-    looks = {"n1": (GONE, GONE)}
-    assert STOP.injector(record(shutdown_lines={"n1": 1}), looks).moved
-    assert not STOP.injector(record(shutdown_lines={"n1": 0}), looks).moved
-    running = {"n1": (RUNS, RUNS)}
-    assert not STOP.injector(record(shutdown_lines={"n1": 1}), running).moved
+def test_a_child_that_is_left_was_not_killed() -> None:
+    forked = record(**FORKED)
+    assert not KILL.injector(forked, {"n1": (ORPHAN, ORPHAN)}).moved
+    assert KILL.injector(forked, {"n1": (GONE, GONE)}).moved
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "moved"),
+    [(1, 0, True), (1, -15, True), (0, 0, False), (1, -9, False), (1, None, False), (1, 1, False)],
+    ids=["orderly", "default action", "log is silent", "killed", "nobody knows", "error"],
+)
+def test_a_stop_needs_the_log_and_the_status(lines: int, status: int | None, moved: bool) -> None:
+    ended = record(shutdown_lines={"n1": lines}, exits={"n1": {"toy": status}})
+    assert STOP.injector(ended, {"n1": (GONE, GONE)}).moved is moved
+    assert not STOP.injector(ended, {"n1": (RUNS, RUNS)}).moved
 
 
 class Lingering:
@@ -102,10 +131,10 @@ class Lingering:
     def __init__(self) -> None:
         self.done: list[tuple[str, list[str]]] = []
 
-    async def processes(self) -> dict[str, tuple[int, int]]:
-        return {"n1": (100, 7), "n2": (300, 9)}
+    async def processes(self) -> dict[str, list[Process]]:
+        return {"n1": [Process("toy", 100, 7)], "n2": [Process("toy", 300, 9)]}
 
-    async def kill(self, names: list[str]) -> None:
+    async def kill(self, names: list[str], service: str) -> None:
         self.done.append(("kill", list(names)))
 
     async def restart(self, names: list[str]) -> None:
@@ -116,9 +145,10 @@ def test_what_a_stop_has_not_ended_is_killed_before_it_is_started_again() -> Non
     """It would end when nobody looks any more, and the node would be left without a server."""
     deployment = Lingering()
     hit = msgspec.structs.replace(
-        record(pids={"n1": [100, 7], "n2": [200, 8]}), targets=["n1", "n2"]
+        record(processes={"n1": [["toy", 100, 7, True]], "n2": [["toy", 200, 8, True]]}),
+        targets=["n1", "n2"],
     )
-    asyncio.run(STOP.revert(context(deployment), hit))
+    asyncio.run(STOP.revert(context(deployment, nodes={"n1": None, "n2": None}), hit))
     assert deployment.done == [("kill", ["n1"]), ("restart", ["n1", "n2"])]
 
 
@@ -129,7 +159,7 @@ def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
     ctx = context(restart)
 
     def run(start_time: int) -> None:
-        hit = record(pids={"n1": [server.pid, start_time]})
+        hit = record(processes={"n1": [["toy", server.pid, start_time, True]]})
         for argv in STOP.heal_commands(ctx, hit, "n1"):
             subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
@@ -149,7 +179,7 @@ def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
         (STOPPED, STOPPED, True),
         (RUNS, STOPPED, False),
         (STOPPED, RUNS, False),
-        (STOPPED, Sight(alive=True, stopped=True, ticks=51, listener=100), False),
+        (STOPPED, msgspec.structs.replace(STOPPED, ticks=51), False),
         (STOPPED, GONE, False),
     ],
     ids=["stands", "stopped late", "goes on", "used CPU", "gone"],
@@ -172,45 +202,36 @@ def test_what_counts_as_paused(first: Sight, second: Sight, moved: bool) -> None
     ids=["stands", "frozen late", "goes on", "by a signal", "used CPU", "another's group", "gone"],
 )
 def test_what_counts_as_frozen(first: Sight, second: Sight, moved: bool) -> None:
-    homes = {"n1": {"kind": "v1", "group": f"/f{GROUP}", "back": "/f"}}
-    asked = record(way="freezer", freezers=homes)
+    asked = record(way="freezer", freezers={"n1": [f"/sys/fs/cgroup/freezer{GROUP}"]})
     assert PAUSE.injector(asked, {"n1": (first, second)}).moved is moved
     assert not PAUSE.injector(record(), {"n1": (FROZEN, FROZEN)}).moved
 
 
-def test_the_heal_of_a_freezer_is_that_of_its_group() -> None:
-    homes = {"n1": {"kind": "v2", "group": f"/f{GROUP}", "back": "/f/own"}}
-    ctx: Any = None
-    command = PAUSE.heal_command(ctx, record(way="freezer", freezers=homes), "n1")
-    assert command[-3:] == [f"/f{GROUP}", "v2", "/f/own"]
-    assert PAUSE.heal_command(ctx, record(), "n1")[-3:] == ["100", "7", "CONT"]
-    frozen = PAUSE.healed(record(), "n1", 100, FROZEN)
+def test_what_is_healed_runs_and_serves_as_the_same_processes() -> None:
+    now = [Process("toy", 100, 7)]
+    frozen = PAUSE.healed(record(), "n1", now, FROZEN)
     assert frozen is not None
     assert "still frozen" in frozen
-    assert PAUSE.healed(record(), "n1", 100, RUNS) is None
+    assert PAUSE.healed(record(), "n1", now, STOPPED) == "process 100 is still stopped"
+    assert PAUSE.healed(record(), "n1", [Process("toy", 100, 8)], RUNS) == "its server is gone"
+    silent = msgspec.structs.replace(RUNS, listening=frozenset())
+    assert PAUSE.healed(record(), "n1", now, silent) == "processes 100 do not serve"
+    assert PAUSE.healed(record(), "n1", now, RUNS) is None
+    assert KILL.healed(record(), "n1", now, RUNS) is not None
+    assert KILL.healed(record(), "n1", [Process("toy", 100, 8)], RUNS) is None
 
 
-MOUNTS = """\
-tmpfs /sys/fs/cgroup tmpfs ro,nosuid 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,relatime 0 0
-cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0
-cgroup /sys/fs/cgroup/freezer cgroup rw,nosuid,freezer 0 0
-"""
-
-
-def test_freezers_of_a_node() -> None:
-    v1 = Freezer("v1", "/sys/fs/cgroup/freezer")
-    v2 = Freezer("v2", "/sys/fs/cgroup/unified")
-    assert mounted(MOUNTS) == [v1, v2]
-    assert mounted(MOUNTS, ["v2"]) == [v2]
-    assert mounted(MOUNTS.replace("rw,nosuid,freezer", "ro,freezer")) == [v2]
-    assert mounted("cgroup2 /sys/fs/cgroup cgroup2 ro 0 0\n") == []
-
-
-def test_freezing_is_not_frozen() -> None:
-    assert frozen_in("FREEZING /dstest-pause\nTHAWED /\n") == ""
-    assert frozen_in("THAWED /\nFROZEN /dstest-pause\n") == GROUP
-    assert frozen_in("") == ""
+def test_a_signal_reaches_each_process_that_is_the_one_it_was() -> None:
+    sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    rows = [Process("toy", p.pid, process_info(p.pid)["start_time"]) for p in sleepers]
+    rows[1] = msgspec.structs.replace(rows[1], start_time=rows[1].start_time + 1)
+    try:
+        subprocess.run(signal_command(rows, "KILL"), check=True, timeout=10)
+        assert [sleepers[0].wait(5), sleepers[1].poll(), sleepers[2].wait(5)] == [-9, None, -9]
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
 
 
 def test_landed_needs_both_sides_and_untouched_others() -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from clusters.systems.etcd import on_node
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
 from nemeses.observe.processes import Sight
@@ -22,12 +18,17 @@ from nemeses.process.memory import limited
 from nemeses.tools.cgroup import Group
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
-GONE, RUNS = Sight(alive=False), Sight(alive=True, listener=100)
+SERVING = frozenset({100})
+GONE, RUNS = Sight(lost=(100,)), Sight(left=(100,), listening=SERVING)
 NO_LIMIT = 9223372036854771712
 
 
 def record(nemesis: str, **facts: Any) -> LandingRecord:
-    known = {"pids": {"n1": [100, 7], "n2": [200, 7]}, "listening_before": {"n1": [100]}}
+    known = {
+        "pids": {"n1": [100, 7], "n2": [200, 7]},
+        "processes": {"n1": [["toy", 100, 7, True]], "n2": [["toy", 200, 7, True]]},
+        "listening_before": {"n1": [100]},
+    }
     return LandingRecord(
         fault_id="f1", nemesis=nemesis, targets=["n1"], scheduled_at=0, epoch="f1",
         facts={**known, **facts},
@@ -59,7 +60,7 @@ def squeezed(mode: str, now: dict[str, int], before: dict[str, int] | None = Non
     [
         ("oom", {**HIT, "oom_kill": 2}, GONE, True),
         ("oom", {**HIT, "oom_kill": 2}, RUNS, False),
-        ("oom", {**HIT, "oom_kill": 2}, Sight(alive=False, listener=101), False),
+        ("oom", {**HIT, "oom_kill": 2}, Sight(lost=(100,), listening=frozenset({101})), False),
         ("oom", HIT, GONE, False),
         ("oom", {**HIT, "oom_kill": 2, "limit_in_bytes": NO_LIMIT}, GONE, False),
         ("oom", {**HIT, "oom_kill": 2, "failcnt": 3}, GONE, False),
@@ -110,24 +111,6 @@ def test_a_host_without_the_controller_is_refused() -> None:
         asyncio.run(Group("memory").make(cast(Any, Bare()), "memory"))
 
 
-def test_a_member_joins_its_groups_before_it_starts(tmp_path: Path) -> None:
-    program = tmp_path / "etcd"
-    program.write_bytes(Path("/bin/sleep").read_bytes())
-    program.chmod(0o755)
-    group = tmp_path / "group"
-    group.mkdir()
-    (tmp_path / "groups").write_text(f"{tmp_path}/missing {group}")
-    text = on_node.start_script(str(program), ["5"]).replace(on_node.HOME, str(tmp_path))
-    shell = subprocess.Popen(["sh", "-c", text], stderr=subprocess.DEVNULL)
-    assert shell.wait(timeout=10) == 0
-    pid = int((tmp_path / "etcd.pid").read_text())
-    try:
-        assert (group / "cgroup.procs").read_text() == f"{shell.pid}\n"
-        assert Path(f"/proc/{pid}/comm").read_text() == "etcd\n"
-    finally:
-        os.kill(pid, 9)
-
-
 FULL = Files(4, 20000, (0, 1, 2, 3, 9))
 WIDE = Files(20000, 20000, (0, 1, 2, 3, 9))
 
@@ -153,14 +136,19 @@ BEFORE = {"n1": 20000, "n2": 20000}
 @pytest.mark.parametrize(
     ("found", "ended", "listening", "moved"),
     [
-        (FULL, [], [100], True),
-        (WIDE, [], [100], False),
-        (Files(19999, 20000, (0, 1)), [], [100], False),
-        (FULL, [], [101], False),
-        (None, [], [100], False),
-        (None, ["n1"], [100], True),
+        ([FULL], [], [100], True),
+        ([WIDE], [], [100], False),
+        ([FULL, WIDE], [], [100], False),
+        ([FULL, FULL], [], [100], True),
+        ([Files(19999, 20000, (0, 1))], [], [100], False),
+        ([FULL], [], [101], False),
+        ([], [], [100], False),
+        ([], ["n1"], [100], True),
     ],
-    ids=["full", "untouched", "far above", "wrapper", "gone", "gone for lack of files"],
+    ids=[
+        *("full", "untouched", "a child is not", "children as well", "far above", "wrapper"),
+        *("gone", "gone for lack of files"),
+    ],
 )
 def test_what_counts_as_full(
     found: Any, ended: list[str], listening: list[int], moved: bool
@@ -168,7 +156,7 @@ def test_what_counts_as_full(
     hit = record(
         "fds", limit_before=BEFORE, spare_before=BEFORE, listening_before={"n1": listening}
     )
-    assert descriptors._injector(hit, {"n1": found, "n2": WIDE}, ended).moved is moved
+    assert descriptors._injector(hit, {"n1": found, "n2": [WIDE]}, ended).moved is moved
 
 
 @pytest.mark.parametrize(
@@ -189,9 +177,10 @@ def test_who_is_not_answered_any_more(
 
 def test_others_must_keep_their_limits() -> None:
     hit = record("fds", limit_before=BEFORE, asked_before={"control->n2": 1})
-    looks = {"n2": (Sight(alive=True, listener=200), Sight(alive=True, listener=200))}
+    other = Sight(left=(200,), listening=frozenset({200}))
+    looks = {"n2": (other, other)}
     asked = {"control->n1": 0, "control->n2": 1}
-    assert not descriptors._spared(hit, {"n1": FULL, "n2": WIDE}, asked, looks).moved
-    assert descriptors._spared(hit, {"n1": FULL, "n2": FULL}, asked, looks).moved
+    assert not descriptors._spared(hit, {"n1": [FULL], "n2": [WIDE]}, asked, looks).moved
+    assert descriptors._spared(hit, {"n1": [FULL], "n2": [FULL]}, asked, looks).moved
     silent = {**asked, "control->n2": 0}
-    assert descriptors._spared(hit, {"n1": FULL, "n2": WIDE}, silent, looks).moved
+    assert descriptors._spared(hit, {"n1": [FULL], "n2": [WIDE]}, silent, looks).moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from dstest.core.errors import RemoteLost
 from dstest.core.node import Completed
+from dstest.core.protocols import Process
 from dstest.runner import log_fetch, process_watch
 from dstest.runner.log_fetch import fetch_logs
 from dstest.runner.process_watch import ProcessWatch
@@ -56,14 +58,20 @@ class System:
 
     def __init__(self) -> None:
         self.pids: dict[str, tuple[int, int]] = {"n1": (7, 70), "n2": (8, 80)}
+        self.forked = itertools.count(1)
+        """Children come and go; that is no end of a server."""
 
     def deploy(self, nodes: Any, options: Any) -> Any:
         (node,) = nodes
 
-        async def processes() -> dict[str, tuple[int, int]]:
+        async def processes() -> dict[str, list[Process]]:
             if node.lost:
                 raise RemoteLost(f"{node.name}: gone")
-            return {n: p for n, p in self.pids.items() if n == node.name}
+            found = {}
+            for name, (pid, start) in self.pids.items():
+                child = Process("toy", 1000 + pid, next(self.forked), main=False)
+                found[name] = [Process("toy", pid, start), child]
+            return {name: rows for name, rows in found.items() if name == node.name}
 
         return SimpleNamespace(processes=processes)
 

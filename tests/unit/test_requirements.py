@@ -28,6 +28,7 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.implements import members_of
 from dstest.core.protocols import (
     LACKING,
+    Deployment,
     FaultPlan,
     Kill,
     Leadership,
@@ -48,21 +49,21 @@ OPTIONS = {
     "mixed-versions": [f"other_build={__file__}"],
     "upgrade": [f"other_build={__file__}"],
 }
-SERVERS = ("Processes", "Probed")
-STARTED = ("Supervised", "Probed")
+SERVERS = ("Processes",)
+STARTED = ("Supervised",)
 WANTED: dict[str, tuple[str, ...]] = {
     "none": (),
     **dict.fromkeys(
         ("partition", "new-connections", "loss", "latency", "duplicate", "reorder", "corrupt"), ()
     ),
-    "split-brain": ("Leadership", "Leads"),
+    "split-brain": ("Leadership",),
     "kill": STARTED,
-    "stop": (*STARTED, "Terminate", "LogFiles"),
+    "stop": (*STARTED, "Terminate", "ServerLogs"),
     "pause": SERVERS,
     "restart": STARTED,
     "rolling": (*STARTED, "Leadership"),
     "bandwidth": SERVERS,
-    "clock": SERVERS,
+    "clock": (*SERVERS, "Clocked"),
     **dict.fromkeys(("power", "disk-full", "fsync-error", "io-error"), (*STARTED, "DataDir")),
     "slow-disk": (*SERVERS, "DataDir", "SyncStats"),
     "slow-follower": (*SERVERS, "Leadership", "Replication"),
@@ -142,6 +143,7 @@ SOME = [
     ("loss", "shape=leader", "Leadership"),
     ("clock", "monotonic=true", "Leadership"),
     ("pause", "way=signal", "Pause"),
+    ("pause", "way=freezer", "Freezes"),
     ("bit-flip", "what=tail", "Truncatable"),
 ]
 
@@ -225,8 +227,8 @@ def test_a_schedule_is_held_to_the_same(less: Callable[..., None]) -> None:
     less("Leadership")
     with pytest.raises(ConfigError, match="kill with scope=primaries: it lacks Leadership"):
         resolve(RunSpec(time_limit_s=90.0), [], schedule=schedule)
-    less("Probed")
-    with pytest.raises(ConfigError, match="kill: it lacks Probed"):
+    less("Processes")
+    with pytest.raises(ConfigError, match=r"kill: it lacks Supervised \(processes\)"):
         resolve(RunSpec(time_limit_s=90.0), [], schedule=schedule)
 
 
@@ -291,8 +293,8 @@ CLAIMS = f"""{BARE}
 from dstest.core.protocols import Kill, Pause
 
 class Deployment(Deployment, Kill, Pause):
-    async def kill(self, names): ...
-    async def pause(self, names): ...
+    async def kill(self, names, service=""): ...
+    async def pause(self, names, service=""): ...
     async def resume(self, name, wait_s): ...
 
 Toy.deployment = Deployment
@@ -316,9 +318,14 @@ def test_what_nobody_has_to_have_can_be_called_where_it_is_there(
 ) -> None:
     """Who leads is asked of every system that has such a method."""
     ships(
-        BARE + PROCESSES.replace("def kill", "def primaries(self, wait_s): ...\n    async def kill")
+        BARE
+        + PROCESSES.replace(
+            "def kill",
+            "def leaders(self, wait_s): ...\n    async def claims(self, name): ...\n"
+            "    async def kill",
+        )
     )
-    with pytest.raises(ConfigError, match=r"has all of Leadership, but primaries \(must take"):
+    with pytest.raises(ConfigError, match=r"has all of Leadership, but leaders \(must take"):
         resolve(spec("kill"), [])
 
 
@@ -462,7 +469,8 @@ def test_a_nemesis_asks_for_what_it_declares(name: str) -> None:
 
     nemesis = registry.load("nemeses", name)
     asked = {text for f in _reached(type(nemesis)) for text in _asked(f)}
-    assert {text for text in asked if text.startswith("deployment.")} <= {"deployment.healthy"}
+    plain = {f"deployment.{name}" for name in members_of(Deployment)}
+    assert {text for text in asked if text.startswith("deployment.")} <= plain
     needed = [getattr(protocols, text) for text in asked if not text.startswith("deployment.")]
     assert names_of(needed) <= names_of(declared(nemesis)), "needed and not declared"
     optional = {Leadership}  # found out with `offered`: a fault without a leader does without
@@ -477,17 +485,20 @@ def test_a_nemesis_asks_for_what_it_declares(name: str) -> None:
 def test_the_reading_of_the_code_finds_what_is_there() -> None:
     kill = _reached(type(registry.load("nemeses", "kill")))
     assert {"_whole", "gather", "audit"} <= {f.__name__ for f in kill}
-    assert {"Probed", "Processes", "Kill", "Restartable"} <= {t for f in kill for t in _asked(f)}
+    assert {"Processes", "Kill", "Restartable"} <= {t for f in kill for t in _asked(f)}
     clock = {t for f in _reached(type(registry.load("nemeses", "clock"))) for t in _asked(f)}
-    assert "MonotonicTimer" in clock
+    assert {"MonotonicTimer", "Clocked"} <= clock
     assert "Kill" not in clock
     assert "Processes" in clock
 
 
-@pytest.mark.parametrize("module", sorted(m.name for m in pkgutil.iter_modules(nemeses.__path__)))
+MODULES = sorted(m.name for m in pkgutil.walk_packages(nemeses.__path__, "nemeses."))
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_no_nemesis_feels_for_methods(module: str) -> None:
     """`hasattr` and `getattr` on a deployment would ask for what no capability names."""
-    source = inspect.getsource(importlib.import_module(f"nemeses.{module}"))
+    source = inspect.getsource(importlib.import_module(module))
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("hasattr", "getattr"):
             assert "deployment" not in ast.unparse(node)

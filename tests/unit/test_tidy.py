@@ -45,10 +45,13 @@ FOLDERS = {
     "checkers.txn": {"checkers"},
     "clusters.remote": set(),
     "clusters.labs": {"clusters.remote"},
-    "clusters.systems": set(),
+    "clusters.supervise": {"clusters.remote"},
+    "clusters.systems": {"clusters.supervise"},
     "clusters.systems.etcd.agents": set(),
     "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
-    "clusters.systems.etcd": {"clusters.systems.etcd.agents", "clusters.systems.etcd.clients"},
+    "clusters.systems.etcd": {
+        *("clusters.supervise", "clusters.systems.etcd.agents", "clusters.systems.etcd.clients"),
+    },
 }
 """Folder of a room -> folders of the same room that it may import, besides itself."""
 

@@ -9,9 +9,17 @@ from typing import Any
 BARE = '''\
 """A system that can do nothing for a nemesis; `Toy` may be given more."""
 
+from dstest.core.protocols import Timing
+
+
 class Deployment:
+    timing, members = Timing(), {}
+
     def __init__(self, nodes, options):
         pass
+
+    def endpoints(self): return []
+    def links(self): return None
 
     async def install(self): ...
     async def start(self): ...
@@ -22,15 +30,18 @@ class Deployment:
 
 
 class Toy:
-    name, doc, packages, options = "toy", "a toy", (), {}
+    name, doc, packages, services, options = "toy", "a toy", (), (), {}
     capabilities = frozenset({"register"})
     definite_errors, log_alarms, client_port = {}, (), 1
     deployment = Deployment
 
+    def members(self, nodes, options):
+        return list(nodes)
+
     def deploy(self, nodes, options):
         return self.deployment(nodes, options)
 
-    def client(self, capability, node, address, options):
+    def client(self, capability, at, every, options):
         raise NotImplementedError
 
 
@@ -40,11 +51,9 @@ SYSTEM = Toy()
 PROCESSES = """
 
 class Deployment(Deployment):
-    service_port, service_request = 1, "ping"
-
     async def processes(self): return {}
     def restart_command(self, name): return ["true"]
-    async def kill(self, names): ...
+    async def kill(self, names, service=""): ...
     async def restart(self, names): ...
 
 

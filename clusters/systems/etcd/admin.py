@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from clusters.supervise import Durable, FullMesh
+from clusters.supervise.on_node import held, override_of
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.clients.register import Stub
 from clusters.systems.etcd.metrics import metrics, number, wal_syncs
@@ -48,6 +50,8 @@ _COMPACTED: Final = "etcd_debugging_mvcc_compact_revision"
 
 
 class EtcdAdmin(
+    Durable,
+    FullMesh,
     Members,
     Membership,
     Replicas,
@@ -61,8 +65,6 @@ class EtcdAdmin(
 ):
     """Part of the deployment. Where a member does not answer, its value is None."""
 
-    _nodes: Mapping[str, Node]
-
     def _stub(self, node: Node, token: str | None = None) -> Stub:
         raise NotImplementedError
 
@@ -70,12 +72,6 @@ class EtcdAdmin(
         raise NotImplementedError
 
     async def _status(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def kill(self, names: Sequence[str]) -> None:
-        raise NotImplementedError
-
-    async def processes(self) -> dict[str, tuple[int, int]]:
         raise NotImplementedError
 
     async def _metric(self, metric: str) -> dict[str, int | None]:
@@ -86,13 +82,13 @@ class EtcdAdmin(
             found = None if page is None else number(page, metric)
             return None if found is None else int(found)
 
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         found = await asyncio.gather(*map(read, nodes))
         return {node.name: value for node, value in zip(nodes, found, strict=True)}
 
     async def _all(self, method: str, request: Any, timeout_s: float = 2.0) -> dict[str, Any]:
         """What each member answers to the same request."""
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         answers = await asyncio.gather(*(self._ask(n, method, request, timeout_s) for n in nodes))
         return {node.name: answer for node, answer in zip(nodes, answers, strict=True)}
 
@@ -106,7 +102,7 @@ class EtcdAdmin(
         deadline_ns = clock.monotonic_ns() + int(wait_s * 1e9)
         while True:
             for name in names:
-                stub = self._stub(self._nodes[name])
+                stub = self._stub(self.nodes[name])
                 try:
                     return await getattr(stub, method)(request, timeout=5.0, wait_for_ready=True)
                 except grpc.aio.AioRpcError as error:
@@ -136,12 +132,12 @@ class EtcdAdmin(
         ]
         request = message("TxnRequest")(success=puts)
         for _ in range(max(1, revisions // HISTORY_KEYS)):
-            await self._insist(list(self._nodes), "txn", request, 5.0)
+            await self._insist(list(self.nodes), "txn", request, 5.0)
 
     async def compact(self, revision: int) -> None:
         """Give up everything older than `revision` that a newer value replaced; does not wait."""
         request = message("CompactionRequest")(revision=revision)
-        await self._insist(list(self._nodes), "compact", request, 5.0)
+        await self._insist(list(self.nodes), "compact", request, 5.0)
 
     async def compactions(self) -> dict[str, dict[str, int] | None]:
         """Per member: `runs` that have finished, `dropped` versions, `revision` compacted to."""
@@ -154,7 +150,7 @@ class EtcdAdmin(
             found = {key: number(page, name) for key, name in names.items()}
             return {key: int(value or 0) for key, value in found.items()}
 
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         return {
             node.name: row
             for node, row in zip(nodes, await asyncio.gather(*map(read, nodes)), strict=True)
@@ -162,7 +158,7 @@ class EtcdAdmin(
 
     async def sync_stats(self) -> dict[str, tuple[int, float]]:
         """Syncs of the write-ahead log, from each member's metrics."""
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         pages = await asyncio.gather(*(metrics(node.info.address) for node in nodes))
         found = {n.name: wal_syncs(page or "") for n, page in zip(nodes, pages, strict=True)}
         return {name: stats for name, stats in found.items() if stats is not None}
@@ -194,14 +190,14 @@ class EtcdAdmin(
     async def _outcomes(
         self, method: str, request: Any, token: str | None = None
     ) -> dict[str, str]:
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         said = await asyncio.gather(*(self._outcome(n, method, request, token) for n in nodes))
         return {node.name: text for node, text in zip(nodes, said, strict=True)}
 
     async def grant_lease(self, ttl_s: int) -> int:
         """A lease that no client uses; its id."""
         request = message("LeaseGrantRequest")(TTL=ttl_s)
-        granted = await self._insist(list(self._nodes), "grant", request, 2.0)
+        granted = await self._insist(list(self.nodes), "grant", request, 2.0)
         return int(granted.ID)
 
     async def lease_left(self, name: str, lease: int) -> int | None:
@@ -210,21 +206,21 @@ class EtcdAdmin(
         Another member asks the leader.
         """
         request = message("LeaseTimeToLiveRequest")(ID=lease)
-        answer = await self._ask(self._nodes[name], "time_to_live", request, 1.0)
+        answer = await self._ask(self.nodes[name], "time_to_live", request, 1.0)
         return None if answer is None else int(answer.TTL)
 
     async def revoke_lease(self, lease: int) -> None:
         """End a lease; one that has ended already is no error."""
         request = message("LeaseRevokeRequest")(ID=lease)
         fine = "requested lease not found"
-        await self._insist(list(self._nodes), "revoke", request, 2.0, fine)
+        await self._insist(list(self.nodes), "revoke", request, 2.0, fine)
 
     async def hashes(self, revision: int) -> dict[str, tuple[int, int] | None]:
         """Each member's hash over its store up to `revision`, with what it has compacted to."""
         found = await self._all("hash_kv", message("HashKVRequest")(revision=revision))
         return {n: None if a is None else (a.hash, a.compact_revision) for n, a in found.items()}
 
-    async def members(self) -> dict[str, dict[int, Member] | None]:
+    async def listed(self) -> dict[str, dict[int, Member] | None]:
         """Who is a member, as each one has it."""
         found = await self._all("member_list", message("MemberListRequest")())
         return {
@@ -234,7 +230,7 @@ class EtcdAdmin(
 
     async def member_names(self) -> list[str]:
         """Names of the members, as the first one that answers has them; empty where none does."""
-        for listed in (await self.members()).values():
+        for listed in (await self.listed()).values():
             if listed is not None:
                 return sorted(name for name, _ in listed.values())
         return []
@@ -251,7 +247,7 @@ class EtcdAdmin(
 
     async def member_id(self, name: str) -> int:
         """The id of a member, as the others have it. LabError where it is none."""
-        others = [n for n in self._nodes if n != name]
+        others = [n for n in self.nodes if n != name]
         listed = await self._insist(others, "member_list", message("MemberListRequest")(), 2.0)
         ids = [m.ID for m in listed.members if m.name == name]
         if not ids:
@@ -261,16 +257,16 @@ class EtcdAdmin(
     async def doom(self, name: str) -> int:
         """From now on `rejoin` replaces this member, whose id is returned, by a new one."""
         member = await self.member_id(name)
-        await self._nodes[name].put(on_node.REMOVED, str(member).encode())
+        await self.nodes[name].put(on_node.REMOVED, str(member).encode())
         return member
 
     async def doomed(self, name: str) -> bool:
         """Is this member to be replaced, or under way to it?"""
-        return bool((await self._nodes[name].call("stat", path=on_node.REMOVED))["exists"])
+        return bool((await self.nodes[name].call("stat", path=on_node.REMOVED))["exists"])
 
     async def expel(self, name: str) -> None:
         """Remove a member from the cluster, wait until its server has gone, wipe its data."""
-        others = [n for n in self._nodes if n != name]
+        others = [n for n in self.nodes if n != name]
         request = message("MemberRemoveRequest")(ID=await self.doom(name))
         await self._insist(others, "member_remove", request, REMOVAL_S, "member not found")
         for _ in range(30):
@@ -279,50 +275,46 @@ class EtcdAdmin(
             await asyncio.sleep(0.1)
         else:
             await self.kill([name])
-        await self._nodes[name].run(["find", on_node.DATA, "-mindepth", "1", "-delete"])
+        await self.nodes[name].run(["find", on_node.DATA, "-mindepth", "1", "-delete"])
 
     def rejoin_command(self, learner: bool) -> list[str]:
         """Makes a node whose member was removed join anew; may take several goes."""
-        return on_node.locked(on_node.REJOIN, *(["learner"] if learner else []))
+        return held(on_node.REJOIN, *(["learner"] if learner else []))
 
     async def rejoin(self, name: str, *, learner: bool) -> None:
         """Join anew; returns when it is a voting member. LabError where it is not after 27 s."""
         for _ in range(3):
-            done = await self._nodes[name].run(
+            done = await self.nodes[name].run(
                 self.rejoin_command(learner), timeout_s=12.0, check=False
             )
             if done.status == 0:
                 return
         raise LabError(f"{name} does not join again: {done.stderr.strip()}")
 
-    async def configure(self, name: str, flags: Sequence[str] = (), *, binary: str = "") -> None:
-        """Let a member run with other flags or another binary from its next start on."""
-        text = on_node.override(flags, binary)
-        await self._nodes[name].put(on_node.OVERRIDE, text.encode())
+    async def configure(self, name: str, flags: Sequence[str]) -> None:
+        """Let a member run with these flags as well, from its next start on."""
+        await self.override(name, on_node.SERVICE, flags)
 
     async def unconfigure(self, name: str) -> None:
         """From its next start on it runs as all the others."""
-        await self._nodes[name].run(["rm", "-f", on_node.OVERRIDE])
+        await self.clear_override(name, on_node.SERVICE)
 
     async def configured(self) -> list[str]:
         """Nodes whose member does not run as all the others, or will not after a restart."""
-        nodes = list(self._nodes.values())
-        found = await asyncio.gather(*(n.call("stat", path=on_node.OVERRIDE) for n in nodes))
-        return [n.name for n, row in zip(nodes, found, strict=True) if row.get("exists")]
+        return await self.overridden()
 
     def bounce_command(self, *first: str) -> list[str]:
         """Kills a member, runs a command, starts it; does not wait until it serves."""
         between = f"{shlex.join(first)} && " if first else ""
-        return on_node.locked("sh", "-c", f"{on_node.STOP} && {between}exec {on_node.START}")
+        return held("sh", "-c", f"{on_node.STOP} && {between}exec {on_node.START}")
 
     def unconfigure_command(self) -> list[str]:
         """`unconfigure` and `bounce`."""
-        return self.bounce_command("rm", "-f", on_node.OVERRIDE)
+        return self.bounce_command("rm", "-f", override_of(on_node.SERVICE))
 
     async def bounce(self, name: str) -> None:
         """Kill a member and start it at once; returns without waiting until it serves."""
-        await self._nodes[name].run(self.bounce_command(), timeout_s=12.0)
-        await self.processes()
+        await self.nodes[name].run(self.bounce_command(), timeout_s=12.0)
 
     async def quotas(self) -> dict[str, int | None]:
         """How large each member says that its store may become, in bytes."""

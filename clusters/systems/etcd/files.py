@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clusters.supervise.on_node import held, override_of
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.admin import EtcdAdmin
 from clusters.systems.etcd.auth import (
@@ -26,16 +26,13 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Builds,
-    ControlGroups,
     Damageable,
-    ServerLogs,
     Snapshots,
     Truncatable,
 )
 
 __all__ = ["EtcdFiles"]
 
-LOG_BYTES_MAX: Final = 1 << 20
 STILL_S: Final = 0.2
 """Members that are copied together stand still so long before the first copy begins, or longer."""
 
@@ -47,21 +44,13 @@ COMMIT_S: Final = 12.0
 """An election among the others, several rounds if need be, and a write."""
 
 
-class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapshots, Truncatable):
+class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
     """Part of the deployment."""
-
-    corruption_markers = (
-        "crc mismatch",
-        "cannot be repaired",
-        "repaired WAL",
-        "Was the raft log corrupted, truncated, or lost",
-    )
-    """A line of the log that has any of these tells of files that are not what was written."""
 
     async def write_value(self, key: str, value: str) -> None:
         """Store a text under a key that no client uses."""
         request = message("PutRequest")(key=key.encode(), value=value.encode())
-        await self._insist(list(self._nodes), "put", request, 5.0)
+        await self._insist(list(self.nodes), "put", request, 5.0)
 
     async def own_values(self, key: str) -> dict[str, str | None]:
         """What each member has stored there itself; None where it does not answer."""
@@ -92,19 +81,18 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
         that hold an entry, and its forgetting it would be a loss that etcd never promised to bear.
         From now on `rejoin` replaces the member, unless `unflip` has put the end back.
         """
-        node, member = self._nodes[name], await self.member_id(name)
+        node, member = self.nodes[name], await self.member_id(name)
         words = ("tail", on_node.DATA, f"{share:.6f}", on_node.REMOVED, str(member))
         tool = shlex.join(self._tool("flip", *words))
-        await node.run(on_node.locked("sh", "-c", f"{on_node.STOP} && {tool}"), timeout_s=20.0)
+        await node.run(held("sh", "-c", f"{on_node.STOP} && {tool}"), timeout_s=20.0)
         await self._commit_without(name, key, value)
-        await node.run(on_node.locked(on_node.START))
-        await self.processes()
+        await node.run(on_node.START.split())
 
     async def _commit_without(self, name: str, key: str, value: str) -> None:
         request = message("PutRequest")(key=key.encode(), value=value.encode())
         deadline_ns = clock.monotonic_ns() + int(COMMIT_S * 1e9)
         while clock.monotonic_ns() < deadline_ns:
-            for other, node in self._nodes.items():
+            for other, node in self.nodes.items():
                 # What is sent while nobody leads is lost: ask again soon.
                 if other != name and await self._ask(node, "put", request, 0.7) is not None:
                     return
@@ -112,8 +100,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     async def _flip(self, name: str, *words: str) -> None:
         command = self.bounce_command(*self._tool("flip", *words))
-        await self._nodes[name].run(command, timeout_s=20.0)
-        await self.processes()
+        await self.nodes[name].run(command, timeout_s=20.0)
 
     @staticmethod
     def _tool(*words: str) -> list[str]:
@@ -122,7 +109,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
     async def flipped(self, name: str) -> dict[str, Any]:
         """Which bytes of a member's files are flipped or cut off, and what is there now; {} without
         any."""
-        found = await self._nodes[name].run(self._tool("show"), timeout_s=20.0)
+        found = await self.nodes[name].run(self._tool("show"), timeout_s=20.0)
         state: dict[str, Any] = json.loads(found.stdout)
         return state
 
@@ -132,8 +119,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     async def unflip(self, name: str) -> dict[str, Any]:
         """As `unflip_command`; what `flipped` said, with the checksum of the file now."""
-        done = await self._nodes[name].run(self.unflip_command(), timeout_s=20.0)
-        await self.processes()
+        done = await self.nodes[name].run(self.unflip_command(), timeout_s=20.0)
         state: dict[str, Any] = json.loads(done.stdout.splitlines()[0])
         return state
 
@@ -151,17 +137,17 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
                 )
             return found[1]
 
-        found = await asyncio.gather(*map(put, self._nodes.values()))
+        found = await asyncio.gather(*map(put, self.nodes.values()))
         return found[0]
 
     async def drop_build(self) -> None:
         """Take it away again, once no member is to be started as it any more."""
-        argv = ["rm", "-rf", on_node.OTHER_HOME, on_node.OVERRIDE]
-        await asyncio.gather(*(node.run(argv) for node in self._nodes.values()))
+        argv = ["rm", "-rf", on_node.OTHER_HOME, override_of(on_node.SERVICE)]
+        await asyncio.gather(*(node.run(argv) for node in self.nodes.values()))
 
     async def use_build(self, name: str) -> None:
         """Restart a member as the other build; does not wait until it serves."""
-        await self.configure(name, binary=on_node.OTHER_BINARY)
+        await self.override(name, on_node.SERVICE, program=on_node.OTHER_BINARY)
         await self.bounce(name)
 
     async def versions(self) -> dict[str, str | None]:
@@ -177,33 +163,12 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
             found = re.search(r'"etcdcluster":"([^"]*)"', page or "")
             return found[1] if found else None
 
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         said = await asyncio.gather(*map(ask, nodes))
         return {node.name: version for node, version in zip(nodes, said, strict=True)}
 
-    async def start_in(self, group: str) -> None:
-        """Members that are started from now on join this control group; an empty path for none."""
-        nodes = list(self._nodes.values())
-        if not group:
-            await asyncio.gather(*(n.run(["rm", "-f", on_node.GROUPS]) for n in nodes))
-            return
-        await asyncio.gather(*(n.put(on_node.GROUPS, group.encode()) for n in nodes))
-
-    async def log_sizes(self) -> dict[str, int]:
-        """Bytes of each member's log."""
-        nodes = list(self._nodes.values())
-        rows = await asyncio.gather(*(n.call("stat", path=on_node.LOG) for n in nodes))
-        return {n.name: row.get("size", 0) for n, row in zip(nodes, rows, strict=True)}
-
-    async def log_since(self, name: str, offset: int) -> str:
-        """What a member has logged since, up to a mebibyte."""
-        try:
-            grown = await self._nodes[name].call(
-                "read", path=on_node.LOG, offset=offset, bytes_max=LOG_BYTES_MAX
-            )
-        except LabError:
-            return ""
-        return base64.b64decode(grown["data"]).decode("utf-8", "replace")
+    def _corruption(self, name: str) -> tuple[str, ...]:
+        return self.members[name].services[0].words.corruption
 
     async def corruption_lines(self, since: Mapping[str, int]) -> dict[str, list[str]]:
         """Lines that tell of corruption, of each member's log after these offsets."""
@@ -212,7 +177,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
             name: [
                 line[:300]
                 for line in text.splitlines()
-                if any(marker in line for marker in self.corruption_markers)
+                if any(words in line for words in self._corruption(name))
             ]
             for name, text in zip(since, texts, strict=True)
         }
@@ -220,7 +185,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
     async def _switch_auth_on(self, wait_s: float) -> None:
         """Make the user, ask for tokens from now on. LabError where ours would not be taken."""
         for method, request in AUTH_STEPS:
-            await self._insist(list(self._nodes), method, request, wait_s, "already exists")
+            await self._insist(list(self.nodes), method, request, wait_s, "already exists")
         said = await self._outcomes("range", message("RangeRequest")(key=b"/dstest-health"))
         refused = {n: text for n, text in said.items() if "token" in text or "revision" in text}
         if refused:
@@ -228,7 +193,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     async def take_secret(self, name: str, secret: str) -> None:
         """Give a member another secret and restart it; does not wait until it serves."""
-        await self._nodes[name].put(SECRET_FILE, secret.encode())
+        await self.nodes[name].put(SECRET_FILE, secret.encode())
         await self.bounce(name)
 
     def keep_secret_command(self) -> list[str]:
@@ -237,8 +202,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     async def keep_secret(self, name: str) -> None:
         """As `keep_secret_command`."""
-        await self._nodes[name].run(self.keep_secret_command(), timeout_s=12.0)
-        await self.processes()
+        await self.nodes[name].run(self.keep_secret_command(), timeout_s=12.0)
 
     async def refused_tokens(self, secret: str = SECRET) -> dict[str, str]:
         """Empty for each member that takes a token signed with this secret, else why not."""
@@ -247,7 +211,7 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     async def strange_secrets(self) -> list[str]:
         """Nodes whose secret is not that of the cluster."""
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         found = await asyncio.gather(*(n.get(SECRET_FILE) for n in nodes))
         return [n.name for n, data in zip(nodes, found, strict=True) if data != SECRET.encode()]
 
@@ -260,10 +224,10 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
         Raises:
             LabError: They did not stand still together, often enough tried.
         """
-        nodes = [self._nodes[name] for name in names]
+        nodes = [self.nodes[name] for name in names]
         hold_s = STILL_S if len(nodes) > 1 else 0.0
         for _ in range(STILL_TRIES):
-            command = on_node.locked("sh", "-c", on_node.BACK_UP, "sh", f"{hold_s:g}")
+            command = held("sh", "-c", on_node.BACK_UP, "sh", f"{hold_s:g}")
             done = await asyncio.gather(*(n.run(command, timeout_s=20.0) for n in nodes))
             rows = [row.stdout.split() for row in done]
             if len(nodes) == 1 or max(int(r[0]) for r in rows) < min(int(r[1]) for r in rows):
@@ -279,13 +243,12 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
         Does not wait until they serve. The checksum of each store just before and now.
         """
-        nodes = [self._nodes[name] for name in names]
-        stop, start = on_node.locked(on_node.STOP), on_node.locked(on_node.START)
-        restore = on_node.locked("sh", "-c", on_node.RESTORE)
+        nodes = [self.nodes[name] for name in names]
+        stop, start = on_node.STOP.split(), on_node.START.split()
+        restore = held("sh", "-c", on_node.RESTORE)
         await asyncio.gather(*(n.run(stop) for n in nodes))
         done = await asyncio.gather(*(n.run(restore, timeout_s=20.0) for n in nodes))
         await asyncio.gather(*(n.run(start) for n in nodes))
-        await self.processes()
         sums = {}
         for node, row in zip(nodes, done, strict=True):
             was, now = (line.split()[0] for line in row.stdout.splitlines())
@@ -294,12 +257,12 @@ class EtcdFiles(EtcdAdmin, Builds, ControlGroups, Damageable, ServerLogs, Snapsh
 
     def put_back_command(self) -> list[str]:
         """Kills a member, puts its copy back if there is a whole one, and starts it."""
-        return on_node.locked("sh", "-c", on_node.RESTORE_IF_DONE)
+        return held("sh", "-c", on_node.RESTORE_IF_DONE)
 
     async def drop_backups(self) -> None:
         """No copies any more."""
         paths = (on_node.BACKUP, on_node.BACKUP_DONE)
-        nodes = list(self._nodes.values())
+        nodes = list(self.nodes.values())
         await asyncio.gather(*(n.run(["rm", "-rf", *paths]) for n in nodes))
 
     async def commits_at_start(self, since: Mapping[str, int]) -> dict[str, list[int]]:

@@ -8,9 +8,10 @@ from typing import Final
 
 from clusters.systems.etcd.clients.register import CLIENT_PORT
 
-__all__ = ["http_get", "metrics", "number", "wal_syncs"]
+__all__ = ["http_date", "http_get", "metrics", "number", "wal_syncs"]
 
 TIMEOUT_S: Final = 2.0
+DATE_TIMEOUT_S: Final = 1.0
 _SYNC: Final = re.compile(r"^etcd_disk_wal_fsync_duration_seconds_(sum|count) (\S+)$", re.MULTILINE)
 
 
@@ -31,6 +32,24 @@ async def http_get(address: str, path: str) -> str | None:
                 writer.close()
     except (OSError, TimeoutError):
         return None
+
+
+async def http_date(address: str) -> str | None:
+    """The `Date` of an answer, as soon as it is read; None where none comes within a second."""
+    try:
+        async with asyncio.timeout(DATE_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(address, CLIENT_PORT)
+            try:
+                writer.write(b"GET /version HTTP/1.0\r\n\r\n")
+                while line := await reader.readline():
+                    key, _, value = line.decode("latin-1").partition(":")
+                    if key.lower() == "date":
+                        return value.strip()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return None
+    return None
 
 
 def wal_syncs(page: str) -> tuple[int, float] | None:

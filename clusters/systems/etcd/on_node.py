@@ -1,12 +1,9 @@
-"""What of etcd lies on a node: its files, and the scripts that start, stop and rejoin a member.
+"""What of etcd lies on a node: its files, and the programs that change them or let it join anew.
 
-The scripts are there so that a node's janitor can do what we would have done. Each is harmless
-where there is nothing to do, and runs under `START_LOCK`: a lease and a heal may both come.
-
-`OVERRIDE` is a shell file that replaces `binary` or adds `flags` to the command line for as long as
-it is there. `GROUPS` lists control groups that the member joins before it starts, so that all of
-its memory is theirs. `REMOVED` holds the id of a member that was removed, or is about to be, from
-before the removal until the node has joined again as another member.
+They are there so that a node's janitor can do what we would have done. Each is harmless where there
+is nothing to do, and runs while nobody else starts or stops the member (`held`): a lease and a heal
+may both come. `REMOVED` holds the id of a member that was removed, or is about to be, from before
+the removal until the node has joined again as another member.
 """
 
 from __future__ import annotations
@@ -19,6 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from clusters.supervise.on_node import HOME as SERVICES
+from clusters.supervise.on_node import PROGRAM
+
 __all__ = [
     "BACKUP",
     "BACK_UP",
@@ -26,44 +26,35 @@ __all__ = [
     "DATA",
     "FLIP",
     "FLIPPED",
-    "GROUPS",
     "HOME",
     "LOG",
     "OTHER_BINARY",
     "OTHER_HOME",
-    "OVERRIDE",
     "PEER_PORT",
-    "PIDFILE",
     "REJOIN",
     "REMOVED",
     "RESTORE",
     "RESTORE_IF_DONE",
+    "SERVICE",
     "START",
-    "START_LOCK",
     "STOP",
     "STRAYS",
-    "locked",
-    "override",
     "programs",
     "rejoin_script",
-    "start_script",
-    "stop_script",
     "url",
 ]
 
 HOME: Final = "/opt/etcd"
 DATA: Final = f"{HOME}/data"
 LOG: Final = f"{HOME}/etcd.log"
-PIDFILE: Final = f"{HOME}/etcd.pid"
-START: Final = f"{HOME}/start"
-STOP: Final = f"{HOME}/stop"
+SERVICE: Final = "etcd"
+START: Final = f"{PROGRAM} start"
+STOP: Final = f"{PROGRAM} stop"
+PIDFILE: Final = f"{SERVICES}/{SERVICE}/pid"
 REJOIN: Final = f"{HOME}/rejoin"
 FLIP: Final = f"{HOME}/flip.pyz"
 FLIPPED: Final = f"{HOME}/flipped"
 CUT_OFF: Final = f"{FLIPPED}.wal"
-START_LOCK: Final = f"{HOME}/start.lock"
-OVERRIDE: Final = f"{HOME}/override"
-GROUPS: Final = f"{HOME}/groups"
 REMOVED: Final = f"{HOME}/removed"
 BACKUP: Final = f"{HOME}/backup"
 OTHER_HOME: Final = "/opt/etcd-other"
@@ -71,58 +62,13 @@ OTHER_BINARY: Final = f"{OTHER_HOME}/etcd"
 BACKUP_DONE: Final = f"{HOME}/backup.done"
 PEER_PORT: Final = 2380
 
-STRAYS: Final = (OVERRIDE, GROUPS, REMOVED, BACKUP, BACKUP_DONE, FLIPPED, CUT_OFF)
+STRAYS: Final = (REMOVED, BACKUP, BACKUP_DONE, FLIPPED, CUT_OFF)
 """What a fault may have left; nothing of it outlives the data."""
-
-_GONE: Final = (
-    "{ [ ! -e /proc/$pid ] || { grep -qs '^State:.[ZX]' /proc/$pid/status && "
-    '[ "$(ls /proc/$pid/task 2>/dev/null | wc -l)" -le 1 ]; }; }'
-)
-"""A process whose main thread has ended holds its ports until its last thread has."""
-
-_START: Final = """\
-#!/bin/sh
-# Start etcd on the data it has, unless it runs.
-pid=$(cat {pidfile} 2>/dev/null)
-if [ -n "$pid" ] && [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ]; then
-    # It may end between two looks: only a state that was read tells that it runs.
-    grep -qs '^State:.[^ZX]' /proc/$pid/status && exit 0
-    for _ in $(seq 60); do
-        {gone} && break
-        sleep 0.1
-    done
-fi
-cd {home} || exit 1
-binary={binary}
-flags=
-[ ! -f {override} ] || . {override}
-for group in $(cat {groups} 2>/dev/null); do echo $$ >"$group/cgroup.procs"; done
-setsid "$binary" {arguments} $flags </dev/null >>{log} 2>&1 &
-pid=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] && break
-    sleep 0.05
-done
-echo $pid >{pidfile}.new && mv {pidfile}.new {pidfile}
-"""
-
-_STOP: Final = """\
-#!/bin/sh
-# Kill etcd if it runs, and wait until it is gone.
-pid=$(cat {pidfile} 2>/dev/null)
-[ -n "$pid" ] && [ "$(cat /proc/$pid/comm 2>/dev/null)" = etcd ] || exit 0
-kill -9 "$pid"
-for _ in $(seq 60); do
-    {gone} && exit 0
-    sleep 0.1
-done
-exit 1
-"""
 
 _STORE: Final = "member/snap/db"
 
 BACK_UP: Final = (
-    f"rm -rf {BACKUP} {BACKUP_DONE}; pid=$(cat {PIDFILE}) && kill -STOP $pid || exit 1; "
+    f"rm -rf {BACKUP} {BACKUP_DONE}; read -r pid _ <{PIDFILE} && kill -STOP $pid || exit 1; "
     'stopped=$(date +%s%N); sleep "$1"; copying=$(date +%s%N); '
     f"cp -a --sparse=always {DATA} {BACKUP}; copied=$?; kill -CONT $pid; "
     f"[ $copied = 0 ] && touch {BACKUP_DONE} && echo $stopped $copying && "
@@ -146,25 +92,6 @@ def url(address: str, port: int) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def start_script(binary: str, arguments: Sequence[str]) -> str:
-    """Text of `START`."""
-    return _START.format(
-        gone=_GONE,
-        pidfile=PIDFILE,
-        home=HOME,
-        log=LOG,
-        override=OVERRIDE,
-        groups=GROUPS,
-        binary=shlex.quote(binary),
-        arguments=shlex.join(arguments),
-    )
-
-
-def stop_script() -> str:
-    """Text of `STOP`."""
-    return _STOP.format(pidfile=PIDFILE, gone=_GONE)
-
-
 def rejoin_script(peers: Sequence[str], mine: str, token: str = "") -> str:
     """Text of `REJOIN`. `peers` are the other members' client URLs, `mine` is our peer URL."""
     config = {
@@ -173,8 +100,8 @@ def rejoin_script(peers: Sequence[str], mine: str, token: str = "") -> str:
         "headers": {"Authorization": token} if token else {},
         "data": DATA,
         "removed": REMOVED,
-        "start": START,
-        "stop": STOP,
+        "start": START.split(),
+        "stop": STOP.split(),
     }
     return f'#!/bin/sh\nexec python3 {REJOIN}.py {shlex.quote(json.dumps(config))} "$@"\n'
 
@@ -204,15 +131,3 @@ def _packed(folder: Path, *modules: str) -> bytes:
         for path, text in files.items():
             packed.writestr(zipfile.ZipInfo(path), text)
     return data.getvalue()
-
-
-def override(flags: Sequence[str] = (), binary: str = "") -> str:
-    """Text of `OVERRIDE`; flags hold no blanks."""
-    lines = [f"flags={shlex.quote(' '.join(flags))}"] if flags else []
-    lines += [f"binary={shlex.quote(binary)}"] if binary else []
-    return "\n".join([*lines, ""])
-
-
-def locked(*argv: str) -> list[str]:
-    """The command, while nobody else starts or stops the member."""
-    return ["flock", "--close", "--timeout", "8", START_LOCK, *argv]

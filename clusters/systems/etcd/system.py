@@ -10,8 +10,9 @@ from clusters.systems.etcd.clients.offered import CLIENTS, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.register import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.residues import RESIDUES
+from dstest.core import limits
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Option
+from dstest.core.protocols import Client, Deployment, Endpoint, Option
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -23,6 +24,7 @@ class Etcd:
     doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
     packages: tuple[str, ...] = ("etcd-server",)
     deployment: type[Deployment] = EtcdDeployment
+    services: tuple[str, ...] = ("etcd",)
     capabilities = frozenset(CLIENTS)
     definite_errors = DEFINITE_ERRORS
     client_port = CLIENT_PORT
@@ -36,6 +38,13 @@ class Etcd:
     )
     log_start = '"starting an etcd server"'
     options: Mapping[str, Option] = {
+        "members": Option(
+            type=int,
+            default=0,
+            least=0,
+            most=limits.NODES_MAX,
+            help="how many nodes carry a member, the first ones; 0 = all of the lab",
+        ),
         "reads": Option(
             type=str,
             default="linearizable",
@@ -67,12 +76,20 @@ class Etcd:
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
         return EtcdDeployment(nodes, options)
 
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """The first ones, as many as `-o members` says."""
+        return list(nodes)[: options["members"] or None]
+
     def client(
-        self, capability: str, node: str, address: str, options: Mapping[str, Any]
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
     ) -> Client:
         if capability not in self.capabilities:
             raise ValueError(f"etcd offers no {capability} client")
-        return CLIENTS[capability](node, address, options)
+        return CLIENTS[capability](at.node, at.dial or at.address, options)
 
 
 SYSTEM = Etcd()

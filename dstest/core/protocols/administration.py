@@ -40,7 +40,7 @@ class Membership(Protocol):
 class Members(Protocol):
     """Members that can be listed, removed and added while the others serve."""
 
-    async def members(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
+    async def listed(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
         """What each member lists: identity -> (name, is it a learner?). A member that has not
         started yet has no name; one that joins anew has another identity."""
         ...

@@ -12,65 +12,58 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from dstest.core.protocols.services import Process
+
 __all__ = [
+    "Clocked",
     "ControlGroups",
     "DataDir",
+    "Freezes",
     "Kill",
+    "LeaderView",
     "Leadership",
-    "Leads",
+    "Linked",
     "LogFiles",
     "MonotonicTimer",
     "Pause",
-    "PrimaryView",
-    "Probed",
     "Processes",
     "Replicas",
     "Replication",
     "Restartable",
     "ServerLogs",
+    "ServerTime",
     "Supervised",
     "SyncStats",
     "Terminate",
+    "Unit",
 ]
 
 
 @runtime_checkable
 class Processes(Protocol):
-    """Knows the one server process of each node."""
+    """Knows all processes of its services, whatever they have forked."""
 
-    async def processes(self) -> dict[str, tuple[int, int]]:
-        """Per node with a server that runs: its pid and its start time in clock ticks since the
-        node booted, looked up now."""
+    async def processes(self) -> dict[str, list[Process]]:
+        """Per member with a service that runs: its processes, looked up now on its node."""
         ...
 
 
 @runtime_checkable
-class Probed(Protocol):
-    """Answers a request at a TCP port, a healthy server without its peers' help.
-
-    `service_request` is the text to send; any byte that comes back counts as an answer. A server of
-    HTTP tells the time as well, in `Date`.
-    """
-
-    service_port: int
-    service_request: str
-
-
-@runtime_checkable
 class Restartable(Protocol):
-    """Has a command by which a node starts its own server."""
+    """Has a command by which a node starts its own services."""
 
     def restart_command(self, name: str) -> list[str]:
-        """Starts the server on its node unless it runs, on the data it has; returns at once."""
+        """Starts those services of the node that do not run, on the data they have, in their order;
+        returns without waiting until they serve."""
         ...
 
 
 @runtime_checkable
 class Kill(Protocol):
-    """Can be killed and started again, node by node."""
+    """Can be killed and started again, node by node. No `service` means all of a member's."""
 
-    async def kill(self, names: Sequence[str]) -> None:
-        """SIGKILL; returns when the processes are gone. LabError where they are not."""
+    async def kill(self, names: Sequence[str], service: str = "") -> None:
+        """SIGKILL to all processes; returns when they are gone. LabError where they are not."""
         ...
 
     async def restart(self, names: Sequence[str]) -> None:
@@ -85,28 +78,52 @@ class Supervised(Processes, Kill, Restartable, Protocol):
 
 @runtime_checkable
 class Pause(Protocol):
-    """Can be stopped and continued, node by node."""
+    """Can be stopped and continued, node by node. No `service` means all of a member's."""
 
-    async def pause(self, names: Sequence[str]) -> None:
-        """SIGSTOP."""
+    async def pause(self, names: Sequence[str], service: str = "") -> None:
+        """SIGSTOP to all processes."""
         ...
 
-    async def resume(self, names: Sequence[str]) -> None:
-        """SIGCONT."""
+    async def resume(self, names: Sequence[str], service: str = "") -> None:
+        """SIGCONT to all processes."""
+        ...
+
+
+@runtime_checkable
+class Freezes(Protocol):
+    """Services in control groups that can be frozen: they stand still, and nobody is told."""
+
+    async def freeze(self, names: Sequence[str], service: str = "") -> None:
+        """Returns when all processes stand still. LabError where they do not."""
+        ...
+
+    async def thaw(self, names: Sequence[str], service: str = "") -> None:
+        """Returns when they go on."""
+        ...
+
+    def thaw_command(self, service: str = "") -> list[str]:
+        """As `thaw`, on the node itself."""
+        ...
+
+    async def freezer_groups(self) -> dict[str, list[str]]:
+        """The directories of each member's control groups."""
         ...
 
 
 @runtime_checkable
 class Terminate(Protocol):
-    """Servers that end in good order on SIGTERM and log both ends of that.
+    """Servers that end in good order on SIGTERM.
 
-    An orderly end leaves each of `shutdown_markers` in the server's log.
+    An orderly end leaves what `LogWords.shutdown` of the service lists in its log.
     """
 
-    shutdown_markers: tuple[str, ...]
+    async def terminate(self, names: Sequence[str], service: str = "") -> None:
+        """SIGTERM to the main processes; does not wait."""
+        ...
 
-    async def terminate(self, names: Sequence[str]) -> None:
-        """SIGTERM; does not wait."""
+    async def exits(self) -> dict[str, dict[str, int | None]]:
+        """Per node and service the exit status of its last main process, below zero for a signal;
+        None while it runs, or where nobody knows."""
         ...
 
 
@@ -120,38 +137,75 @@ class ControlGroups(Protocol):
         ...
 
 
-class PrimaryView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who one node believes to be the leader, and in which term. None = unknown or no answer."""
+class LeaderView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom one member takes for the leader of a group, and since which epoch (term, configuration
+    epoch, timeline).
 
-    node: str
+    `leader` is None where it knows none, `epoch` where the system counts none. `tells` is false for
+    a member of a system whose followers name no leader at all.
+    """
+
+    member: str
     leader: str | None
-    term: int | None
+    epoch: int | None = None
+    group: str = ""
+    tells: bool = True
 
 
 @runtime_checkable
 class Leadership(Protocol):
-    """Knows its leaders."""
+    """Knows its leaders: one for all, or one per group."""
 
-    async def primaries(self) -> list[PrimaryView]:
-        """One view per node that answers."""
+    async def leaders(self) -> list[LeaderView]:
+        """The views of all members that answer, of each group that they know."""
+        ...
+
+    async def claims(self, name: str) -> bool:
+        """Does this member take itself, right now, for a leader? False where it does not answer."""
         ...
 
 
-@runtime_checkable
-class Leads(Protocol):
-    """Can ask one node alone whether it leads."""
+class Unit(msgspec.Struct, frozen=True):
+    """In what a system measures how far its members have come (`entries`, `bytes`), and how much
+    of it is a lag that comes from no ordinary load."""
 
-    async def leads(self, name: str) -> bool:
-        """Does this node claim, right now, to be the leader? False where it does not answer."""
-        ...
+    name: str
+    lag_min: int
 
 
 @runtime_checkable
 class Replication(Protocol):
     """Knows how far each member has come in the log that they share."""
 
+    replication_unit: Unit
+
     async def progress(self) -> dict[str, int | None]:
-        """Index of the last entry that each member has applied; None = no answer."""
+        """How much of the log each member has applied; None = no answer."""
+        ...
+
+
+class ServerTime(msgspec.Struct, frozen=True):
+    """What a server's own clock says, and how fine it counts."""
+
+    wall_ns: int
+    resolution_ns: int
+
+
+@runtime_checkable
+class Clocked(Protocol):
+    """Tells the time of its own clock."""
+
+    async def server_time(self, name: str) -> ServerTime | None:
+        """What a member's clock says right now; None = no answer."""
+        ...
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """Members that talk to each other by themselves."""
+
+    def links(self) -> list[tuple[str, str]] | None:
+        """(from, to) of those that do; None: every one to every other."""
         ...
 
 
@@ -184,14 +238,17 @@ class LogFiles(Protocol):
 
 @runtime_checkable
 class ServerLogs(Protocol):
-    """Logs that can be read from an offset on, while the server writes them."""
+    """Logs that can be read from an offset on, while the server writes them.
 
-    async def log_sizes(self) -> dict[str, int]:
-        """Bytes of each member's log; 0 where there is none."""
+    No `service` means the first one of a member.
+    """
+
+    async def log_sizes(self, service: str = "") -> dict[str, int]:
+        """Bytes of a service's log on each node; 0 where there is none."""
         ...
 
-    async def log_since(self, name: str, offset: int) -> str:
-        """What a member has logged after this many bytes, a mebibyte at most; empty where nobody
+    async def log_since(self, name: str, offset: int, service: str = "") -> str:
+        """What a service has logged after this many bytes, a mebibyte at most; empty where nobody
         can tell."""
         ...
 

@@ -23,3 +23,4 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     least: float | None = None
     most: float | None = None
     names_nodes: bool = False
+    names_service: bool = False

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from dstest.core.node import Node
 from dstest.core.protocols.clients import Client
 from dstest.core.protocols.options import Option
+from dstest.core.protocols.services import Endpoint, Member, Timing
 
 __all__ = ["Deployment", "System"]
 
@@ -15,9 +16,19 @@ __all__ = ["Deployment", "System"]
 class Deployment(Protocol):
     """A system on the nodes of one lab.
 
-    What it can do besides are capabilities: it has the methods of those that it offers. A class
-    that names a capability among its bases must have all of its methods.
+    `members` are called as their nodes. What it can do besides are capabilities: it has the methods
+    of those that it offers. A class that names a capability among its bases must have all of its
+    methods.
     """
+
+    timing: Timing
+
+    @property
+    def members(self) -> Mapping[str, Member]: ...
+
+    def endpoints(self) -> list[Endpoint]:
+        """Where clients connect."""
+        ...
 
     async def install(self) -> None: ...
 
@@ -32,7 +43,8 @@ class Deployment(Protocol):
     async def version(self) -> str: ...
 
     async def healthy(self) -> dict[str, bool]:
-        """Per node: does it serve a linearizable request right now?"""
+        """Per member: does it do, right now, what its role promises? Of one that serves clients
+        that is a request which is answered by the cluster, not by a member that was left alone."""
         ...
 
 
@@ -42,6 +54,7 @@ class System(Protocol):
     `deployment` is the class of what `deploy` returns: whether a nemesis fits is asked of it when
     the run is planned, without nodes. `capabilities` are those of its clients. `definite_errors`
     are the codes of errors after which an operation had no effect, each with where that is written.
+    `services` are the names of the services that each member has.
 
     Optional: `residues` (what it may leave on a node, `dstest.core.residue`); `log_harmless`, texts
     of healthy lines that look like alarms; `log_start`, what each start writes into the log once.
@@ -50,14 +63,27 @@ class System(Protocol):
     name: str
     doc: str
     packages: tuple[str, ...]
+    services: tuple[str, ...]
     deployment: type[Deployment]
     capabilities: frozenset[str]
     options: Mapping[str, Option]
     definite_errors: Mapping[str, str]
     log_alarms: tuple[str, ...]
 
-    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment: ...
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """Which of the lab's nodes carry a member; asked when a run is planned."""
+        ...
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
+        """On these nodes, each of which carries a member."""
+        ...
 
     def client(
-        self, capability: str, node: str, address: str, options: Mapping[str, Any]
-    ) -> Client: ...
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+    ) -> Client:
+        """One logical process's client at an endpoint; `every` is for those that go elsewhere."""
+        ...

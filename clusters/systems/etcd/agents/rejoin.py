@@ -3,10 +3,11 @@
     python3 rejoin.py CONFIG [learner]
 
 CONFIG is JSON: `peers` (the other members' client URLs), `mine` (our peer URL), `headers` of each
-request, and the paths `data`, `removed`, `start` and `stop`. Where the file `removed` exists, it
-holds the id of a member that is to go for good: the server is stopped, the member removed unless it
-is, the data wiped, a new member added, and the file deleted. Each step may be repeated after a
-death in between. Then etcd is started and becomes a voter, with `learner` as a learner first.
+request, the paths `data` and `removed`, and the commands `start` and `stop`. Where the file
+`removed` exists, it holds the id of a member that is to go for good: the server is stopped, the
+member removed unless it is, the data wiped, a new member added, and the file deleted. Each step may
+be repeated after a death in between. Then etcd is started and becomes a voter, with `learner` as a
+learner first.
 Exits 0 when it votes; 1 when eight and a half seconds were not enough, to be called again.
 Standard library only.
 """
@@ -72,7 +73,7 @@ class Rejoin:
 
     def leave(self, marker: Path, as_learner: bool) -> None:
         """The old member goes, a new one is added in its place."""
-        subprocess.run([self.config["stop"]], check=True)
+        subprocess.run(self.config["stop"], check=True)
         gone = ("member not found", "permanently removed")
         self.insist("/v3/cluster/member/remove", {"ID": marker.read_text().strip()}, *gone)
         for entry in os.scandir(self.config["data"]):
@@ -85,7 +86,7 @@ class Rejoin:
         marker = Path(self.config["removed"])
         if marker.exists():
             self.leave(marker, as_learner)
-        subprocess.run([self.config["start"]], check=True)
+        subprocess.run(self.config["start"], check=True)
         while True:
             listed = self.insist("/v3/cluster/member/list", {})["members"]
             mine = [m for m in listed if self.config["mine"] in m["peerURLs"]]

@@ -1,0 +1,86 @@
+"""Runs on a node: what /proc says of some processes at one look. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from clusters.remote.agent_exec import process_info
+
+__all__ = ["look"]
+
+V1 = re.compile(r"^\d+:(?:[^:]*,)?freezer(?:,[^:]*)?:(.*)$", re.MULTILINE)
+V2 = re.compile(r"^0::(.*)$", re.MULTILINE)
+
+
+def look(idents: list[list[int]]) -> list[dict[str, Any]]:
+    """Per process, given by pid and start time, in this order:
+
+    `alive`, `running` (threads that are not in state T), `ticks` of CPU, and `frozen`, the control
+    group in which it stands still (empty: in none).
+    """
+    freezers = _freezers()
+    return [_one(pid, start, freezers) for pid, start in idents]
+
+
+def _one(pid: int, start: int, freezers: list[tuple[str, str]]) -> dict[str, Any]:
+    info = process_info(pid)
+    states = _threads(pid)
+    alive = info["start_time"] == start and (info["alive"] or len(states) > 1)
+    if not alive:
+        return {"alive": False, "running": 0, "ticks": 0, "frozen": ""}
+    return {
+        "alive": True,
+        "running": sum(state not in "Tt" for state in states),
+        "ticks": info["utime"] + info["stime"],
+        "frozen": _frozen(pid, freezers),
+    }
+
+
+def _threads(pid: int) -> list[str]:
+    found = []
+    try:
+        names = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    for name in names:
+        try:
+            text = Path(f"/proc/{pid}/task/{name}/stat").read_bytes()
+        except OSError:
+            continue
+        found.append(text.rpartition(b")")[2].split()[0].decode())
+    return found
+
+
+def _freezers() -> list[tuple[str, str]]:
+    """(`v1` or `v2`, mount) of each hierarchy that can freeze."""
+    found = []
+    for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
+        _, mount, filesystem, options = line.split()[:4]
+        if filesystem == "cgroup" and "freezer" in options.split(","):
+            found.append(("v1", mount))
+        elif filesystem == "cgroup2":
+            found.append(("v2", mount))
+    return found
+
+
+def _frozen(pid: int, freezers: list[tuple[str, str]]) -> str:
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+        for kind, mount in freezers:
+            found = (V1 if kind == "v1" else V2).search(groups)
+            if found is None:
+                continue
+            folder = Path(mount + found[1])
+            if kind == "v1" and (folder / "freezer.state").is_file():
+                stands = (folder / "freezer.state").read_text().strip() == "FROZEN"
+            else:
+                events = folder / "cgroup.events"
+                stands = events.is_file() and "frozen 1" in events.read_text().splitlines()
+            if stands:
+                return found[1]
+    except OSError:
+        return ""
+    return ""

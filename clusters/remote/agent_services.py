@@ -1,0 +1,237 @@
+"""Runs on a node: starts the services of a member, finds all their processes, ends them.
+
+    services VERB [WORD...]
+
+    start [SERVICE...]          those that do not run, in the order of `member.json`
+    stop [SERVICE...]           SIGKILL to all their processes; returns when they are gone
+    signal NUMBER [SERVICE...]  to all their processes; SIGTERM to the main ones alone
+    freeze, thaw [SERVICE...]   stop their control groups, let them go on
+    list                        JSON: processes, exit and group of each service
+    hold COMMAND...             runs a command while nobody else starts or stops anything
+    residue WHAT                what an earlier run left: tell of its servers (`look`) and of those
+                                that are `frozen`; end what has lost its main process (`strays`),
+                                end everything (`all`)
+
+Everything lies in `HOME`: `member.json`, and per service a directory with `pid` (pid and start
+time), `exit` (how the main process ended), `override.json` (a `program` and `argv` to add) and
+`prepared`. `groups` lists control groups that services join before they start. HOME is on disk, and
+this program beside it: a node that was restarted starts its services by itself.
+Standard library only; Python 3.9 or newer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from clusters.remote import agent_groups
+from clusters.remote.agent_exec import Refused, process_info, send_signal
+from clusters.remote.agent_start import launch, prepare
+
+__all__ = ["HOME", "Services", "main", "rows"]
+
+HOME = Path("/opt/dstest-services")
+HELD = "DSTEST_SERVICES_HELD"
+LOCK_S = 8.0
+GONE_S = 9.0
+"""A janitor gives a command ten seconds."""
+
+FREEZE_S = 2.0
+POLL_S = 0.02
+
+
+class Services:
+    """The services of this node. Raises Refused for names that are none of them."""
+
+    def __init__(self, home: Path = HOME) -> None:
+        self.home = home
+        self.specs: list[dict[str, Any]] = []
+        if (home / "member.json").exists():
+            self.specs = json.loads((home / "member.json").read_text())["services"]
+
+    def chosen(self, names: list[str]) -> list[dict[str, Any]]:
+        """These services, all without names."""
+        known = [spec["name"] for spec in self.specs]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise Refused(f"no service {', '.join(unknown)}; there are {', '.join(known)}")
+        return [spec for spec in self.specs if not names or spec["name"] in names]
+
+    def main_of(self, name: str) -> tuple[int, int] | None:
+        """Pid and start time of a service's main process, None where it does not run."""
+        try:
+            pid, start = map(int, (self.home / name / "pid").read_text().split())
+        except (OSError, ValueError):
+            return None
+        found = process_info(pid)
+        return (pid, start) if found["alive"] and found["start_time"] == start else None
+
+    def all_of(self, name: str) -> list[Any]:
+        """Pid and start time of each process of a service, the main one first."""
+        return agent_groups.processes_of(name, self.main_of(name))
+
+    def start(self, names: list[str]) -> None:
+        """Those that do not run; children that outlived their main process end first."""
+        for spec in self.chosen(names):
+            if self.main_of(spec["name"]) is None:
+                self.kill([spec])
+                prepare(self.home, spec)
+                launch(self.home, spec)
+
+    def kill(self, specs: list[dict[str, Any]]) -> None:
+        """SIGKILL until nothing of them is left."""
+        deadline = time.monotonic() + GONE_S
+        while left := [row for spec in specs for row in self.all_of(spec["name"])]:
+            if time.monotonic() > deadline:
+                raise Refused(f"still there after SIGKILL: {sorted(pid for pid, _ in left)}")
+            for spec in specs:
+                # A process that cgroup v1 has frozen does not die.
+                agent_groups.set_frozen(spec["name"], False)
+            send(left, signal.SIGKILL)
+            time.sleep(POLL_S)
+        for spec in specs:
+            agent_groups.leave(spec["name"])
+
+    def signal(self, number: int, names: list[str]) -> None:
+        """To all processes, until none is left that did not get it; SIGKILL until they are gone.
+
+        SIGTERM goes to the main processes, which pass it on as they see fit.
+        """
+        specs = self.chosen(names)
+        if number == signal.SIGKILL:
+            self.kill(specs)
+            return
+        reached: set[Any] = set()
+        for spec in specs:
+            if number == signal.SIGTERM:
+                main = self.main_of(spec["name"])
+                send([main] if main else [], number)
+                continue
+            while more := [row for row in self.all_of(spec["name"]) if row not in reached]:
+                send(more, number)
+                reached.update(more)
+
+    def freeze(self, names: list[str], wanted: bool) -> None:
+        """Returns when the groups stand still, or go on."""
+        specs = self.chosen(names)
+        for spec in specs:
+            agent_groups.set_frozen(spec["name"], wanted)
+        deadline = time.monotonic() + FREEZE_S
+        while any(agent_groups.frozen(spec["name"]) != wanted for spec in specs):
+            if time.monotonic() > deadline:
+                raise Refused("the groups do not " + ("stand still" if wanted else "go on"))
+            time.sleep(POLL_S)
+
+    def rows(self) -> dict[str, Any]:
+        """What `list` prints."""
+        found = {}
+        for spec in self.specs:
+            name = spec["name"]
+            end = self.home / name / "exit"
+            found[name] = {
+                "main": self.main_of(name),
+                "processes": self.all_of(name),
+                "exit": json.loads(end.read_text()) if end.exists() else None,
+                "group": agent_groups.group_of(name),
+                "frozen": agent_groups.frozen(name),
+            }
+        return found
+
+    def residue(self, what: str) -> None:
+        """Servers of an earlier run."""
+        for spec in self.specs:
+            name = spec["name"]
+            found, main = self.all_of(name), self.main_of(name)
+            if (what == "strays" and found and main is None) or what == "all":
+                self.kill([spec])
+            elif what == "frozen" and agent_groups.frozen(name):
+                sys.stdout.write(f"ours frozen service {name}\n")
+            elif what == "look":
+                kind = "server" if main else "stray server"
+                for pid, _ in found:
+                    sys.stdout.write(f"{kind} {pid} of {name}\n")
+
+
+def rows(home: str = str(HOME)) -> dict[str, Any]:
+    """As `list`; for the agent."""
+    return Services(Path(home)).rows()
+
+
+def send(processes: list[Any], number: int) -> None:
+    """A signal to each of them that is still the process it was."""
+    for pid, start in processes:
+        try:
+            send_signal(pid, start, number)
+        except (Refused, OSError):
+            continue
+
+
+def lock(home: Path) -> Any:
+    """Held until it is closed; None where whoever called us holds it."""
+    if os.environ.get(HELD):
+        return None
+    home.mkdir(parents=True, exist_ok=True)
+    handle = (home / "lock").open("ab")
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                handle.close()
+                raise Refused("another one starts or stops the services of this node") from None
+            time.sleep(POLL_S)
+
+
+def act(services: Services, verb: str, words: list[str]) -> int:
+    """What changes the services; the lock is held."""
+    if verb == "hold":
+        return subprocess.run(words, env={**os.environ, HELD: "1"}, check=False).returncode
+    if verb == "start":
+        services.start(words)
+    elif verb == "stop":
+        services.kill(services.chosen(words))
+    elif verb == "residue":
+        services.residue(words[0])
+    else:
+        raise Refused(f"unknown verb {verb!r}")
+    return 0
+
+
+def main(argv: list[str], home: Path = HOME) -> int:
+    """The program; 1 with the reason on standard error where it was not done."""
+    verb, words = argv[0], argv[1:]
+    services = Services(home)
+    try:
+        if verb == "list":
+            sys.stdout.write(json.dumps(services.rows()) + "\n")
+        elif verb == "residue" and words[0] in ("look", "frozen"):
+            services.residue(words[0])
+        elif verb == "signal":
+            # A fault must not wait for whoever starts a server just now.
+            services.signal(int(words[0]), words[1:])
+        elif verb in ("freeze", "thaw"):
+            services.freeze(words, verb == "freeze")
+        else:
+            held = lock(home)
+            try:
+                return act(services, verb, words)
+            finally:
+                if held is not None:
+                    held.close()
+    except (Refused, OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

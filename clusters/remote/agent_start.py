@@ -1,0 +1,177 @@
+"""Runs on a node: prepares a service and starts it, always with the same environment and limits.
+
+Whoever asks for it: what the agent, the janitor or a shell has set for itself (ignored signals,
+niceness in the eyes of the out-of-memory killer, open files) is not handed on. A keeper, the parent
+of the main process, waits for its end and writes down how it ended. Standard library only.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import pwd
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from clusters.remote import agent_groups
+from clusters.remote.agent_exec import ENVIRONMENT, process_info
+
+__all__ = ["STARTED", "launch", "prepare", "write_atomic"]
+
+FILES_MAX = 65536
+PREPARE_S = 120.0
+
+STARTED = "dstest-services starts"
+"""Each start leaves this in the service's log: one that is silent is told from one that is lost."""
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write by renaming."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _owner(service: dict[str, Any]) -> pwd.struct_passwd:
+    return pwd.getpwnam(service["user"])
+
+
+def _environment(service: dict[str, Any]) -> dict[str, str]:
+    return {**ENVIRONMENT, "HOME": _owner(service).pw_dir, **service["env"]}
+
+
+def prepare(home: Path, service: dict[str, Any]) -> None:
+    """Directories and files that are missing; on empty data also its commands, once."""
+    owner = _owner(service)
+    (home / service["name"]).mkdir(parents=True, exist_ok=True)
+    log = os.path.dirname(service["log"])
+    for folder in [*service["directories"], *service["data"], log]:
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+    for path, data in service["files"].items():
+        if not os.path.exists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            Path(path).write_bytes(base64.b64decode(data))
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+    done = home / service["name"] / "prepared"
+    if service["prepare"] and not done.exists():
+        for argv in service["prepare"]:
+            subprocess.run(
+                argv,
+                check=True,
+                timeout=PREPARE_S,
+                stdin=subprocess.DEVNULL,
+                env=_environment(service),
+                cwd=service["cwd"],
+                user=owner.pw_uid,
+                group=owner.pw_gid,
+                extra_groups=[],
+            )
+        write_atomic(done, "")
+
+
+def _command(home: Path, service: dict[str, Any]) -> list[str]:
+    """The service's argv, as its override has it."""
+    argv = list(service["argv"])
+    with contextlib.suppress(FileNotFoundError):
+        found = json.loads((home / service["name"] / "override.json").read_text())
+        argv = [found.get("program") or argv[0], *argv[1:], *found.get("argv", [])]
+    return argv
+
+
+def _become(home: Path, service: dict[str, Any]) -> None:
+    """Turn the calling process into the service."""
+    argv, owner = _command(home, service), _owner(service)
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    agent_groups.join(service["name"])
+    with contextlib.suppress(FileNotFoundError):
+        for group in (home / "groups").read_text().split():
+            Path(group, "cgroup.procs").write_text("0", encoding="ascii")
+    Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    files = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    os.umask(0o022)
+    output = os.open(service["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.fchown(output, owner.pw_uid, owner.pw_gid)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    os.write(output, f"{stamp} {STARTED} {service['name']}\n".encode())
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    if owner.pw_uid:
+        os.initgroups(service["user"], owner.pw_gid)
+        os.setgid(owner.pw_gid)
+        os.setuid(owner.pw_uid)
+    os.chdir(service["cwd"])
+    os.execvpe(argv[0], argv, _environment(service))
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _keep(home: Path, service: dict[str, Any], report: int) -> None:
+    """The keeper: fork the service, tell its pid or what went wrong, wait for its end.
+
+    A pipe that exec closes tells whether the program could be started.
+    """
+    os.setsid()
+    status_in, status_out = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(status_in)
+            os.setsid()
+            _become(home, service)
+        except BaseException as error:
+            os.write(status_out, str(error).encode()[:1000])
+        os._exit(127)
+    os.close(status_out)
+    trouble = os.read(status_in, 1000)
+    start = process_info(pid)["start_time"] or 0
+    if not trouble:
+        write_atomic(home / service["name"] / "pid", f"{pid} {start}\n")
+        (home / service["name"] / "exit").unlink(missing_ok=True)
+    os.write(report, trouble or b"ok")
+    os.close(report)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    _close_all_but({0, 1, 2})
+    _, raw = os.waitpid(pid, 0)
+    status = -os.WTERMSIG(raw) if os.WIFSIGNALED(raw) else os.WEXITSTATUS(raw)
+    if not trouble:
+        row = {"pid": pid, "start_time": start, "status": status}
+        write_atomic(home / service["name"] / "exit", json.dumps(row))
+
+
+def launch(home: Path, service: dict[str, Any]) -> None:
+    """Start it; returns when the program runs. Raises OSError with the reason where it does not."""
+    report_in, report_out = os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        try:
+            os.close(report_in)
+            # Nobody waits for the keeper: init does.
+            if os.fork() == 0:
+                _keep(home, service, report_out)
+        finally:
+            os._exit(0)
+    os.close(report_out)
+    os.waitpid(keeper, 0)
+    said = os.read(report_in, 1000)
+    os.close(report_in)
+    if said != b"ok":
+        raise OSError(f"{service['name']} cannot be started: {said.decode('utf-8', 'replace')}")

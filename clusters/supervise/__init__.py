@@ -1,0 +1,19 @@
+"""The base of systems whose servers we start: one way for us, a node's janitor and the guard."""
+
+from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
+from clusters.supervise.ops import BlockingClient, OpsClient
+from clusters.supervise.residues import residues
+from clusters.supervise.system import SupervisedSystem
+from clusters.supervise.wire import LineRequests, RespRequests
+
+__all__ = [
+    "BlockingClient",
+    "Durable",
+    "FullMesh",
+    "LineRequests",
+    "OpsClient",
+    "RespRequests",
+    "SupervisedDeployment",
+    "SupervisedSystem",
+    "residues",
+]

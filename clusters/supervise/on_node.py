@@ -1,0 +1,71 @@
+"""What of the supervision lies on a node: the program `services`, its library, what it is to run.
+
+All of it is on disk, so that a node that was restarted can start its services by itself.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clusters.remote.bundle import module_texts
+from dstest.core.protocols import Service
+
+__all__ = ["GROUPS", "HOME", "MEMBER", "PROGRAM", "held", "override_of", "programs", "spec"]
+
+HOME: Final = "/opt/dstest-services"
+PROGRAM: Final = f"{HOME}/services"
+MEMBER: Final = f"{HOME}/member.json"
+GROUPS: Final = f"{HOME}/groups"
+MODULES: Final = ("agent_exec", "agent_groups", "agent_start", "agent_services")
+
+_PROGRAM: Final = f"""\
+#!/usr/bin/env -S python3 -E -s -S
+import sys
+sys.path.insert(0, "{HOME}/lib")
+from clusters.remote.agent_services import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def programs() -> dict[str, bytes]:
+    """Path -> content of the library; `PROGRAM` is to be executable."""
+    found = {f"{HOME}/lib/{path}": text.encode() for path, text in module_texts(MODULES).items()}
+    return {**found, PROGRAM: _PROGRAM.encode()}
+
+
+def spec(services: Sequence[Service]) -> bytes:
+    """The text of `MEMBER`: services in the order in which they start."""
+    rows: list[dict[str, Any]] = []
+    for service in _in_order(services):
+        row = msgspec.to_builtins(service)
+        row["files"] = {p: base64.b64encode(data).decode() for p, data in service.files.items()}
+        row["probe"] = None
+        rows.append(row)
+    return msgspec.json.encode({"services": rows})
+
+
+def _in_order(services: Sequence[Service]) -> list[Service]:
+    """Each after those that it names. ValueError where they wait for one another."""
+    found: list[Service] = []
+    left = list(services)
+    while left:
+        ready = [s for s in left if {*s.after} <= {f.name for f in found}]
+        if not ready:
+            raise ValueError(f"services wait for one another: {', '.join(s.name for s in left)}")
+        found += ready
+        left = [s for s in left if s not in ready]
+    return found
+
+
+def override_of(service: str) -> str:
+    """The file that lets a service start otherwise."""
+    return f"{HOME}/{service}/override.json"
+
+
+def held(*argv: str) -> list[str]:
+    """The command, while nobody else starts or stops the services of the node."""
+    return [PROGRAM, "hold", *argv]

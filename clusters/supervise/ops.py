@@ -1,0 +1,78 @@
+"""Clients with a method per operation, one deadline, and errors sorted in one place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, TypeVar
+
+from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
+
+__all__ = ["BlockingClient", "OpsClient"]
+
+T = TypeVar("T")
+
+
+class OpsClient:
+    """Base of clients. A subclass has `do_<op_type>(op)` for each operation, which returns its
+    output; it connects in `open` or at need, and never sends twice.
+
+    `refusals` are the library's exceptions, by name, that say the operation had no effect, with the
+    code of each in the system's `definite_errors`; the client is closed after one, and may be used
+    again. `seen` is the node that answered last, where the client knows.
+    """
+
+    refusals: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        self.at = at
+        self.every = list(every)
+        self.options = dict(options)
+        self.seen: str | None = at.node
+        self.calls = 0
+        """Requests that were handed to the library: what leaves this client must not be more."""
+
+    def dial(self, address: str) -> str:
+        """Where to connect for the clients' port of the node with this address."""
+        return next((e.dial for e in self.every if e.address == address and e.dial), address)
+
+    async def open(self) -> None:
+        """Called before the first operation; need not connect yet, and must not fail."""
+
+    async def close(self) -> None:
+        """Give the connection up."""
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """Do the operation. Raises `Definite` or `Indefinite`."""
+        act = getattr(self, f"do_{op.op_type}", None)
+        if act is None:
+            raise Definite(f"unsupported operation: {op.op_type}")
+        try:
+            async with asyncio.timeout(timeout_s):
+                return Reply(await act(op), self.seen)
+        except (Definite, Indefinite):
+            raise
+        except TimeoutError:
+            raise Indefinite(f"no answer within {timeout_s:g} s") from None
+        except Exception as error:
+            name = type(error).__name__
+            if name in self.refusals:
+                await self.close()
+                raise Definite(f"{self.refusals[name]}: {error}"[:300]) from None
+            raise Indefinite(f"{name}: {error}"[:300]) from None
+
+
+class BlockingClient(OpsClient):
+    """Base of clients whose library blocks: each has a thread of its own for its calls."""
+
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        super().__init__(at, every, options)
+        self._thread = ThreadPoolExecutor(1)
+
+    async def blocking(self, call: Callable[..., T], *given: Any) -> T:
+        """What the call gives; it needs a deadline of its own, or its thread stays behind."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *given)
+
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,55 @@
+"""`SupervisedSystem`: what a system says of itself, as attributes; a file has one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from clusters.remote.agent_start import STARTED
+from clusters.supervise.deployment import SupervisedDeployment
+from dstest.core.node import Node
+from dstest.core.protocols import Client, Deployment, Endpoint, Option
+from dstest.core.residue import Residue
+
+__all__ = ["SupervisedSystem"]
+
+MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
+
+
+class SupervisedSystem:
+    """Base of systems on `SupervisedDeployment`. `clients` are by the capability that they offer;
+    `definite_errors` are the codes after which an operation had no effect, with their sources."""
+
+    name: ClassVar[str]
+    doc: ClassVar[str]
+    packages: tuple[str, ...] = ()
+    services: tuple[str, ...]
+    deployment: type[SupervisedDeployment]
+    clients: Mapping[str, MakesClient] = {}
+    options: Mapping[str, Option] = {}
+    definite_errors: Mapping[str, str] = {}
+    log_alarms: tuple[str, ...] = ()
+    log_harmless: tuple[str, ...] = ()
+    log_start = STARTED
+    residues: tuple[Residue, ...] = ()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Of the clients."""
+        return frozenset(self.clients)
+
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """Every node carries a member."""
+        return list(nodes)
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
+        return self.deployment(nodes, options)
+
+    def client(
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+    ) -> Client:
+        return self.clients[capability](at, every, options)

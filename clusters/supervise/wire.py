@@ -1,0 +1,97 @@
+"""Counters of requests in what a client sends, for protocols that many systems speak.
+
+Each takes the bytes of one connection in any pieces; `requests` counts so far, and `known` is false
+from where they cannot be read as requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["LineRequests", "RespRequests"]
+
+_LINE_MAX: Final = 1 << 16
+
+
+class LineRequests:
+    """Commands that are lines, some with a block of data behind (memcached, beanstalk).
+
+    `sizes` has for each of these verbs which word of its line is the size of the block in bytes;
+    the block ends with CR LF, which the size does not count.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.requests = 0
+        self.known = True
+        self._sizes = {verb.encode(): word for verb, word in sizes.items()}
+        self._line = bytearray()
+        self._skip = 0
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes."""
+        at = 0
+        while at < len(data) and self.known:
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                self._skip -= step
+                at += step
+                continue
+            end = data.find(b"\n", at)
+            stop = len(data) if end < 0 else end + 1
+            self._line += data[at:stop]
+            at = stop
+            if end >= 0:
+                self._whole(bytes(self._line).split())
+                self._line.clear()
+            self.known = self.known and len(self._line) <= _LINE_MAX
+
+    def _whole(self, words: list[bytes]) -> None:
+        self.requests += 1
+        word = self._sizes.get(words[0]) if words else None
+        if word is not None:
+            try:
+                self._skip = int(words[word]) + 2
+            except (IndexError, ValueError):
+                self.known = False
+
+
+class RespRequests:
+    """Commands of the Redis serialization protocol: arrays of bulk strings."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.known = True
+        self._line = bytearray()
+        self._left = 0
+        self._skip = 0
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes."""
+        at = 0
+        while at < len(data) and self.known:
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                self._skip -= step
+                at += step
+                continue
+            end = data.find(b"\n", at)
+            stop = len(data) if end < 0 else end + 1
+            self._line += data[at:stop]
+            at = stop
+            if end >= 0:
+                self._head(bytes(self._line.strip()))
+                self._line.clear()
+            self.known = self.known and len(self._line) <= _LINE_MAX
+
+    def _head(self, line: bytes) -> None:
+        """`*N` begins a command of N strings, `$N` a string of N bytes and CR LF."""
+        begins, size = (b"$" if self._left else b"*"), line[1:]
+        if line[:1] != begins or not size.isdigit():
+            self.known = False
+        elif self._left:
+            self._left -= 1
+            self._skip = int(size) + 2
+        else:
+            self._left = int(size)
+            self.requests += 1

@@ -1,0 +1,188 @@
+"""Redis with Sentinel: a primary with replicas, and a sentinel on each node that watches them.
+
+Replication is asynchronous: what a primary acknowledged and had not passed on is lost when another
+one takes over, as Redis documents. Clients ask the sentinel of their node for the primary.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from clusters.supervise import (
+    Durable,
+    FullMesh,
+    OpsClient,
+    RespRequests,
+    SupervisedSystem,
+    residues,
+)  # fmt: skip
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    Clocked,
+    Definite,
+    Leadership,
+    LeaderView,
+    LogWords,
+    OpDraft,
+    Probe,
+    Replication,
+    ServerTime,
+    Service,
+    Timing,
+    Unit,
+)  # fmt: skip
+
+__all__ = ["SYSTEM"]
+
+HOME, REDIS, SENTINEL = "/opt/redis", 6379, 26379
+DATABASE = """\
+bind {address} 127.0.0.1
+protected-mode no
+dir {home}/data
+appendonly yes
+"""
+WATCH = """\
+bind {address} 127.0.0.1
+protected-mode no
+sentinel monitor main {first} 6379 {quorum}
+sentinel down-after-milliseconds main 1000
+sentinel failover-timeout main 4000
+"""
+
+
+def connect(address: str, port: int, timeout_s: float) -> Any:
+    """A connection that retries nothing."""
+    from redis.asyncio import Redis
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+
+    waits = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+    once = {"retry": Retry(NoBackoff(), 0), "single_connection_client": True, "protocol": 2}
+    once |= {"lib_name": None, "lib_version": None}  # nothing but what we ask for is sent
+    return Redis(host=address, port=port, decode_responses=True, **waits, **once)
+
+
+class RedisDeployment(FullMesh, Durable, Leadership, Replication, Clocked):
+    """A database and a sentinel on each node; the first node begins as the primary."""
+
+    timing = Timing(failover_s=20.0, rejoin_s=40.0)
+    replication_unit = Unit("bytes", 1 << 16)
+    endpoint_kind, endpoint_service = "seed", "sentinel"
+
+    def services(self, node: Node) -> Sequence[Service]:
+        first, quorum = next(iter(self.nodes.values())), len(self.nodes) // 2 + 1
+        values = {"address": node.info.address, "home": HOME, "first": first.info.address}
+        replica = "" if node is first else f"replicaof {first.info.address} {REDIS}\n"
+        database = (DATABASE.format(**values) + replica).encode()
+        watch = WATCH.format(**values, quorum=quorum).encode()
+        return [Service(
+            name="redis", argv=("redis-server", f"{HOME}/redis.conf"), data=(f"{HOME}/data",),
+            files={f"{HOME}/redis.conf": database}, probe=Probe(REDIS, b"PING\r\n", b"+PONG"),
+            log=f"{HOME}/redis.log", words=LogWords(shutdown=("ready to exit, bye bye",)),
+        ), Service(
+            name="sentinel", argv=("redis-sentinel", f"{HOME}/sentinel.conf"), after=("redis",),
+            files={f"{HOME}/sentinel.conf": watch}, log=f"{HOME}/sentinel.log",
+            probe=Probe(SENTINEL, b"PING\r\n", b"+PONG"),
+        )]  # fmt: skip
+
+    async def ask(self, port: int, *words: str) -> dict[str, Any]:
+        async def one(node: Node) -> Any:
+            async with connect(node.info.address, port, self.timing.answer_s) as link:
+                return await link.execute_command(*words)
+
+        return await self.answers(one)
+
+    async def healthy(self) -> dict[str, bool]:
+        """A primary with a replica or a replica with its primary, and a sentinel with a quorum."""
+        quorums = await self.ask(SENTINEL, "SENTINEL", "CKQUORUM", "main")
+        infos = {n: i or {} for n, i in (await self.ask(REDIS, "INFO", "replication")).items()}
+        up = {n for n, i in infos.items() if i.get("master_link_status") == "up"}
+        up |= {n for n, i in infos.items() if i.get("connected_slaves")}
+        return {name: bool(quorums[name]) and name in up for name in self.members}
+
+    async def leaders(self) -> list[LeaderView]:
+        names = {node.info.address: name for name, node in self.nodes.items()}
+        rows = await self.ask(SENTINEL, "SENTINEL MASTER", "main")
+        return [LeaderView(member=n, leader=names.get(r["ip"]), epoch=int(r["config-epoch"]))
+                for n, r in rows.items() if r]  # fmt: skip
+
+    async def claims(self, name: str) -> bool:
+        return "master" in ((await self.ask(REDIS, "ROLE"))[name] or ())
+
+    async def progress(self) -> dict[str, int | None]:
+        infos = await self.ask(REDIS, "INFO", "replication")
+        return {n: int(i["master_repl_offset"]) if i else None for n, i in infos.items()}
+
+    async def server_time(self, name: str) -> ServerTime | None:
+        said = (await self.ask(REDIS, "TIME"))[name]
+        return said and ServerTime(int(said[0]) * 10**9 + int(said[1]) * 1000, 1000)
+
+    async def version(self) -> str:
+        infos = await self.ask(REDIS, "INFO", "server")
+        return ", ".join(sorted({info["redis_version"] for info in infos.values() if info}))
+
+
+class RedisClient(OpsClient):
+    """At the primary that the sentinel of the node names, asked anew after each refusal."""
+
+    link: Any = None
+    refusals = {"ReadOnlyError": "READONLY", "BusyLoadingError": "LOADING"}
+
+    async def do(self, *words: str) -> Any:
+        if self.link is None:
+            wait_s, where = self.options["op_timeout_s"], "GET-MASTER-ADDR-BY-NAME"
+            try:
+                async with connect(self.at.address, self.at.port, wait_s) as sentinel:
+                    address, port = await sentinel.execute_command("SENTINEL", where, "main")
+                self.calls += 1
+                link = connect(self.dial(address), int(port), wait_s)
+                await link.ping()
+            except Exception as error:
+                raise Definite(f"not-connected: {error}") from None
+            self.link, self.seen = link, {e.address: e.node for e in self.every}.get(address)
+        self.calls += 1
+        return await self.link.execute_command(*words)
+
+    async def close(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            await link.aclose()
+
+
+class RegisterClient(RedisClient):
+    async def do_read(self, op: OpDraft) -> Any:
+        return json.loads(await self.do("GET", f"register-{op.key}") or "null")
+
+    async def do_write(self, op: OpDraft) -> None:
+        await self.do("SET", f"register-{op.key}", json.dumps(op.input))
+
+
+class SetClient(RedisClient):
+    async def do_read(self, op: OpDraft) -> list[Any]:
+        return [json.loads(text) for text in await self.do("SMEMBERS", f"set-{op.key}")]
+
+    async def do_add(self, op: OpDraft) -> None:
+        await self.do("SADD", f"set-{op.key}", json.dumps(op.input))
+
+
+class RedisSentinel(SupervisedSystem):
+    name = "redis-sentinel"
+    doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
+    packages = ("redis-server", "redis-sentinel")
+    services = ("redis", "sentinel")
+    deployment = RedisDeployment
+    clients = {"register": RegisterClient, "set": SetClient}
+    definite_errors = {
+        "not-connected": "ours: there was no connection to a primary, so nothing was sent",
+        "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
+        "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",
+    }
+    log_alarms = ("Guru Meditation", "=== REDIS BUG REPORT", "Bad file format reading the append")
+    residues = residues((REDIS, SENTINEL), HOME)
+    client_port = REDIS
+
+    def request_counter(self) -> RespRequests:
+        return RespRequests()
+
+
+SYSTEM = RedisSentinel()

@@ -1,0 +1,140 @@
+"""Who leads, and did that change? For systems with and without epochs, of one group or several.
+
+An epoch (a raft term, a configuration epoch) that has risen proves an election. Where a system
+counts none, another member has to be named by a majority of those that the fault left alone, or
+has to take itself for the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.protocols import Leadership, LeaderView, NemesisContext
+
+__all__ = [
+    "Lead",
+    "agreement",
+    "lead",
+    "lead_of",
+    "lead_when_known",
+    "moved",
+    "moved_to",
+    "unmoved",
+    "voters",
+]
+
+POLL_S: Final = 0.1
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """Who leads a group, as most members have it, and the highest epoch that any of them tells."""
+
+    leader: str | None = None
+    epoch: int | None = None
+    group: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """As a record has it before its fault."""
+        found = {"leader_before": self.leader, "term_before": self.epoch}
+        return {**found, "group": self.group} if self.group else found
+
+
+def lead_of(views: Sequence[LeaderView], group: str) -> Lead:
+    """What these views of a group come to."""
+    mine = [view for view in views if view.group == group]
+    named = [view.leader for view in mine if view.leader]
+    epochs = [view.epoch for view in mine if view.epoch is not None]
+    leader = max(sorted(set(named)), key=named.count) if named else None
+    return Lead(leader, max(epochs, default=None), group)
+
+
+def _drawn(views: Sequence[LeaderView], seed: int) -> str:
+    """The group that a fault is about: of several, the seed decides."""
+    groups = sorted({view.group for view in views}) or [""]
+    return groups[seed % len(groups)]
+
+
+async def lead(ctx: NemesisContext, group: str | None = None, *, seed: int = 0) -> Lead:
+    """Who leads `group`, or the one that `seed` draws; nobody where the system has no leaders."""
+    led = ctx.offered(Leadership)
+    if led is None:
+        return Lead()
+    views = await led.leaders()
+    return lead_of(views, _drawn(views, seed) if group is None else group)
+
+
+async def lead_when_known(ctx: NemesisContext, *, wanted: bool = True, seed: int = 0) -> Lead:
+    """As `lead`; where a leader is `wanted`, wait out an election first."""
+    offered = ctx.offered(Leadership) is not None
+    deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
+    while True:
+        found = await lead(ctx, seed=seed)
+        if found.leader or not (wanted and offered) or ctx.clock.now_ns() > deadline_ns:
+            return found
+        await asyncio.sleep(POLL_S)
+
+
+def moved_to(
+    before: Lead, views: Sequence[LeaderView], voting: Collection[str], away: Collection[str]
+) -> Lead | None:
+    """The lead that the group has moved to since `before`, None where it has not.
+
+    `away` are the members that the fault has cut off or struck: what they say of a leader without
+    an epoch does not count.
+    """
+    now = lead_of(views, before.group)
+    if before.epoch is not None:
+        return now if now.epoch is not None and now.epoch > before.epoch else None
+    others = [v for v in views if v.group == before.group and v.member not in away]
+    for name in sorted({v.leader for v in others if v.leader} - {before.leader} - {*away}):
+        naming = sum(view.leader == name for view in others)
+        itself = any(view.member == name and view.leader == name for view in others)
+        if itself or 2 * naming > len(set(voting) - {*away}):
+            return Lead(name, None, before.group)
+    return None
+
+
+def voters(ctx: NemesisContext) -> list[str]:
+    """The members that count for a majority."""
+    members = ctx.deployment.members
+    return [name for name in ctx.nodes if members[name].votes]
+
+
+async def moved(
+    ctx: NemesisContext, facts: Mapping[str, Any], away: Collection[str]
+) -> dict[str, Any]:
+    """What a record says of the new leader; {} where the lead is as it was before."""
+    before = Lead(facts["leader_before"], facts["term_before"], facts.get("group", ""))
+    found = moved_to(before, await ctx.need(Leadership).leaders(), voters(ctx), away)
+    return {} if found is None else {"new_term": found.epoch, "new_leader": found.leader}
+
+
+def unmoved(facts: Mapping[str, Any]) -> str:
+    """What speaks against a failover that `moved` has not found."""
+    if facts["term_before"] is not None:
+        return f"no new term after {facts['term_before']}"
+    return f"nobody else leads than {facts['leader_before']}"
+
+
+def agreement(views: Sequence[LeaderView], members: Collection[str]) -> list[str]:
+    """What is missing for all members to follow one leader in each group; nothing: they do.
+
+    Members of a system that names no leader to its followers (`tells` is false) need not name one.
+    """
+    mute = [name for name in members if name not in {view.member for view in views}]
+    missing = [f"no view of the leader from {', '.join(mute)}"] if mute else []
+    for group in sorted({view.group for view in views}):
+        mine = [view for view in views if view.group == group]
+        named = {(view.leader, view.epoch) for view in mine if view.leader or view.tells}
+        of = f" of {group}" if group else ""
+        if len(named) > 1 or any(leader is None for leader, _ in named):
+            missing.append(f"members disagree on leader and term{of}: {sorted(map(str, named))}")
+        elif not named:
+            missing.append(f"nobody leads{of}")
+        elif not any(view.leader == view.member for view in mine):
+            missing.append(f"nobody takes itself for the leader{of}")
+    return missing
