@@ -16,7 +16,7 @@ from dstest.scaffold.kinds import KINDS, Kind
 
 __all__ = ["kind_called", "module_of", "rendered", "write"]
 
-NAME_CHARS_MAX: Final = 32
+NAME_CHARS_MAX: Final = 30
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 

@@ -1,4 +1,4 @@
-"""`my-checker`: no read returns a value before somebody has begun to write it.
+"""`my-checker`: nobody reads a value before a write of it has begun.
 
 What to change: `TYPES` and `decide`, the operations that it knows and what it looks for among those
 of one key. A checker is a pure function of the history. Invalid is only what no promise of the
@@ -9,7 +9,6 @@ failed had no effect; what is of unknown outcome may have one at any time after 
 from __future__ import annotations
 
 import msgspec
-
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Valid
 from dstest.core.history import History
 from dstest.core.op import Key, Op, Outcome

@@ -1,4 +1,4 @@
-"""`my-nemesis`: a node hears nothing from its clients, while the nodes hear one another.
+"""`my-nemesis`: a node hears the other nodes, but not its clients.
 
 What to change:
 
@@ -19,12 +19,9 @@ from dstest.core.residue import Residue
 from dstest.extend.nemesis import NodeFault, Signals, Traffic, traffic_since
 
 TABLE = "inet dstest_fault"  # a run does not begin where there are tables of other names
-RULES = f"""table {TABLE} {{
-  counter dropped {{ }}
+RULES = f"""table {TABLE} {{ counter dropped {{ }}
   chain cut {{ type filter hook input priority -300;
-    ip saddr CLIENTS tcp dport != 22 counter name dropped drop
-  }}
-}}
+    ip saddr CLIENTS tcp dport != 22 counter name dropped drop; }}; }}
 """
 SHOW = f"nft list counter {TABLE} dropped"
 UNDO = f"nft delete table {TABLE}"
@@ -62,11 +59,16 @@ class MyNemesis(NodeFault):
         failed = {n: row["fail"] + row["unknown"] for n, row in since.items()}
         unfelt = [n for n in targets if ok[n] or not failed[n] or not before[n]["ok"]]
         hit = [n for n in ok if n not in targets and not ok[n]]
-        counted = f"packets dropped: {packets}"
-        moved = all(packets.values())
-        injector = Signal(signal="packets", during=packets, moved=moved, detail=counted)
+        injector = Signal(
+            signal="packets dropped",
+            before=dict.fromkeys(targets, 0),
+            during=packets,
+            moved=all(packets.values()),
+            detail=f"packets dropped: {packets}",
+        )
         victim = Signal(
             signal="answers to clients of the targets",
+            before={n: before[n]["ok"] for n in targets},
             during={n: ok[n] for n in targets},
             moved=not unfelt,
             detail=f"not felt by clients of {unfelt}" if unfelt else "no client is answered",

@@ -4,7 +4,7 @@ What to change:
 
 - `capability`: what the clients can do. `dstest list` names the capability of each workload; the
   client of a capability says which operations it takes (clusters/systems/etcd/clients/).
-- `MyGenerator.next`: the operations. They may depend on the seed, the worker and how many came
+- `Operations.next`: the operations. They may depend on the seed, the worker and how many came
   before, on nothing else: the same seed must give the same run. Some reads have to go back to keys
   written long before, else a system that forgot everything would pass.
 - `op_types`, `checkers`, `model`: what is done, who judges it, and by which model
@@ -23,7 +23,7 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 
 
-class MyGenerator:
+class Operations:
     """The operations of one load worker, whose clients are spread over all nodes."""
 
     def __init__(self, seed: int, worker: int, options: Mapping[str, Any]) -> None:
@@ -61,8 +61,8 @@ class MyWorkload:
 
     def generator(
         self, seed: int, worker: int, processes: int, options: Mapping[str, Any]
-    ) -> MyGenerator:
-        return MyGenerator(seed, worker, options)
+    ) -> Operations:
+        return Operations(seed, worker, options)
 
 
 WORKLOAD = MyWorkload()

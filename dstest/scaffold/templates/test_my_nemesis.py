@@ -1,4 +1,4 @@
-"""`my-nemesis` on pretended nodes: it lands and heals, and says so only where it is true."""
+"""`my-nemesis` on pretended nodes: landed, healed, and what is neither."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Completed
 from dstest.core.plugin_files import offered
 from dstest.core.protocols import NemesisContext
+from msgspec.structs import replace
 
 NEMESIS: Any = offered(Path(__file__).with_name("my_nemesis.py"))["nemeses"]
 NODES = ("n1", "n2", "n3")

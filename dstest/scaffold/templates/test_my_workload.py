@@ -1,4 +1,4 @@
-"""`my-workload`: its operations are those it declares, repeat by seed, and can be judged."""
+"""`my-workload`: its operations are as declared, repeat, and can be judged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
