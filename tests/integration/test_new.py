@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs import CALM, SHORT, SHORT_S, dstest, faults_of, latest, verdict_of
+from runs import (
+    CALM,
+    SHORT,
+    SHORT_S,
+    dstest,
+    fault_tables,
+    faults_of,
+    killed_in_mid_fault,
+    latest,
+    verdict_of,
+)
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
+from dstest.core.plugin_files import FILES
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
 
@@ -53,3 +64,12 @@ def test_a_nemesis(lab: LabInfo, tmp_path: Path, sabotaged: bool) -> None:
     else:
         assert (code, record["landed"]) == (Exit.PASS, "yes")
         assert verdict_of(run)["verdict"] == "PASS-smoke"
+
+
+def test_a_nemesis_heals_without_us(
+    lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)
+    monkeypatch.setenv(FILES, str(fault))  # a run that died is judged with the file that it had
+    words = ("--nemesis", "deaf-clients", "-o", "fault_s=30", "--seed", "3")
+    killed_in_mid_fault(lab, tmp_path, words, lambda: fault_tables(lab) == [], 15.0)
