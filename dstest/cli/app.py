@@ -17,6 +17,7 @@ from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
 from dstest.cli.models import models
 from dstest.cli.nemeses import nemeses
+from dstest.cli.new import new
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
 from dstest.cli.sessions import resume
@@ -55,6 +56,7 @@ app.command("report")(report)
 app.command("export")(export)
 app.command("list")(list_)
 app.command("nemeses")(nemeses)
+app.command("new")(new)
 app.command("generate")(generate)
 app.command("models")(models)
 app.command("doctor")(doctor)

@@ -1,0 +1,1 @@
+"""The skeletons that `dstest new` writes, as files that run: the names in them are placeholders."""

@@ -1,0 +1,55 @@
+"""docs/new-*.md: their commands that need no lab do what the pages show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dstest.scaffold.kinds import KINDS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
+LAB = "dstest run "
+"""Such commands need nodes; `tests/integration/test_new.py` has them."""
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Each command of the page with what it shows as its output."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)]
+    found = [part.partition("\n") for part in parts if part]
+    return [(command, shown) for command, _, shown in found]
+
+
+def measured(text: str) -> str:
+    """Without what differs from time to time: seconds."""
+    return re.sub(r"\d+\.\d+ ?s\b", "_", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    asked = commands(page)
+    assert any(command.startswith(LAB) for command, _ in asked)
+    for command, shown in asked:
+        if command.startswith(LAB):
+            continue
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True,
+            timeout=100, check=False,
+        )  # fmt: skip
+        assert (command, measured(done.stdout)) == (command, measured(shown)), done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_short_and_its_files_exist(page: Path) -> None:
+    text = page.read_text()
+    assert text.count("\n") <= 100
+    root = DOCS.parent
+    named = re.findall(r"`((?:dstest|nemeses|checkers|clusters|workloads)/[\w/.]*)`", text)
+    assert [path for path in named if not (root / path).exists()] == []

@@ -1,0 +1,157 @@
+"""`NodeFault`: what the course of a fault does where the fault, the plan or the nodes are off."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dstest.core.clock import RunClock, monotonic_ns
+from dstest.core.errors import RemoteLost
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import FaultPlan, NemesisContext
+from dstest.extend.nemesis import NodeFault, Signals, Traffic
+
+NODES = ("n1", "n2", "n3")
+MOVED, STILL = Signal(signal="s", moved=True), Signal(signal="s")
+
+
+class Fault(NodeFault):
+    """On the nodes of `on`; its signals are those of `shown`."""
+
+    name, doc, undo = "mine", "a fault", ("undo",)
+    baseline_s = settle_s = patience_s = healing_s = 0.0
+
+    def __init__(self, shown: Signals = (MOVED, MOVED, STILL)) -> None:
+        self.on: set[str] = set()
+        self.shown = shown
+
+    async def apply(self, ctx: NemesisContext, name: str) -> None:
+        self.on.add(name)
+
+    async def stands(self, ctx: NemesisContext, name: str) -> bool:
+        return name in self.on
+
+    async def look(self, ctx: NemesisContext, record: LandingRecord) -> Signals:
+        return self.shown
+
+    async def unwhole(
+        self, ctx: NemesisContext, record: LandingRecord, undone: Traffic
+    ) -> list[str]:
+        return []
+
+
+class World:
+    """Nodes that know one command; `said` is what they were asked, in order."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.said: list[str] = []
+        self.ctx: Any = NemesisContext(
+            nodes={name: self._node(name, fault) for name in NODES},
+            lab=None,  # type: ignore[arg-type]
+            deployment=None,  # type: ignore[arg-type]
+            clock=RunClock(monotonic_ns()),
+            traffic=SimpleNamespace(by_node=lambda: {n: {"ok": 0} for n in NODES}),
+            epochs=self,
+        )
+
+    def _node(self, name: str, fault: Fault) -> Any:
+        async def run(argv: list[str], *, check: bool) -> None:
+            self.said.append(f"{name} {' '.join(argv)}")
+            fault.on.discard(name)
+
+        async def arm_lease(lease: str, heal: list[list[str]], *, ttl_s: float) -> None:
+            self.said.append(f"{name} armed {heal}")
+
+        async def release_lease(lease: str) -> None:
+            self.said.append(f"{name} released")
+
+        return SimpleNamespace(run=run, arm_lease=arm_lease, release_lease=release_lease)
+
+    async def open(self, record: LandingRecord) -> LandingRecord:
+        self.said.append("open")
+        return replace(record, injected_at=1)
+
+    async def close(self, record: LandingRecord) -> LandingRecord:
+        self.said.append("close")
+        return replace(record, healed_at=2)
+
+
+def plan(*targets: str) -> FaultPlan:
+    facts = {"targets": list(targets)}
+    return FaultPlan(fault_id="f1", nemesis="mine", start_ns=0, duration_ns=1, facts=facts)
+
+
+def test_the_order_of_a_fault() -> None:
+    fault = Fault()
+    world = World(fault)
+
+    async def course() -> LandingRecord:
+        return await fault.heal(world.ctx, await fault.inject(world.ctx, plan("n2")))
+
+    healed = asyncio.run(course())
+    assert (healed.landed, healed.heal_verified, healed.residue) == ("yes", True, [])
+    assert world.said == ["n2 armed [['undo']]", "open", "n2 undo", "n2 released", "close"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "landed"),
+    [
+        ((STILL, STILL, STILL), "no"),
+        ((MOVED, STILL, STILL), "ambiguous"),
+        ((STILL, MOVED, STILL), "ambiguous"),
+        ((MOVED, MOVED, MOVED), "ambiguous"),
+        ((MOVED, MOVED, STILL), "yes"),
+    ],
+)
+def test_landed_asks_all_three_signals(shown: Signals, landed: str) -> None:
+    fault = Fault(shown)
+    record = asyncio.run(fault.inject(World(fault).ctx, plan("n1")))
+    assert record.landed == landed
+    assert (record.landed_at is not None) == (landed == "yes")
+
+
+def test_a_fault_that_went_by_itself_did_not_stand() -> None:
+    fault = Fault()
+    ctx = World(fault).ctx
+
+    async def course() -> LandingRecord:
+        record = await fault.inject(ctx, plan("n1", "n2"))
+        fault.on.discard("n1")
+        record = await fault.recheck(ctx, record)
+        fault.on.add("n1")
+        return await fault.recheck(ctx, record)
+
+    record = asyncio.run(course())
+    assert record.landed == "ambiguous"
+    assert [row["present"] for row in record.facts["rechecks"]] == [False, True]
+    assert "gone from n1" in record.notes[0]
+
+
+def test_a_target_that_is_not_in_the_cluster_is_not_touched() -> None:
+    fault = Fault()
+    world = World(fault)
+
+    async def course() -> LandingRecord:
+        return await fault.heal(world.ctx, await fault.inject(world.ctx, plan("n9")))
+
+    record = asyncio.run(course())
+    assert (record.landed, record.injected_at, record.heal_verified) == ("no", None, True)
+    assert "not in the cluster: n9" in record.notes[0]
+    assert world.said == []
+
+
+def test_a_fault_that_stays_or_cannot_be_seen_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Fault()
+    ctx = World(fault).ctx
+    fault.on.add("n1")
+    assert asyncio.run(fault.audit(ctx)) == {"n1": ["mine"], "n2": [], "n3": []}
+
+    async def lost(ctx: NemesisContext, name: str) -> bool:
+        raise RemoteLost(f"{name} is gone")
+
+    monkeypatch.setattr(fault, "stands", lost)
+    assert asyncio.run(fault.audit(ctx))["n2"] == ["cannot be audited: n2 is gone"]
