@@ -52,13 +52,7 @@ int fs_create(const char *path, mode_t mode, struct fuse_file_info *info)
     }
     pthread_mutex_lock(&fs.lock);
     int fd = open(REAL(path), flags | O_CREAT | O_EXCL, mode);
-    if (fd < 0 && errno == EEXIST && !(info->flags & O_EXCL)) {
-        /* somebody else created it after the kernel had looked */
-        fd = open(REAL(path), flags);
-        status = result(fd);
-    } else {
-        status = created(REAL(path), fd);
-    }
+    status = created(REAL(path), fd);
     pthread_mutex_unlock(&fs.lock);
     if (status != 0 && fd >= 0) {
         close(fd);
@@ -161,16 +155,13 @@ static int exchange(const char *from, const char *to)
 }
 
 /* Moves `from` to `to`; what is at `to` moves away first. */
-static int move(const char *from, const char *to, unsigned flags)
+static int move(const char *from, const char *to)
 {
     struct stat source, target;
     if (lstat(from, &source) != 0) {
         return -errno;
     }
     int exists = lstat(to, &target) == 0;
-    if (exists && flags & RENAME_NOREPLACE) {
-        return -EEXIST;
-    }
     if (exists && source.st_ino == target.st_ino) {
         return 0; /* two names of one file: both stay */
     }
@@ -188,6 +179,7 @@ static int move(const char *from, const char *to, unsigned flags)
     return status != 0 ? status : undo_renamed(from, to);
 }
 
+/* That there is nothing at `to`, for RENAME_NOREPLACE, has been checked by the kernel. */
 int fs_rename(const char *from, const char *to, unsigned flags)
 {
     if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) {
@@ -195,7 +187,7 @@ int fs_rename(const char *from, const char *to, unsigned flags)
     }
     pthread_mutex_lock(&fs.lock);
     int status = flags & RENAME_EXCHANGE ? exchange(REAL(from), REAL(to))
-                                         : move(REAL(from), REAL(to), flags);
+                                         : move(REAL(from), REAL(to));
     pthread_mutex_unlock(&fs.lock);
     return status;
 }
