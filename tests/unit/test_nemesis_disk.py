@@ -402,7 +402,7 @@ def slow_look(
     async def readings(ctx: Any) -> Any:
         return {n: {"delayed": delayed[n], "sync_delay_us": 100_000} for n in names}
 
-    monkeypatch.setattr(slow_disk.faultfs, "ask", ask)
+    monkeypatch.setattr("nemeses.disk.faultfs.ask", ask)
     monkeypatch.setattr(slow_disk, "sample", taken)
     monkeypatch.setattr(slow_disk, "readings", readings)
     ctx: Any = SimpleNamespace(

@@ -1,0 +1,44 @@
+"""Faults of the disk on real servers that survive them: refusing, waiting, slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import CALM, dstest, faults_of, latest
+
+from dstest.core.node import LabInfo
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SYSTEM = Path(__file__).with_name("survivor_system.py")
+
+
+def run(lab: LabInfo, store: Path, nemesis: str, *options: str) -> dict[str, Any]:
+    told = [part for option in ("fault_s=5", "quiet_s=8", *options) for part in ("-o", option)]
+    done = dstest(
+        *CALM, "--system", SYSTEM, "--workload", "register", "--nemesis", nemesis,
+        "--store", store, "--lab-id", lab.lab_id, "--time-limit", "25", "--seed", "5", *told,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    fault: dict[str, Any] = faults_of(latest(store))[0]
+    return fault
+
+
+@pytest.mark.parametrize("nemesis", ["disk-full", "fsync-error", "io-error"])
+@pytest.mark.parametrize("waits", [False, True], ids=["refuses", "waits"])
+def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, waits: bool) -> None:
+    fault = run(lab, tmp_path, nemesis, "scope=minority", f"waits={str(waits).lower()}")
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert set(fault["facts"]["fates"].values()) <= {"refusing", "waiting"}
+    assert "runs" in fault["injector"]["detail"]
+    assert all(count > 0 for count in fault["victim"]["during"].values())
+
+
+def test_slow_syncs_are_sampled(lab: LabInfo, tmp_path: Path) -> None:
+    fault = run(lab, tmp_path, "slow-disk", "scope=one")
+    assert fault["landed"] == "yes", fault
+    assert fault["heal_verified"], fault["notes"]
+    assert "by samples" in fault["victim"]["signal"]
