@@ -64,12 +64,9 @@ async def _sampled(ctx: NemesisContext, record: LandingRecord, known: Stats | No
     folder = ctx.need(DataDir).data_dir()
 
     async def one(name: str) -> tuple[float, float]:
-        node, pid = ctx.node(name), process_of(record, name)[0]
-        before = await faultfs.ask(node, "get")
-        seen = await sample(node, [pid], folder, SYNCS, SAMPLED_S)
-        after = await faultfs.ask(node, "get")
-        syncs = after["syncs"] - before["syncs"] if seen.taken else 0
-        return known[name][0] + syncs, known[name][1] + seen.inside_s
+        pid = process_of(record, name)[0]
+        seen = await sample(ctx.node(name), [pid], folder, SYNCS, SAMPLED_S, faultfs.SOCKET)
+        return known[name][0] + seen.syncs, known[name][1] + seen.inside_s
 
     found = await asyncio.gather(*map(one, ctx.nodes))
     return dict(zip(ctx.nodes, found, strict=True))

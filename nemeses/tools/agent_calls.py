@@ -1,15 +1,17 @@
 """Runs on a node: how often threads of some processes are inside some system calls on files.
 
-    agent_calls.py SECONDS GAP_S FOLDER CALL,... PID ...
+    agent_calls.py SECONDS GAP_S FOLDER CALL,... SOCKET PID ...
 
 Looks every GAP_S for threads inside one of the calls (numbers) on a file below FOLDER, and prints
-`taken=N busy=N threads=N ns=N`: samples, those with such a thread, such threads over all samples,
-and how long it took. Standard library only; Python 3.9 or newer.
+`taken=N busy=N threads=N ns=N syncs=N`: samples, those with such a thread, such threads over all
+samples, how long it took, and how many syncs the file system at SOCKET counted meanwhile (0 where
+SOCKET is empty). Standard library only; Python 3.9 or newer.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 
@@ -38,18 +40,30 @@ def _threads_inside(pids: list[str], calls: set[int], folder: str) -> int:
     return found
 
 
+def _syncs(path: str) -> int:
+    """How many the file system has counted."""
+    if not path:
+        return 0
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(path)
+        peer.sendall(b"get\n")
+        text = peer.makefile().readline()
+    return int(dict(word.split("=") for word in text.split())["syncs"])
+
+
 def main(argv: list[str]) -> None:
     """Sample, then print."""
     seconds, gap_s, folder = float(argv[0]), float(argv[1]), argv[2]
     calls = {int(number) for number in argv[3].split(",")}
     taken = busy = threads = 0
-    began = time.monotonic()
+    syncs, began = -_syncs(argv[4]), time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        inside = _threads_inside(argv[4:], calls, folder)
+        inside = _threads_inside(argv[5:], calls, folder)
         taken, busy, threads = taken + 1, busy + (inside > 0), threads + inside
         time.sleep(gap_s)
+    syncs += _syncs(argv[4])
     ns = int(passed * 1e9)
-    sys.stdout.write(f"taken={taken} busy={busy} threads={threads} ns={ns}\n")
+    sys.stdout.write(f"taken={taken} busy={busy} threads={threads} ns={ns} syncs={syncs}\n")
 
 
 if __name__ == "__main__":

@@ -27,12 +27,14 @@ _PROGRAM: Final = Path(__file__).parent / "agent_calls.py"
 
 
 class Samples(msgspec.Struct, frozen=True):
-    """`taken` samples in `ns`; in `busy` of them a thread was inside, `threads` in all."""
+    """`taken` samples in `ns`; in `busy` of them a thread was inside, `threads` in all. `syncs`:
+    what the file system counted meanwhile."""
 
     taken: int = 0
     busy: int = 0
     threads: int = 0
     ns: int = 0
+    syncs: int = 0
 
     @property
     def share(self) -> float:
@@ -46,11 +48,20 @@ class Samples(msgspec.Struct, frozen=True):
 
 
 async def sample(
-    node: Node, pids: Sequence[int], folder: str, calls: Sequence[int], seconds: float
+    node: Node,
+    pids: Sequence[int],
+    folder: str,
+    calls: Sequence[int],
+    seconds: float,
+    control_socket: str = "",
 ) -> Samples:
-    """Look for `seconds`; none are taken where the node's Python does not do it."""
+    """Look for `seconds`; none are taken where the node's Python does not do it.
+
+    With the control socket of a file system of ours, its syncs are counted by the same program: a
+    busy machine may start that much later than it is asked to.
+    """
     argv = ["python3", "-I", "-S", "-", str(seconds), str(GAP_S), folder]
-    argv += [",".join(map(str, calls)), *map(str, pids)]
+    argv += [",".join(map(str, calls)), control_socket, *map(str, pids)]
     done = await node.run(
         argv, timeout_s=seconds + 5.0, stdin=_PROGRAM.read_text(encoding="utf-8"), check=False
     )

@@ -3,6 +3,7 @@ are, and what a power cut takes."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -13,10 +14,13 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import wait_for
 
+from dstest.core.node import Completed
+from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import FOLDER
 
 pytestmark = [
@@ -39,16 +43,16 @@ class Mounted:
     """The file system, mounted at `path`."""
 
     def __init__(self, folder: Path, tool: Path) -> None:
-        self.path, self._backing, self._socket = folder / "m", folder / "b", folder / "s"
+        self.path, self._backing, self.socket = folder / "m", folder / "b", folder / "s"
         self._tool = tool
         self.path.mkdir()
         self._backing.mkdir()
-        argv = [str(p) for p in (tool, self.path, self._backing, self._socket)]
+        argv = [str(p) for p in (tool, self.path, self._backing, self.socket)]
         self._server = subprocess.Popen(argv)
-        wait_for("the mount", lambda: self.path.is_mount() and self._socket.exists(), 10)
+        wait_for("the mount", lambda: self.path.is_mount() and self.socket.exists(), 10)
 
     def ask(self, *words: str | int) -> dict[str, int]:
-        argv = [str(self._tool), "ask", str(self._socket), *map(str, words)]
+        argv = [str(self._tool), "ask", str(self.socket), *map(str, words)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10)
         assert done.returncode == 0, done.stdout + done.stderr
         return {k: int(v) for k, v in (p.split("=") for p in done.stdout.split())}
@@ -402,3 +406,33 @@ def test_a_removed_file_stays_open_and_out_of_sight(disk: Mounted) -> None:
         assert list(disk.path.iterdir()) == []
         assert os.pread(fd, 9, 0) == b"kept"
         assert os.fstat(fd).st_size == 4
+
+
+class ThisHost:
+    """A node that is this host."""
+
+    async def run(self, argv: list[str], *, stdin: str, **rest: Any) -> Completed:
+        done = await asyncio.to_thread(
+            subprocess.run, argv, input=stdin, capture_output=True, text=True, timeout=20
+        )
+        return Completed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def test_samples_of_threads_tell_how_long_a_sync_takes(disk: Mounted) -> None:
+    """The time that they are seen inside, by the number of syncs, is the delay."""
+    disk.ask("set", "sync_delay_us", 50_000)
+    code = "import os\nwhile True:\n    os.write(3, b'x'); os.fdatasync(3)"
+    syncing = subprocess.Popen(
+        ["sh", "-c", f'exec 3>{disk.path}/log; exec python3 -c "{code}"'], stderr=subprocess.PIPE
+    )
+    node: Any = ThisHost()
+    try:
+        wait_for("a sync", lambda: disk.ask("get")["syncs"] > 1, 10)
+        args = (SYNCS, 2.0, str(disk.socket))
+        found = asyncio.run(sample(node, [syncing.pid], str(disk.path), *args))
+        assert 0.035 < found.inside_s / found.syncs < 0.065, found
+        elsewhere = asyncio.run(sample(node, [syncing.pid], "/elsewhere", *args))
+        assert (elsewhere.busy, elsewhere.syncs > 10) == (0, True), elsewhere
+    finally:
+        syncing.kill()
+        syncing.communicate()

@@ -389,20 +389,16 @@ def test_a_node_that_cannot_sample_has_taken_none() -> None:
 def slow_look(
     monkeypatch: pytest.MonkeyPatch, inside_s: dict[str, float], delayed: dict[str, int]
 ) -> LandingRecord:
-    """Two looks at servers that do not measure their syncs: ten in each second."""
-    syncs, names = dict.fromkeys(inside_s, 0), list(inside_s)
-
-    async def ask(node: Any, *words: Any) -> dict[str, int]:
-        syncs[node.name] += 5
-        return {"syncs": syncs[node.name]}
+    """Two looks at servers that do not measure their syncs: five in each second."""
+    names = list(inside_s)
 
     async def taken(node: Any, *given: Any) -> Samples:
-        return Samples(taken=100, busy=1, threads=int(inside_s[node.name] * 100), ns=SECOND)
+        threads = int(inside_s[node.name] * 100)
+        return Samples(taken=100, busy=1, threads=threads, ns=SECOND, syncs=5)
 
     async def readings(ctx: Any) -> Any:
         return {n: {"delayed": delayed[n], "sync_delay_us": 100_000} for n in names}
 
-    monkeypatch.setattr("nemeses.disk.faultfs.ask", ask)
     monkeypatch.setattr(slow_disk, "sample", taken)
     monkeypatch.setattr(slow_disk, "readings", readings)
     ctx: Any = SimpleNamespace(
