@@ -103,11 +103,11 @@ def _ended(record: LandingRecord, name: str) -> str:
 
 
 def told(record: LandingRecord, name: str) -> str:
-    """A survivor's fate in a sentence."""
+    """A survivor's fate in a few words."""
     if record.facts["fates"][name] == "waiting":
-        share = f"in {record.facts['inside'][name]:.0%} of samples"
-        return f"{name} runs, {share} with a thread in the call; {_ended(record, name)}"
-    return f"{name} runs and refuses its clients: {_ended(record, name)}"
+        share = f"{record.facts['inside'][name]:.0%}"
+        return f"{name} runs, in {share} of samples with a thread in the call"
+    return f"{name} runs and refuses its clients"
 
 
 def victim(record: LandingRecord, names: Sequence[str]) -> Signal:
@@ -120,5 +120,5 @@ def victim(record: LandingRecord, names: Sequence[str]) -> Signal:
         before={f"clients->{n}": facts["clients_before"][n][1] for n in names},
         during={f"clients->{n}": facts["clients_since"][n][1] for n in names},
         moved=bool(names) and not said,
-        detail="; ".join(said) or "; ".join(told(record, n) for n in names),
+        detail="; ".join(said) or "; ".join(f"clients of {n}: {_ended(record, n)}" for n in names),
     )

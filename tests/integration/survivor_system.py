@@ -17,6 +17,7 @@ from dstest.core.protocols import (
     DataDir,
     Definite,
     Indefinite,
+    LogFiles,
     OpDraft,
     Option,
     Probed,
@@ -85,7 +86,7 @@ Server(("", 7400), Handler).serve_forever()
 """
 
 
-class Survivor(DataDir, Probed, Supervised):
+class Survivor(DataDir, LogFiles, Probed, Supervised):
     """The servers on the nodes of one lab."""
 
     service_port, service_request = PORT, "ping\n"
@@ -101,6 +102,9 @@ class Survivor(DataDir, Probed, Supervised):
 
     def data_dir(self) -> str:
         return DATA
+
+    def log_files(self) -> list[str]:
+        return [LOG]
 
     async def install(self) -> None:
         await self._on_all(list(self._nodes), f"mkdir -p {DATA}")

@@ -191,8 +191,8 @@ def test_a_server_that_refuses_its_clients_survives(cluster: Cluster) -> None:
     assert found.facts["fates"] == {"n1": "refusing"}
     assert found.injector is not None
     assert found.victim is not None
-    said = "n1 runs and refuses its clients: 34 of 74 operations ended badly, 0 of 100 before"
-    assert said in found.injector.detail
+    assert "n1 runs and refuses its clients" in found.injector.detail
+    said = "clients of n1: 34 of 74 operations ended badly, 0 of 100 before the fault"
     assert said in found.victim.detail
     assert found.victim.during == {"clients->n1": 34}
 
@@ -206,7 +206,7 @@ def test_a_server_that_waits_in_the_call(cluster: Cluster) -> None:
     assert found.landed == "yes"
     assert found.facts["fates"] == {"n1": "waiting"}
     assert found.injector is not None
-    assert "n1 runs, in 95% of samples with a thread in the call; 2 of 42" in found.injector.detail
+    assert "n1 runs, in 95% of samples with a thread in the call" in found.injector.detail
     cluster.samples = Samples(taken=20, busy=2, threads=2)
     assert cluster.look(record).landed == "no"
 
