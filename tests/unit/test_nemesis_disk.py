@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from third_party import context
 
+from dstest.core.errors import RemoteTimeout
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Completed
 from nemeses.disk import refusing, slow_disk
@@ -376,9 +377,12 @@ def test_threads_inside_a_call_are_seen(tmp_path: Path) -> None:
         os.close(keeps)
 
 
-def test_a_node_that_cannot_sample_has_taken_none() -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_node_that_cannot_sample_has_taken_none(busy: bool) -> None:
     class Broken(ThisHost):
         async def run(self, argv: list[str], **rest: Any) -> Completed:
+            if busy:
+                raise RemoteTimeout("n1: not within 5 s")
             return Completed(status=127, stdout="", stderr="no python3")
 
     node: Any = Broken()
