@@ -27,7 +27,9 @@ MOUNTED_LOOKS: Final = 100
 UNMOUNT_TRIES: Final = 100
 POLL_S: Final = 0.05
 
-_SOURCES: Final = ("faultfs.c", "faultfs_undo.c", "faultfs_control.c")
+_SOURCES: Final = (
+    "faultfs.c", "faultfs_names.c", "faultfs_undo.c", "faultfs_journal.c", "faultfs_control.c",
+)  # fmt: skip
 _PACKAGES: Final = "gcc libc6-dev libfuse3-dev"
 
 
@@ -61,6 +63,8 @@ while read -r source mount _; do
     # A look at the data should still be possible: it goes to where it seemed to be, in place of
     # what an earlier run may have left below.
     find "$mount" -mindepth 1 -delete
+    chown --reference={BACKING} "$mount"
+    chmod --reference={BACKING} "$mount"
     rm -rf {BACKING}/.faultfs
     find {BACKING} -mindepth 1 -maxdepth 1 -exec mv -t "$mount" {{}} +
 done </proc/mounts
@@ -113,6 +117,9 @@ async def lay(ctx: NemesisContext, nemesis: str) -> None:
             )
         await node.run(["rm", "-rf", BACKING, SOCKET])
         await node.run(["mkdir", "-p", BACKING, path])
+        # The mounted directory is whose the directory below was.
+        await node.run(["chown", f"--reference={path}", BACKING])
+        await node.run(["chmod", f"--reference={path}", BACKING])
         await node.put(TOOL, program, mode=0o755)
         await node.call("spawn", argv=[TOOL, path, BACKING, SOCKET], log=LOG, cwd="/")
         for _ in range(MOUNTED_LOOKS):

@@ -2,9 +2,10 @@
 
 A file system of ours lies under the data (`nemeses/disk/faultfs.py`) and counts what it does.
 Injector signal: calls that it refused, or bytes that the power cut took, on each target and on no
-other node. Victim signal: the server is gone and answers nobody, and clients saw operations end
-badly. It has healed when the file system refuses nothing and the servers, started again on what
-their disks hold, serve.
+other node, and what became of the server. Victim signal: a server that is gone answers nobody, and
+clients saw operations end badly. Of a server that survives a disk that refuses, far more operations
+end badly than before (`nemeses/disk/survivors.py`). It has healed when the file system refuses
+nothing and the servers, those that ended started again on what their disks hold, serve.
 
     power         N17  the process is killed and all that it had not synced is gone; torn=true keeps
                        some unsynced sectors and loses others, in no order
@@ -21,7 +22,6 @@ import asyncio
 import contextlib
 import errno
 import random
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -29,124 +29,41 @@ import msgspec
 
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.node import Node
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Process, Supervised
-from dstest.core.residue import Residue
-from nemeses.base.process_fault import Looks, Proven
-from nemeses.disk import faultfs
-from nemeses.process.kill import Kill
-from nemeses.tools.compiled import TOOLS
+from dstest.core.protocols import (
+    DataDir,
+    FaultPlan,
+    NemesisContext,
+    Option,
+    Process,
+    Supervised,
+)
+from nemeses.base.process_evidence import gather, landed
+from nemeses.base.process_fault import Looks, ProcessFault, served_before
+from nemeses.disk import faultfs, survivors
+from nemeses.disk.on_disk import OnDisk, counter_delta
+from nemeses.disk.survivors import (
+    BASELINE_S,
+    Fate,
+    client_counts,
+    counts_since,
+    difference,
+    fate_of,
+    pids_of,
+    told,
+    with_counts,
+)
+from nemeses.observe.processes import Sight
+from nemeses.tools.calls import SYNCS, WRITES, sample
 
-__all__ = [
-    "DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "POWER", "OnDisk", "Power", "Refusing", "faulty",
-    "readings",
-]  # fmt: skip
+__all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "POWER", "Power", "Refusing"]
 
 DIRTY_DEADLINE_S: Final = 5.0
 """Members that lost their leader write their vote by then."""
 
 KILL_FIRST_S: Final = 0.05
 
-FAULT_SETTINGS: Final = (
-    "sync_delay_us", "write_delay_us", "sync_errno", "write_errno", "read_errno", "stall",
-)  # fmt: skip
-
-
-async def readings(ctx: NemesisContext) -> dict[str, dict[str, int]]:
-    """What the file system of each node says of itself."""
-    answers = await asyncio.gather(*(faultfs.ask(ctx.node(n), "get") for n in ctx.nodes))
-    return dict(zip(ctx.nodes, answers, strict=True))
-
-
-def faulty(reading: Mapping[str, int]) -> list[str]:
-    """Settings of a file system that still make a fault."""
-    return [f"{name}={reading[name]}" for name in FAULT_SETTINGS if reading[name]]
-
-
-class OnDisk(Kill):
-    """Base: the file system under the data, its counters before and now, its leaks."""
-
-    requires = (*Kill.requires, DataDir)
-    residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
-    # A server whose disk refuses ends by its own decision, with loud last words.
-    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
-
-    counter: str
-    """Which of its counters says that the fault was felt."""
-
-    signal: str
-
-    async def prepare(self, ctx: NemesisContext) -> None:
-        """Lay the file system."""
-        await faultfs.lay(ctx, self.name)
-
-    async def withdraw(self, ctx: NemesisContext) -> None:
-        """Take it away with the data."""
-        await faultfs.take_away(ctx, list(ctx.nodes))
-
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        clear = shlex.join(faultfs.asking("clear"))
-        restart = shlex.join(ctx.need(Supervised).restart_command(name))
-        return ["sh", "-c", f"{clear}; exec {restart}"]
-
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await asyncio.gather(*(faultfs.ask(ctx.node(n), "clear") for n in names))
-        await super().undo(ctx, names)
-
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "disk_before": await readings(ctx)}
-        return msgspec.structs.replace(record, facts=facts)
-
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        facts = {**record.facts, "disk": await readings(ctx)}
-        record = await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
-        felt = _felt(record, self.counter)
-        hit = [n for n, count in felt.items() if count and n not in record.targets]
-        if not hit or record.control is None:
-            return record
-        said = f"the disk of {', '.join(hit)} was hit as well"
-        control = msgspec.structs.replace(record.control, moved=True, detail=said)
-        landed = "ambiguous" if record.landed == "yes" else record.landed
-        return msgspec.structs.replace(record, control=control, landed=landed)
-
-    def missing(self, record: LandingRecord, name: str) -> str | None:
-        """Why the counters of a target do not show the fault, None where they do."""
-        return None if _felt(record, self.counter)[name] else f"{name}: nothing was {self.signal}"
-
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """What the file systems of the targets did, and their servers are gone."""
-        gone = super().injector(record, looks)
-        said = [wrong for name in record.targets if (wrong := self.missing(record, name))]
-        felt = _felt(record, self.counter)
-        return Signal(
-            signal=f"{self.signal} by the file system",
-            before=dict.fromkeys(record.targets, 0),
-            during={n: felt[n] for n in record.targets},
-            moved=gone.moved and not said,
-            detail="; ".join([*said, *([] if gone.moved else [gone.detail])])
-            or f"{sum(felt.values()):,} {self.signal}; {gone.detail}",
-        )
-
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        found = await readings(ctx)
-        left = [f"{n}: the file system has {f}" for n, row in found.items() for f in faulty(row)]
-        return msgspec.structs.replace(proven, missing=[*left, *proven.missing])
-
-    async def extra_leaks(
-        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
-    ) -> list[str]:
-        """Faults that the file system still makes."""
-        return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
-
-
-def _felt(record: LandingRecord, counter: str) -> dict[str, int]:
-    """By how much a counter of each node's file system has risen since before the fault."""
-    now, before = record.facts["disk"], record.facts["disk_before"]
-    return {n: now[n][counter] - before[n][counter] for n in now}
+INSIDE_S: Final = 0.2
+"""How long the threads of a server that runs are looked at."""
 
 
 class Refusing(OnDisk):
@@ -170,6 +87,100 @@ class Refusing(OnDisk):
         if record.facts["disk"][name][self.setting] != self.number:
             return f"{name}: its file system refuses nothing"
         return super().missing(record, name)
+
+    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        """Watch the clients for a while, too."""
+        earlier, now = client_counts(ctx, record.targets), asyncio.sleep(BASELINE_S)
+        record, _ = await asyncio.gather(super()._before(ctx, record), now)
+        counts = client_counts(ctx, record.targets)
+        facts = {
+            **record.facts,
+            "clients_before": difference(counts, earlier),
+            "client_rows": with_counts((), ctx.clock.now_ns(), counts),
+        }
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def _look_at_servers(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        counts = client_counts(ctx, record.targets)
+        rows = with_counts(record.facts["client_rows"], ctx.clock.now_ns(), counts)
+        facts = {**record.facts, "client_rows": rows, "clients_since": counts_since(rows)}
+        record = msgspec.structs.replace(record, facts=facts)
+        record, looks, victim, control = await gather(ctx, record, self.outcome)
+        alive = [n for n in record.targets if not looks[n][1].lost]
+        record = await self._with_fates(ctx, record, alive)
+        if alive:
+            victim = await self._victim(ctx, record, alive)
+        injector = self.injector(record, looks)
+        return msgspec.structs.replace(
+            record,
+            injector=injector,
+            victim=victim,
+            control=control,
+            landed=landed(record, injector, victim, control),
+        )
+
+    async def _with_fates(
+        self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
+    ) -> LandingRecord:
+        folder = ctx.need(DataDir).data_dir()
+        calls = SYNCS if self.counter == "refused_syncs" else WRITES
+        found = await asyncio.gather(
+            *(sample(ctx.node(n), pids_of(record, n), folder, calls, INSIDE_S) for n in alive)
+        )
+        inside = {n: samples.share for n, samples in zip(alive, found, strict=True)}
+        before, since = record.facts["clients_before"], record.facts["clients_since"]
+        fates: dict[str, Fate] = dict.fromkeys(record.targets, "gone")
+        fates |= {n: fate_of(before[n], since[n], share) for n, share in inside.items()}
+        # Clients of a survivor may be answered while the fault stands: what it need not write.
+        quiet = {n: row for n, row in record.facts["quiet"].items() if n not in alive}
+        facts = {**record.facts, "fates": fates, "inside": inside, "quiet": quiet}
+        return msgspec.structs.replace(record, facts=facts)
+
+    async def _victim(
+        self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
+    ) -> Signal:
+        """Of survivors, and of those beside them that are gone."""
+        signal = survivors.victim(record, alive)
+        gone = [n for n in record.targets if n not in alive]
+        if not gone:
+            return signal
+        _, _, silent, _ = await gather(
+            ctx, msgspec.structs.replace(record, targets=gone), self.outcome
+        )
+        return Signal(
+            signal=f"{silent.signal}; {signal.signal}",
+            before={**silent.before, **signal.before},
+            during={**silent.during, **signal.during},
+            moved=silent.moved and signal.moved,
+            detail=f"{silent.detail}; {signal.detail}",
+        )
+
+    def fate(self, record: LandingRecord, looks: Looks) -> Signal:
+        """Gone, or it survives and that shows; it must be the process that served."""
+        fates: dict[str, Fate] = record.facts["fates"]
+        gone = [n for n in record.targets if fates[n] == "gone"]
+        rest = [n for n in record.targets if fates[n] != "gone"]
+        ended = super().fate(msgspec.structs.replace(record, targets=gone), looks)
+        said = [ended.detail] if gone and not ended.moved else []
+        for name in rest:
+            pid = pids_of(record, name)[0]
+            said += served_before(record, name)
+            if not looks[name][1].serves:
+                said.append(f"{name}: process {pid} runs and does not listen")
+            if fates[name] == "unharmed":
+                said.append(f"{name}: process {pid} is still there, and serves as before")
+        shown = [*([ended.detail] if gone else []), *(told(record, n) for n in rest)]
+        return msgspec.structs.replace(
+            ended, moved=bool(record.targets) and not said, detail="; ".join(said or shown)
+        )
+
+    def healed(
+        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    ) -> str | None:
+        """A survivor need not have been started again."""
+        if record.facts.get("fates", {}).get(name, "gone") == "gone":
+            return super().healed(record, name, now, sight)
+        return ProcessFault.healed(self, record, name, now, sight)
 
 
 class Power(OnDisk):
@@ -266,7 +277,7 @@ class Power(OnDisk):
 
     def missing(self, record: LandingRecord, name: str) -> str | None:
         """Servers that only went down lose nothing, and must not."""
-        lost = _felt(record, self.counter)[name]
+        lost = counter_delta(record, self.counter)[name]
         if name in record.facts["losers"]:
             return super().missing(record, name)
         return f"{name}: lost {lost} bytes as well" if lost else None

@@ -2,8 +2,9 @@
 
 Injector signal: syncs that the file system under the data delayed, on each target and on no other
 node. Victim signal: the server itself, by its own measure, waited at least 0.7 of the delay per
-sync. Control: the other servers did not. It has healed when nothing is delayed and the servers
-measure short syncs again.
+sync; where it has no measure, its threads are sampled, and the time that they were seen inside a
+sync is divided by the number of syncs. Control: the other servers did not. It has healed when
+nothing is delayed and syncs are short again.
 
 Catalogue: N18.
 """
@@ -26,7 +27,9 @@ from nemeses.base.process_evidence import landed
 from nemeses.base.process_fault import ProcessFault, Proven
 from nemeses.base.schedule import carrying
 from nemeses.disk import faultfs
-from nemeses.disk.refusing import faulty, readings
+from nemeses.disk.on_disk import faulty, readings
+from nemeses.disk.survivors import pids_of
+from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import TOOLS
 
 __all__ = ["NEMESIS", "SlowDisk"]
@@ -36,8 +39,37 @@ SPARED_MAX: Final = 0.2
 """Shares of the delay that a sync takes on a target at least, on another node at most."""
 
 SYNCS_MIN: Final = 5
+SAMPLED_S: Final = 1.0
 
-Stats = Mapping[str, tuple[int, float]]
+HEALED_GAP_S: Final = 0.5
+
+Stats = Mapping[str, Sequence[float]]
+"""Syncs and their seconds in all."""
+
+
+async def sync_stats(
+    ctx: NemesisContext, record: LandingRecord, known: Stats | None
+) -> tuple[Stats, str]:
+    """Stats of each server, and from whom; sampled ones go on from those that are `known`."""
+    measured = ctx.offered(SyncStats)
+    if measured is not None:
+        return await measured.sync_stats(), "as the server measures them"
+    return await _sampled(ctx, record, known), "by samples of its threads"
+
+
+async def _sampled(ctx: NemesisContext, record: LandingRecord, known: Stats | None) -> Stats:
+    """Syncs are counted by the file system; a thread that is seen inside one waits for it."""
+    if known is None:
+        return dict.fromkeys(ctx.nodes, (0, 0.0))
+    folder = ctx.need(DataDir).data_dir()
+
+    async def one(name: str) -> tuple[float, float]:
+        pids = pids_of(record, name)
+        seen = await sample(ctx.node(name), pids, folder, SYNCS, SAMPLED_S, faultfs.SOCKET)
+        return known[name][0] + seen.syncs, known[name][1] + seen.inside_s
+
+    found = await asyncio.gather(*map(one, ctx.nodes))
+    return dict(zip(ctx.nodes, found, strict=True))
 
 
 class SlowDisk(ProcessFault):
@@ -46,7 +78,7 @@ class SlowDisk(ProcessFault):
     name = "slow-disk"
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
-    requires = (*ProcessFault.requires, DataDir, SyncStats)
+    requires = (*ProcessFault.requires, DataDir)
     residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
     options: Mapping[str, Option] = {
         "delay_ms": Option(
@@ -79,6 +111,10 @@ class SlowDisk(ProcessFault):
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         return faultfs.asking("clear")
 
+    def patience_s(self, record: LandingRecord) -> float:
+        """A server may sync once a second."""
+        return 2 * SYNCS_MIN * (1 + float(record.facts["delay_ms"]) / 1000)
+
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
         facts = {**record.facts, "disk_before": await readings(ctx)}
@@ -94,9 +130,10 @@ class SlowDisk(ProcessFault):
         await asyncio.gather(*(faultfs.ask(ctx.node(n), "clear") for n in names))
 
     async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        now, stats = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
+        stats, how = await sync_stats(ctx, record, record.facts.get("syncs"))
+        now = await readings(ctx)
         # Syncs from before the delay do not count: the first look comes after it.
-        facts = {"syncs_since": stats, **record.facts}
+        facts = {"syncs_since": stats, **record.facts, "syncs": stats, "syncs_from": how}
         record = msgspec.structs.replace(record, facts=facts)
         took_ms = _took_ms(facts["syncs_since"], stats)
         injector = _injector(record, now)
@@ -113,9 +150,10 @@ class SlowDisk(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
         """Nothing is delayed any more, by our word and by the servers' own, and they serve."""
-        earlier = await ctx.need(SyncStats).sync_stats()
-        await asyncio.sleep(0.5)
-        found, now = await asyncio.gather(readings(ctx), ctx.need(SyncStats).sync_stats())
+        earlier, _ = await sync_stats(ctx, record, None)
+        await asyncio.sleep(HEALED_GAP_S)
+        now, _ = await sync_stats(ctx, record, earlier)
+        found = await readings(ctx)
         took_ms = _took_ms(earlier, now, syncs_min=1)
         limit_ms = SPARED_MAX * record.facts["delay_ms"]
         missing = [f"{n}: the file system has {f}" for n, r in found.items() for f in faulty(r)]
@@ -140,7 +178,7 @@ def _took_ms(before: Stats, now: Stats, syncs_min: int = SYNCS_MIN) -> dict[str,
     """Milliseconds per sync meanwhile, of the servers that synced often enough to tell."""
     found = {}
     for name, (count, seconds) in now.items():
-        syncs = count - before[name][0] if name in before else 0
+        syncs = int(count - before[name][0]) if name in before else 0
         if syncs >= syncs_min:
             found[name] = round((seconds - before[name][1]) / syncs * 1000, 2)
     return found
@@ -175,7 +213,7 @@ def _victim(record: LandingRecord, took_ms: Mapping[str, float]) -> Signal:
             said.append(f"{name} measured {took_ms[name]:g} ms per sync")
     felt = {n: took_ms.get(n, 0.0) for n in record.targets}
     return Signal(
-        signal="milliseconds per sync as the server measures them",
+        signal=f"milliseconds per sync {record.facts['syncs_from']}",
         before=dict.fromkeys(record.targets, 0),
         during=felt,
         moved=bool(felt) and not said,

@@ -3,12 +3,11 @@ a server that does not sync."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here, wait_for
+from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -20,7 +19,6 @@ from nemeses.disk import faultfs
 from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR, IO_ERROR, POWER, Power, Refusing
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
 from nemeses.disk.slow_disk import SlowDisk
-from nemeses.tools.compiled import FOLDER
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -144,54 +142,3 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str)
 
     args = ("--nemesis", nemesis, "-o", "fault_s=30", "-o", "scope=one")
     killed_in_mid_fault(lab, tmp_path, args, healed, 30)
-
-
-@pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="this kernel has no /dev/fuse")
-def test_the_file_system_forgets_what_was_not_synced(tmp_path: Path) -> None:
-    """On this host: names and data, whole and by the sector."""
-    import os
-
-    sources = [str(p) for p in FOLDER.glob("faultfs*.c")]
-    tool, mount, backing = tmp_path / "faultfs", tmp_path / "m", tmp_path / "b"
-    flags = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_FILE_OFFSET_BITS=64")
-    sanitize = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    subprocess.run(
-        ["cc", *flags, *sanitize, "-o", str(tool), *sources, "-lfuse3", "-lpthread"], check=True
-    )
-    mount.mkdir()
-    backing.mkdir()
-    socket = tmp_path / "s"
-    server = subprocess.Popen([tool, mount, backing, socket])
-
-    def ask(*words: str) -> dict[str, int]:
-        done = subprocess.run([tool, "ask", socket, *words], capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return {k: int(v) for k, v in (p.split("=") for p in done.stdout.split())}
-
-    def write(name: str, data: bytes, at: int = 0, *, sync: bool) -> None:
-        fd = os.open(mount / name, os.O_CREAT | os.O_RDWR, 0o644)
-        os.pwrite(fd, data, at)
-        if sync:
-            os.fsync(fd)
-        os.close(fd)
-
-    try:
-        wait_for("the mount", socket.exists, 10)
-        write("a", b"synced", sync=True)
-        write("a", b"UNSYNCED", sync=False)
-        write("b", b"never", sync=False)
-        assert ask("cut")["discarded_bytes"] == len("UNSYNCED" + "never")
-        assert {p.name: p.read_bytes() for p in mount.iterdir()} == {"a": b"synced"}
-        write("c", b"1", sync=True)
-        (mount / "c").rename(mount / "d")
-        (mount / "a").unlink()
-        ask("cut")
-        assert sorted(p.name for p in mount.iterdir()) == ["a", "c"]
-        write("e", bytes(65536), sync=True)
-        write("e", b"x" * 65536, sync=False)
-        assert 0 < ask("cut", "7")["discarded_bytes"] - 13 < 65536
-        sectors = {(mount / "e").read_bytes()[i : i + 512] for i in range(0, 65536, 512)}
-        assert sectors == {bytes(512), b"x" * 512}
-    finally:
-        subprocess.run(["umount", mount], check=False)
-        assert server.wait(timeout=10) == 0

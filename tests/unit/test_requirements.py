@@ -65,7 +65,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "bandwidth": SERVERS,
     "clock": (*SERVERS, "Clocked"),
     **dict.fromkeys(("power", "disk-full", "fsync-error", "io-error"), (*STARTED, "DataDir")),
-    "slow-disk": (*SERVERS, "DataDir", "SyncStats"),
+    "slow-disk": (*SERVERS, "DataDir"),
     "slow-follower": (*SERVERS, "Leadership", "Replication"),
     "memory": (*STARTED, "ControlGroups"),
     "fds": (*STARTED, "ServerLogs"),

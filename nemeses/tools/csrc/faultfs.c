@@ -1,40 +1,39 @@
 /* faultfs MOUNT BACKING SOCKET       serve BACKING at MOUNT until it is unmounted
  * faultfs ask SOCKET WORD ...        tell it something (faultfs_control.c) and print the answer
  *
- * High-level libfuse 3. Handles are descriptors of the backing files. Symbolic links, hard links,
- * devices and extended attributes are not supported: data directories of databases do without.
+ * High-level libfuse 3. Handles are descriptors of the backing files. The kernel checks permissions
+ * and keeps locks. Not supported: devices, access control lists.
  */
-#define FUSE_USE_VERSION 31
-#define _GNU_SOURCE
-#include "faultfs.h"
+#include "faultfs_ops.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse3/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_BYTES 4096
+#define CHUNK 65536
+#define HIDDEN ".fuse_hidden" /* what libfuse calls removed files that are still open */
+#define ACL "system.posix_acl_"
+/* Of the usual ten threads, ten syncs that wait would leave none for the rest. */
+#define OPTIONS "fsname=faultfs,allow_other,default_permissions,max_threads=1000"
 
 struct faultfs fs = {.lock = PTHREAD_MUTEX_INITIALIZER,
                      .moved = PTHREAD_COND_INITIALIZER,
                      .settings = {[WRITEBACK_MS] = 5000}};
 
-static const char *real(const char *path, char out[PATH_BYTES])
+const char *real(const char *path, char out[PATH_BYTES])
 {
     snprintf(out, PATH_BYTES, "%s%s", fs.backing, path);
     return out;
 }
 
-#define REAL(path) real(path, (char[PATH_BYTES]){0})
-
-static int result(int status)
+int result(int status)
 {
     return status < 0 ? -errno : 0;
 }
@@ -69,7 +68,7 @@ static int apply_fault_policy(enum counter counted, enum counter refused, int er
     return -error;
 }
 
-static int apply_write_policy(void)
+int apply_write_policy(void)
 {
     return apply_fault_policy(WRITES, REFUSED_WRITES, WRITE_ERRNO, WRITE_DELAY_US);
 }
@@ -79,12 +78,22 @@ static void *fs_init(struct fuse_conn_info *connection, struct fuse_config *conf
     (void)connection;
     config->use_ino = 1;
     config->entry_timeout = config->attr_timeout = config->negative_timeout = 0;
-    return control_start() == 0 ? NULL : (exit(4), NULL);
+    if (control_start() != 0) {
+        exit(4);
+    }
+    umask(0); /* the caller's was applied by the kernel */
+    return NULL;
 }
 
 static int fs_getattr(const char *path, struct stat *st, struct fuse_file_info *info)
 {
-    return result(info != NULL ? fstat((int)info->fh, st) : lstat(REAL(path), st));
+    int status = result(info != NULL ? fstat((int)info->fh, st) : lstat(REAL(path), st));
+    if (status == 0 && S_ISREG(st->st_mode) && st->st_nlink > 1) {
+        pthread_mutex_lock(&fs.lock);
+        st->st_nlink -= undo_removed_links(st->st_ino);
+        pthread_mutex_unlock(&fs.lock);
+    }
+    return status;
 }
 
 static int fs_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset,
@@ -96,7 +105,8 @@ static int fs_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
         return -errno;
     }
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (strcmp(entry->d_name, ".faultfs") != 0) {
+        if (strcmp(entry->d_name, TRASH) != 0 &&
+            strncmp(entry->d_name, HIDDEN, strlen(HIDDEN)) != 0) {
             fill(buffer, entry->d_name, NULL, 0, 0);
         }
     }
@@ -104,31 +114,38 @@ static int fs_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
     return 0;
 }
 
+static int resize(int fd, off_t size)
+{
+    pthread_mutex_lock(&fs.lock);
+    int status = undo_size(fd, size);
+    status = status != 0 ? status : result(ftruncate(fd, size));
+    pthread_mutex_unlock(&fs.lock);
+    return status;
+}
+
 /* The undo log reads what a write replaces, so that no handle may be for writing alone. */
-static int backing_flags(int flags)
+int backing_flags(int flags)
 {
     int access = (flags & O_ACCMODE) == O_RDONLY ? O_RDONLY : O_RDWR;
     return (flags & ~(O_ACCMODE | O_APPEND | O_CREAT | O_EXCL | O_TRUNC | O_DIRECT)) | access |
            O_CLOEXEC;
 }
 
+/* The kernel leaves O_TRUNC to us. */
 static int fs_open(const char *path, struct fuse_file_info *info)
 {
-    int fd = open(REAL(path), backing_flags(info->flags));
-    info->fh = (uint64_t)fd;
-    return result(fd);
-}
-
-static int fs_create(const char *path, mode_t mode, struct fuse_file_info *info)
-{
-    int error = apply_write_policy();
-    if (error != 0) {
-        return error;
+    int truncates = info->flags & O_TRUNC;
+    int status = truncates ? apply_write_policy() : 0;
+    if (status != 0) {
+        return status;
     }
-    pthread_mutex_lock(&fs.lock);
-    int fd = open(REAL(path), backing_flags(info->flags) | O_CREAT | O_EXCL, mode);
-    int status = fd < 0 ? -errno : undo_created(REAL(path), 0);
-    pthread_mutex_unlock(&fs.lock);
+    int fd = open(REAL(path), backing_flags(info->flags));
+    if (fd < 0) {
+        return -errno;
+    }
+    if (truncates && (status = resize(fd, 0)) != 0) {
+        close(fd);
+    }
     info->fh = (uint64_t)fd;
     return status;
 }
@@ -145,6 +162,7 @@ static int fs_read(const char *path, char *buffer, size_t size, off_t offset,
     return n < 0 ? -errno : (int)n;
 }
 
+/* With O_SYNC or O_DSYNC the kernel asks for an fsync afterwards. */
 static int fs_write(const char *path, const char *buffer, size_t size, off_t offset,
                     struct fuse_file_info *info)
 {
@@ -159,18 +177,6 @@ static int fs_write(const char *path, const char *buffer, size_t size, off_t off
         ssize_t n = pwrite((int)info->fh, buffer, size, offset);
         status = n < 0 ? -errno : (int)n;
     }
-    if (info->flags & (O_SYNC | O_DSYNC)) {
-        undo_sync((int)info->fh);
-    }
-    pthread_mutex_unlock(&fs.lock);
-    return status;
-}
-
-static int resize(int fd, off_t size)
-{
-    pthread_mutex_lock(&fs.lock);
-    int status = undo_size(fd, size);
-    status = status != 0 ? status : result(ftruncate(fd, size));
     pthread_mutex_unlock(&fs.lock);
     return status;
 }
@@ -190,19 +196,40 @@ static int fs_truncate(const char *path, off_t size, struct fuse_file_info *info
     return status;
 }
 
+/* A hole, or zeros: bytes that are replaced, as by a write. */
+static int punch(int fd, int mode, off_t offset, off_t length)
+{
+    int status = 0;
+    pthread_mutex_lock(&fs.lock);
+    for (off_t done = 0; status == 0 && done < length; done += CHUNK) {
+        off_t part = length - done < CHUNK ? length - done : CHUNK;
+        status = undo_write(fd, offset + done, (size_t)part);
+    }
+    status = status != 0 ? status : result(fallocate(fd, mode, offset, length));
+    pthread_mutex_unlock(&fs.lock);
+    return status;
+}
+
 static int fs_fallocate(const char *path, int mode, off_t offset, off_t length,
                         struct fuse_file_info *info)
 {
     (void)path;
     struct stat st;
-    if (mode != 0) {
-        return mode == FALLOC_FL_KEEP_SIZE ? 0 : -EOPNOTSUPP;
+    int keeps_size = mode & FALLOC_FL_KEEP_SIZE, replaces = mode & ~FALLOC_FL_KEEP_SIZE;
+    if (replaces & ~(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) {
+        return -EOPNOTSUPP;
     }
     int error = apply_write_policy();
     if (error != 0 || fstat((int)info->fh, &st) != 0) {
         return error != 0 ? error : -errno;
     }
-    return offset + length <= st.st_size ? 0 : resize((int)info->fh, offset + length);
+    if (replaces) {
+        off_t most = st.st_size - offset;
+        off_t inside = keeps_size && most < length ? most : length;
+        return inside <= 0 ? 0 : punch((int)info->fh, mode, offset, inside);
+    }
+    int grows = !keeps_size && offset + length > st.st_size;
+    return grows ? resize((int)info->fh, offset + length) : 0;
 }
 
 static int fs_fsync(const char *path, int data_only, struct fuse_file_info *info)
@@ -228,52 +255,6 @@ static int fs_release(const char *path, struct fuse_file_info *info)
 {
     (void)path;
     return result(close((int)info->fh));
-}
-
-static int fs_mkdir(const char *path, mode_t mode)
-{
-    pthread_mutex_lock(&fs.lock);
-    int status = result(mkdir(REAL(path), mode));
-    status = status != 0 ? status : undo_created(REAL(path), 1);
-    pthread_mutex_unlock(&fs.lock);
-    return status;
-}
-
-static int fs_rmdir(const char *path)
-{
-    struct stat st;
-    pthread_mutex_lock(&fs.lock);
-    int status = result(stat(REAL(path), &st) != 0 ? -1 : rmdir(REAL(path)));
-    status = status != 0 ? status : undo_removed_directory(REAL(path), st.st_mode & 07777);
-    pthread_mutex_unlock(&fs.lock);
-    return status;
-}
-
-static int fs_unlink(const char *path)
-{
-    struct stat st;
-    pthread_mutex_lock(&fs.lock);
-    int status = result(lstat(REAL(path), &st));
-    status = status != 0 ? status : undo_removed(REAL(path));
-    pthread_mutex_unlock(&fs.lock);
-    return status;
-}
-
-static int fs_rename(const char *from, const char *to, unsigned flags)
-{
-    struct stat st;
-    if (flags != 0) {
-        return -EINVAL;
-    }
-    pthread_mutex_lock(&fs.lock);
-    int status = result(lstat(REAL(from), &st));
-    if (status == 0 && !S_ISDIR(st.st_mode)) {
-        status = undo_removed(REAL(to));
-    }
-    status = status != 0 ? status : result(rename(REAL(from), REAL(to)));
-    status = status != 0 ? status : undo_renamed(REAL(from), REAL(to));
-    pthread_mutex_unlock(&fs.lock);
-    return status;
 }
 
 static int fs_statfs(const char *path, struct statvfs *st)
@@ -305,6 +286,35 @@ static int fs_utimens(const char *path, const struct timespec times[2], struct f
     return result(utimensat(AT_FDCWD, REAL(path), times, AT_SYMLINK_NOFOLLOW));
 }
 
+/* The kernel would not obey access control lists, which we could keep only as plain attributes. */
+static int is_acl(const char *name)
+{
+    return strncmp(name, ACL, strlen(ACL)) == 0;
+}
+
+static int fs_setxattr(const char *path, const char *name, const char *value, size_t size,
+                       int flags)
+{
+    return is_acl(name) ? -EOPNOTSUPP : result(lsetxattr(REAL(path), name, value, size, flags));
+}
+
+static int fs_getxattr(const char *path, const char *name, char *value, size_t size)
+{
+    ssize_t n = is_acl(name) ? -1 : lgetxattr(REAL(path), name, value, size);
+    return is_acl(name) ? -EOPNOTSUPP : n < 0 ? -errno : (int)n;
+}
+
+static int fs_listxattr(const char *path, char *names, size_t size)
+{
+    ssize_t n = llistxattr(REAL(path), names, size);
+    return n < 0 ? -errno : (int)n;
+}
+
+static int fs_removexattr(const char *path, const char *name)
+{
+    return result(lremovexattr(REAL(path), name));
+}
+
 static const struct fuse_operations operations = {
     .init = fs_init,
     .getattr = fs_getattr,
@@ -318,7 +328,11 @@ static const struct fuse_operations operations = {
     .fsync = fs_fsync,
     .fsyncdir = fs_fsyncdir,
     .release = fs_release,
+    .mknod = fs_mknod,
     .mkdir = fs_mkdir,
+    .link = fs_link,
+    .symlink = fs_symlink,
+    .readlink = fs_readlink,
     .rmdir = fs_rmdir,
     .unlink = fs_unlink,
     .rename = fs_rename,
@@ -326,6 +340,10 @@ static const struct fuse_operations operations = {
     .chmod = fs_chmod,
     .chown = fs_chown,
     .utimens = fs_utimens,
+    .setxattr = fs_setxattr,
+    .getxattr = fs_getxattr,
+    .listxattr = fs_listxattr,
+    .removexattr = fs_removexattr,
 };
 
 static int ask(int argc, char **argv)
@@ -349,6 +367,6 @@ int main(int argc, char **argv)
     }
     fs.backing = argv[2];
     fs.socket = argv[3];
-    char *arguments[] = {argv[0], "-f", "-o", "fsname=faultfs,allow_other", argv[1], NULL};
+    char *arguments[] = {argv[0], "-f", "-o", OPTIONS, argv[1], NULL};
     return fuse_main(5, arguments, &operations, NULL);
 }

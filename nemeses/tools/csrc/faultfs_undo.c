@@ -1,4 +1,4 @@
-/* What unsynced calls replaced, newest first. */
+/* Bytes that unsynced calls replaced, newest first. */
 #define _GNU_SOURCE
 #include "faultfs.h"
 
@@ -15,7 +15,6 @@
 #define CHUNK 65536
 #define FORGET_EVERY_NS INT64_C(500000000)
 #define BYTES_MAX (INT64_C(256) << 20)
-#define TRASH ".faultfs"
 
 struct piece {
     struct piece *older;
@@ -34,19 +33,7 @@ struct file {
     struct piece *last;
 };
 
-enum name_kind { CREATED, CREATED_DIRECTORY, REMOVED, REMOVED_DIRECTORY, RENAMED };
-
-struct name {
-    struct name *older;
-    enum name_kind kind;
-    mode_t mode;
-    int64_t when_ns;
-    char *path, *other; /* REMOVED: where it was moved to; RENAMED: the new name */
-};
-
 static struct file *files;
-static struct name *names;
-static int64_t trashed;
 
 int64_t now_ns(void)
 {
@@ -183,26 +170,10 @@ int undo_size(int fd, off_t to)
     return status;
 }
 
-static void forget_names(struct name **from)
-{
-    struct name *n = *from;
-    *from = NULL;
-    while (n != NULL) {
-        struct name *older = n->older;
-        if (n->kind == REMOVED) {
-            unlink(n->other);
-        }
-        free(n->path);
-        free(n->other);
-        free(n);
-        n = older;
-    }
-}
-
 void undo_sync(int fd)
 {
     struct stat st;
-    forget_names(&names);
+    undo_forget_names(INT64_MAX);
     if (fstat(fd, &st) != 0) {
         return;
     }
@@ -217,11 +188,7 @@ void undo_sync(int fd)
 void undo_forget_old(void)
 {
     int64_t now = now_ns(), expires_ns = fs.settings[WRITEBACK_MS] * 1000000;
-    struct name **n = &names;
-    while (*n != NULL && now - (*n)->when_ns < expires_ns) {
-        n = &(*n)->older;
-    }
-    forget_names(n);
+    undo_forget_names(now - expires_ns);
     for (struct file *f = files, *next; f != NULL; f = next) {
         next = f->next;
         struct piece **p = &f->last;
@@ -234,48 +201,6 @@ void undo_forget_old(void)
             drop_file(f);
         }
     }
-}
-
-static int push(enum name_kind kind, const char *path, const char *other, mode_t mode)
-{
-    struct name *n = calloc(1, sizeof *n);
-    char *a = strdup(path), *b = other == NULL ? NULL : strdup(other);
-    if (n == NULL || a == NULL || (other != NULL && b == NULL)) {
-        free(n);
-        free(a);
-        free(b);
-        return -ENOMEM;
-    }
-    *n = (struct name){names, kind, mode, now_ns(), a, b};
-    names = n;
-    return 0;
-}
-
-int undo_created(const char *path, int is_directory)
-{
-    return push(is_directory ? CREATED_DIRECTORY : CREATED, path, NULL, 0);
-}
-
-int undo_removed(const char *path)
-{
-    char where[4096];
-    snprintf(where, sizeof where, "%s/" TRASH, fs.backing);
-    mkdir(where, 0700);
-    snprintf(where, sizeof where, "%s/" TRASH "/%lld", fs.backing, (long long)trashed++);
-    if (rename(path, where) != 0) {
-        return errno == ENOENT ? 0 : -errno;
-    }
-    return push(REMOVED, path, where, 0);
-}
-
-int undo_removed_directory(const char *path, mode_t mode)
-{
-    return push(REMOVED_DIRECTORY, path, NULL, mode);
-}
-
-int undo_renamed(const char *from, const char *to)
-{
-    return push(RENAMED, from, to, 0);
 }
 
 /* Whether a sector of a file survives although nothing synced it; the newest never does. */
@@ -316,32 +241,6 @@ static void put_back(const struct file *f, uint64_t seed)
     }
 }
 
-static void put_name_back(const struct name *n)
-{
-    int status = 0;
-    switch (n->kind) {
-    case CREATED:
-        status = unlink(n->path);
-        break;
-    case CREATED_DIRECTORY:
-        status = rmdir(n->path);
-        break;
-    case REMOVED:
-        status = rename(n->other, n->path);
-        break;
-    case REMOVED_DIRECTORY:
-        status = mkdir(n->path, n->mode);
-        break;
-    case RENAMED:
-        status = rename(n->other, n->path);
-        break;
-    }
-    if (status != 0) {
-        perror("faultfs: a name could not be put back");
-    }
-    fs.counters[DISCARDED_NAMES]++;
-}
-
 void undo_cut(uint64_t seed)
 {
     undo_forget_old();
@@ -349,13 +248,6 @@ void undo_cut(uint64_t seed)
         put_back(files, seed);
         drop_file(files);
     }
-    while (names != NULL) {
-        struct name *older = names->older;
-        put_name_back(names);
-        free(names->path);
-        free(names->other);
-        free(names);
-        names = older;
-    }
+    undo_cut_names();
     fs.counters[CUTS]++;
 }

@@ -1,0 +1,140 @@
+"""Faults reach every process of a server that forks, and of its sidecar, or have not landed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import faults_of, on_nodes, run_here
+
+from dstest.core import plugin_files
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import LabInfo
+from dstest.core.protocols import Nemesis, NemesisContext, Process
+from nemeses.clock.clock import Clock
+from nemeses.observe.processes import running, signal_command, struck
+from nemeses.process.descriptors import Descriptors
+from nemeses.process.kill import Kill
+from nemeses.process.pause import Pause
+from nemeses.process.slow_follower import CPU, SlowFollower
+from nemeses.tools import clock_tool
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SYSTEM = Path(__file__).with_name("forking_system.py")
+OPTIONS = ("fault_s=6", "quiet_s=6")
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin_files.use([str(SYSTEM)])
+
+
+def run(lab: LabInfo, store: Path, nemesis: Nemesis, *options: str) -> dict[str, Any]:
+    """The landing record of a run's only fault."""
+    done = run_here(
+        lab, store, nemesis=nemesis, options=(*OPTIONS, *options), system="forking", rate=200.0,
+        time_limit_s=22.0, files=[str(SYSTEM)],
+    )  # fmt: skip
+    (fault,) = faults_of(done.path)
+    assert not any(
+        done.verdict.evidence.residue if hasattr(done.verdict.evidence, "residue") else []
+    )
+    return fault
+
+
+LANDS = [
+    (Kill(), "scope=minority", "targets=n2,n3"),
+    (Kill(), "service=server", "targets=n2"),
+    (Pause(), "scope=one", "targets=n2"),
+    (Pause(), "way=freezer", "targets=n2"),
+    (Pause(), "service=server", "targets=n2,n4"),
+    (Clock(), "skew_s=40", "targets=n2"),
+    (Descriptors(), "scope=one", "targets=n3"),
+    (SlowFollower(), "cpu_percent=2", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "option", "targets"), LANDS, ids=lambda v: getattr(v, "name", v)
+)
+def test_every_process_is_reached(lab: LabInfo, tmp_path: Path, case: str) -> None:
+    nemesis, option, targets = LANDS[case]
+    fault = run(lab, tmp_path, nemesis, option, *([targets] if targets else []))
+    assert fault["landed"] == "yes", (fault["notes"], fault)
+    assert fault["heal_verified"], fault["notes"]
+    rows = fault["facts"]["processes"][fault["targets"][0]]
+    services = {row[0] for row in rows}
+    assert services == ({"server"} if option == "service=server" else {"server", "sidecar"})
+    assert len([row for row in rows if row[0] == "server"]) == 10, "main, follower, eight workers"
+    assert shifted(lab) == []
+
+
+def shifted(lab: LabInfo) -> list[str]:
+    """Processes of any node whose clock is not the kernel's."""
+
+    async def ask(nodes: dict[str, Any]) -> list[str]:
+        look = ["sh", "-c", clock_tool.RESIDUE.look]
+        return [(await node.run(look, timeout_s=20.0)).stdout for node in nodes.values()]
+
+    return [text for text in on_nodes(lab, ask) if text]
+
+
+def mains(rows: Sequence[Process]) -> list[Process]:
+    return [process for process in rows if process.main]
+
+
+class MainKilled(Kill):
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+        for name in names:
+            rows = mains((await running(ctx, "server"))[name])
+            await ctx.node(name).run(signal_command(rows, "KILL"))
+
+
+class MainPaused(Pause):
+    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+        for name in names:
+            rows = mains((await running(ctx))[name])
+            await ctx.node(name).run(signal_command(rows, "STOP"))
+
+
+class MainShifted(Clock):
+    async def shift(
+        self, ctx: NemesisContext, record: LandingRecord, name: str, words: Sequence[str | int]
+    ) -> None:
+        for main in mains(struck(record.facts, name)):
+            await clock_tool.shift(ctx.node(name), main.pid, main.start_time, words)
+
+
+class MainSlowed(SlowFollower):
+    async def enter(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        (name,) = record.targets
+        await CPU.enter(ctx.node(name), [p.pid for p in mains(struck(record.facts, name))])
+
+
+class MainLimited(Descriptors):
+    async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        for main in mains(struck(record.facts, name)):
+            await ctx.node(name).run(["prlimit", "--pid", str(main.pid), "--nofile=3:"])
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "options"),
+    [
+        (MainKilled(), ("targets=n2",)),
+        (MainPaused(), ("targets=n2",)),
+        (MainShifted(), ("targets=n2", "skew_s=40")),
+        (MainSlowed(), ()),
+        (MainLimited(), ("targets=n2",)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_main_process_alone_is_not_the_server(
+    lab: LabInfo, tmp_path: Path, nemesis: Nemesis, options: tuple[str, ...]
+) -> None:
+    fault = run(lab, tmp_path, nemesis, *options)
+    assert fault["landed"] != "yes", fault
+    assert not fault["injector"]["moved"], fault["injector"]
+    assert shifted(lab) == []

@@ -1,0 +1,444 @@
+"""Faults of the disk without a cluster: what counts as landed on servers that survive them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from third_party import context
+
+from dstest.core.errors import RemoteTimeout
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Completed
+from nemeses.disk import refusing, slow_disk, survivors
+from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR
+from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
+from nemeses.disk.survivors import fate_of, is_worse, with_counts
+from nemeses.observe.processes import Sight
+from nemeses.tools.calls import SYNCS, WRITES, Samples, sample
+
+SECOND = 1_000_000_000
+SERVING = frozenset({100})
+GONE, RUNS = Sight(lost=(100,)), Sight(left=(100,), listening=SERVING)
+RESTARTED = Sight(lost=(100,), listening=frozenset({101}))
+DEAF = Sight(left=(100,))
+STANDS, CLEAR = {"write_errno": errno.ENOSPC}, {"write_errno": 0}
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "worse"),
+    [
+        ([100, 0], [40, 40], True),
+        ([100, 0], [0, 3], True),
+        ([73, 27], [34, 66], True),
+        ([100, 0], [0, 2], False),
+        ([100, 0], [60, 10], False),
+        ([73, 27], [70, 30], False),
+        ([15, 5], [10, 10], False),
+        ([0, 0], [0, 50], False),
+        ([0, 50], [0, 50], False),
+        ([50, 50], [50, 0], False),
+    ],
+    ids=["half", "all of few", "writes refused, others failed before", "too few", "a seventh",
+         "as before", "by accident", "nobody was answered", "all failed before", "better"],
+)  # fmt: skip
+def test_when_clients_fare_worse(before: list[int], since: list[int], worse: bool) -> None:
+    assert is_worse(before, since) is worse
+
+
+def test_a_server_waits_where_a_thread_is_inside_and_clients_fare_worse() -> None:
+    assert fate_of([100, 0], [40, 40], 0.0) == "refusing"
+    assert fate_of([100, 0], [40, 2], 0.9) == "waiting"
+    assert fate_of([100, 0], [40, 2], 0.1) == "unharmed"
+    assert fate_of([100, 0], [40, 0], 0.9) == "unharmed"
+    assert fate_of([90, 10], [95, 5], 0.9) == "unharmed"
+    assert fate_of([0, 0], [0, 5], 0.9) == "unharmed"
+
+
+def test_counts_span_two_seconds() -> None:
+    rows: list[list[Any]] = []
+    for second in range(5):
+        rows = with_counts(rows, second * SECOND, {"n1": [second, 0]})
+    assert [row[0] // SECOND for row in rows] == [2, 3, 4]
+    rows = with_counts(rows, 60 * SECOND, {"n1": [60, 0]})
+    assert [row[0] // SECOND for row in rows] == [4, 60]
+
+
+class Traffic:
+    """Counts of clients that a test moves on."""
+
+    def __init__(self, *names: str) -> None:
+        self.rows = {n: {"invoked": 0, "ok": 0, "fail": 0, "unknown": 0} for n in names}
+
+    def by_node(self) -> dict[str, dict[str, int]]:
+        return {name: dict(row) for name, row in self.rows.items()}
+
+    def add(self, name: str, ok: int, fail: int = 0, unknown: int = 0) -> None:
+        for kind, count in (("ok", ok), ("fail", fail), ("unknown", unknown)):
+            self.rows[name][kind] += count
+
+
+class Cluster:
+    """A cluster as the nemesis sees it: disks, servers, clients; no node is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *targets: str) -> None:
+        self.targets = list(targets) or ["n1"]
+        self.now_ns = 10 * SECOND
+        self.traffic = Traffic("n1", "n2", "n3")
+        self.disks: dict[str, dict[str, int]] = {
+            n: {"refused_writes": 0, **CLEAR} for n in ("n1", "n2", "n3")
+        }
+        self.sights = dict.fromkeys(("n1", "n2", "n3"), RUNS)
+        self.samples = Samples(taken=20)
+        self.silent = Signal(signal="silence", moved=False, detail="they answer")
+        self.ctx = context(
+            SimpleNamespace(data_dir=lambda: "/data"),
+            clock=SimpleNamespace(now_ns=lambda: self.now_ns),
+            traffic=self.traffic,
+            node=lambda name: None,
+            nodes=dict.fromkeys(self.disks),
+        )
+        monkeypatch.setattr(refusing, "gather", self._gather)
+        monkeypatch.setattr(survivors, "with_clients", lambda ctx, facts: list(ctx.nodes))
+        monkeypatch.setattr("nemeses.disk.on_disk.readings", self._readings)
+        monkeypatch.setattr(refusing, "sample", self._sample)
+
+    async def _gather(self, ctx: Any, record: LandingRecord, outcome: str) -> Any:
+        looks = {n: (self.sights[n], self.sights[n]) for n in record.targets}
+        quiet = {n: [self.traffic.rows[n]["ok"], 0] for n in record.targets}
+        facts = {**record.facts, "quiet": quiet}
+        control = Signal(signal="control", moved=False)
+        return msgspec.structs.replace(record, facts=facts), looks, self.silent, control
+
+    async def _readings(self, ctx: Any) -> Any:
+        return {n: dict(row) for n, row in self.disks.items()}
+
+    async def _sample(self, *given: Any) -> Samples:
+        return self.samples
+
+    def record(self) -> LandingRecord:
+        counts = {n: [100, 0] for n in self.targets}
+        return LandingRecord(
+            fault_id="f1", nemesis="disk-full", targets=self.targets, scheduled_at=0, epoch="f1",
+            injected_at=10 * SECOND,
+            facts={
+                "pids": {n: [100, 7] for n in self.disks},
+                "processes": {n: [["server", 100, 7, True]] for n in self.disks},
+                "listening_before": {n: [100] for n in self.targets},
+                "disk_before": {n: dict(row) for n, row in self.disks.items()},
+                "clients_before": counts,
+                "client_rows": [[self.now_ns, {n: [0, 0] for n in self.targets}]],
+                "scope": "one",
+                "rechecks": [],
+            },
+        )  # fmt: skip
+
+    def refuse(self, *names: str) -> None:
+        for name in names or self.targets:
+            self.disks[name] = {"refused_writes": 7, **STANDS}
+
+    def ended(self, *names: str) -> None:
+        for name in names:
+            self.sights[name] = GONE
+        self.silent = Signal(signal="silence", moved=True, detail="nobody gets an answer")
+
+    def look(self, record: LandingRecord | None = None, after_s: int = 3) -> LandingRecord:
+        self.now_ns += after_s * SECOND
+        return asyncio.run(DISK_FULL._look(self.ctx, record or self.record()))
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+def test_a_server_that_ends_is_gone(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.ended("n1")
+    found = cluster.look(record)
+    assert found.landed == "yes"
+    assert found.facts["fates"] == {"n1": "gone"}
+    assert found.injector is not None
+    assert "7 writes refused for lack of space; the server is gone on n1" in found.injector.detail
+
+
+def test_a_server_that_somebody_else_killed_proves_nothing(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.ended("n1")
+    cluster.traffic.add("n1", ok=0, unknown=50)
+    found = cluster.look(record)
+    assert found.landed != "yes"
+    assert found.injector is not None
+    assert "refuses nothing" in found.injector.detail
+    cluster.disks["n1"] = {"refused_writes": 0, **STANDS}
+    found = cluster.look(record)
+    assert found.landed != "yes"
+    assert found.injector is not None
+    assert "nothing was writes refused" in found.injector.detail
+
+
+def test_a_server_that_refuses_its_clients_survives(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=40, fail=30, unknown=4)
+    found = cluster.look(record)
+    assert found.landed == "yes"
+    assert found.facts["fates"] == {"n1": "refusing"}
+    assert found.injector is not None
+    assert found.victim is not None
+    assert "n1 runs and refuses its clients" in found.injector.detail
+    said = "clients of n1: 34 of 74 operations ended badly, 0 of 100 before the fault"
+    assert said in found.victim.detail
+    assert found.victim.during == {"clients->n1": 34}
+
+
+def test_a_server_that_waits_in_the_call(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=40, unknown=2)
+    cluster.samples = Samples(taken=20, busy=19, threads=19)
+    found = cluster.look(record)
+    assert found.landed == "yes"
+    assert found.facts["fates"] == {"n1": "waiting"}
+    assert found.injector is not None
+    assert "n1 runs, in 95% of samples with a thread in the call" in found.injector.detail
+    cluster.samples = Samples(taken=20, busy=2, threads=2)
+    assert cluster.look(record).landed == "no"
+
+
+@pytest.mark.parametrize("why", ["fares", "restarted", "deaf", "other", "elsewhere", "settled"])
+def test_what_is_no_survivor(cluster: Cluster, why: str) -> None:
+    """Each of them: but for one thing it would have landed."""
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=40, fail=0 if why == "fares" else 40)
+    if why == "restarted":
+        cluster.sights["n1"] = RESTARTED
+    if why == "deaf":
+        cluster.sights["n1"] = DEAF
+    if why == "other":
+        record.facts["listening_before"]["n1"] = [99]
+    if why == "elsewhere":
+        cluster.disks["n2"]["refused_writes"] = 1
+    if why == "settled":
+        cluster.disks["n1"].update(CLEAR)
+    assert cluster.look(record).landed != "yes"
+
+
+def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, "n1", "n2")
+    record = cluster.record()
+    cluster.refuse()
+    cluster.ended("n1")
+    cluster.traffic.add("n2", ok=0, fail=40)
+    found = cluster.look(record)
+    assert found.landed == "yes"
+    assert found.facts["fates"] == {"n1": "gone", "n2": "refusing"}
+    cluster.silent = msgspec.structs.replace(cluster.silent, moved=False)
+    assert cluster.look(record).landed == "ambiguous"
+    cluster.ended()
+    cluster.traffic.add("n2", ok=4000)
+    assert cluster.look(record).landed == "no"
+
+
+def test_a_survivor_may_answer_while_the_fault_stands(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=40, fail=40)
+    found = msgspec.structs.replace(cluster.look(record), landed_at=cluster.now_ns)
+    cluster.traffic.add("n1", ok=40, fail=40)
+    cluster.now_ns += 3 * SECOND
+    found = asyncio.run(DISK_FULL.recheck(cluster.ctx, found))
+    assert found.landed == "yes"
+    assert found.notes == []
+    cluster.traffic.add("n1", ok=80)
+    cluster.now_ns += 3 * SECOND
+    found = asyncio.run(DISK_FULL.recheck(cluster.ctx, found))
+    assert found.landed == "ambiguous"
+    assert "did not stand" in found.notes[0]
+
+
+def test_a_server_that_was_gone_and_answers_is_no_survivor(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.ended("n1")
+    found = msgspec.structs.replace(cluster.look(record), landed_at=cluster.now_ns)
+    cluster.traffic.add("n1", ok=1)
+    found = asyncio.run(DISK_FULL.recheck(cluster.ctx, found))
+    assert found.landed == "ambiguous"
+    assert "were answered inside the window" in found.notes[0]
+
+
+def test_a_survivor_need_not_be_started_again(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=40, fail=40)
+    survived = cluster.look(record)
+    assert DISK_FULL.healed(survived, "n1", 100, RUNS) is None
+    assert DISK_FULL.healed(survived, "n1", 100, DEAF) == "process 100 does not serve"
+    assert DISK_FULL.healed(survived, "n1", 100, GONE) == "its server does not run"
+    cluster.ended("n1")
+    gone = cluster.look(record)
+    assert "the old one" in (DISK_FULL.healed(gone, "n1", 100, RUNS) or "")
+
+
+def test_clients_are_watched_before_the_fault(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    async def before(self: Any, ctx: Any, record: LandingRecord) -> LandingRecord:
+        cluster.traffic.add("n1", ok=30, fail=5)
+        return record
+
+    monkeypatch.setattr("nemeses.disk.on_disk.OnDisk._before", before)
+    monkeypatch.setattr(refusing, "BASELINE_S", 0.01)
+    cluster.traffic.add("n1", ok=1000, fail=900)
+    found = asyncio.run(DISK_FULL._before(cluster.ctx, cluster.record()))
+    assert found.facts["clients_before"] == {"n1": [30, 5]}
+    assert found.facts["client_rows"] == [[cluster.now_ns, {"n1": [1030, 905]}]]
+
+
+def test_each_fault_looks_for_threads_in_the_calls_that_it_refuses(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    asked = []
+
+    async def taken(node: Any, pids: Any, folder: str, calls: Any, seconds: float) -> Samples:
+        asked.append((list(pids), folder, calls))
+        return Samples()
+
+    monkeypatch.setattr(refusing, "sample", taken)
+    for nemesis in (DISK_FULL, FSYNC_ERROR):
+        record = msgspec.structs.replace(
+            cluster.record(),
+            facts={**cluster.record().facts, "quiet": {}, "clients_since": {"n1": [1, 0]}},
+        )
+        asyncio.run(nemesis._with_fates(cluster.ctx, record, ["n1"]))
+    assert asked == [([100], "/data", WRITES), ([100], "/data", SYNCS)]
+
+
+# Sampling.
+
+
+class ThisHost:
+    """A node that is this host."""
+
+    def __init__(self, name: str = "n1") -> None:
+        self.name = name
+
+    async def run(self, argv: list[str], *, stdin: str, **rest: Any) -> Completed:
+        done = await asyncio.to_thread(
+            subprocess.run, argv, input=stdin, capture_output=True, text=True, timeout=20
+        )
+        return Completed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def test_threads_inside_a_call_are_seen(tmp_path: Path) -> None:
+    """Two threads that wait in a write to a full pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    keeps = os.open(pipe, os.O_RDWR)
+    code = (
+        "import os, sys, threading\n"
+        "def fill():\n"
+        "    fd = os.open(sys.argv[1], os.O_WRONLY)\n"
+        "    while True:\n"
+        "        os.write(fd, b'x' * 65536)\n"
+        "threading.Thread(target=fill).start()\n"
+        "print(flush=True)\n"
+        "fill()\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(pipe)], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+
+        def seen(pid: int, folder: Path, calls: tuple[int, ...]) -> Samples:
+            node: Any = ThisHost()
+            return asyncio.run(sample(node, [pid], str(folder), calls, 0.3))
+
+        found = seen(writer.pid, tmp_path, WRITES)
+        assert found.taken >= 5
+        assert found.share > 0.5
+        assert 0.3 < found.inside_s < 2.0
+        assert found.threads > found.busy
+        assert seen(writer.pid, tmp_path, SYNCS).busy == 0
+        assert seen(writer.pid, tmp_path / "pip", WRITES).busy == 0
+        assert seen(os.getpid(), tmp_path, WRITES).busy == 0
+        assert seen(1 << 30, tmp_path, WRITES).busy == 0
+    finally:
+        writer.kill()
+        writer.communicate()
+        os.close(keeps)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_node_that_cannot_sample_has_taken_none(busy: bool) -> None:
+    class Broken(ThisHost):
+        async def run(self, argv: list[str], **rest: Any) -> Completed:
+            if busy:
+                raise RemoteTimeout("n1: not within 5 s")
+            return Completed(status=127, stdout="", stderr="no python3")
+
+    node: Any = Broken()
+    found = asyncio.run(sample(node, [1], "/data", SYNCS, 0.1))
+    assert (found.share, found.inside_s) == (0.0, 0.0)
+
+
+def slow_look(
+    monkeypatch: pytest.MonkeyPatch, inside_s: dict[str, float], delayed: dict[str, int]
+) -> LandingRecord:
+    """Two looks at servers that do not measure their syncs: five in each second."""
+    names = list(inside_s)
+
+    async def taken(node: Any, *given: Any) -> Samples:
+        threads = int(inside_s[node.name] * 100)
+        return Samples(taken=100, busy=1, threads=threads, ns=SECOND, syncs=5)
+
+    async def readings(ctx: Any) -> Any:
+        return {n: {"delayed": delayed[n], "sync_delay_us": 100_000} for n in names}
+
+    monkeypatch.setattr(slow_disk, "sample", taken)
+    monkeypatch.setattr(slow_disk, "readings", readings)
+    ctx: Any = SimpleNamespace(
+        nodes={n: ThisHost(n) for n in names},
+        node=ThisHost,
+        need=lambda capability: SimpleNamespace(data_dir=lambda: "/data"),
+        offered=lambda capability: None,
+    )
+    record = LandingRecord(
+        fault_id="f1", nemesis="slow-disk", targets=["n1"], scheduled_at=0, epoch="f1",
+        facts={
+            "pids": {n: [100, 7] for n in names},
+            "processes": {n: [["server", 100, 7, True]] for n in names},
+            "disk_before": {n: {"delayed": 0} for n in names},
+            "delay_ms": 100,
+        },
+    )  # fmt: skip
+    first = asyncio.run(SLOW_DISK._look(ctx, record))
+    assert first.landed != "yes"
+    return asyncio.run(SLOW_DISK._look(ctx, first))
+
+
+def test_slow_syncs_of_a_server_that_does_not_measure_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half a second inside five syncs are 100 ms for each."""
+    hit = {"n1": 5, "n2": 0}
+    found = slow_look(monkeypatch, {"n1": 0.5, "n2": 0.0}, hit)
+    assert found.landed == "yes", found
+    assert found.victim is not None
+    assert found.victim.during == {"n1": 100.0}
+    assert "samples" in found.victim.signal
+    assert slow_look(monkeypatch, {"n1": 0.3, "n2": 0.0}, hit).landed == "ambiguous"
+    assert slow_look(monkeypatch, {"n1": 0.0, "n2": 0.5}, hit).landed == "ambiguous"
+    assert slow_look(monkeypatch, {"n1": 0.5, "n2": 0.2}, hit).landed == "ambiguous"
+    assert slow_look(monkeypatch, {"n1": 0.5, "n2": 0.0}, {"n1": 0, "n2": 0}).landed == "ambiguous"
