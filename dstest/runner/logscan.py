@@ -15,7 +15,6 @@ from dstest.core.protocols import LogFiles
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
-from dstest.runner.requirements import deployment_of
 from dstest.store.layout import RunDir
 
 __all__ = ["LogFacts", "log_names", "scan_logs"]
@@ -49,7 +48,7 @@ def log_names(system: Any, facts: Mapping[str, Any]) -> list[str]:
 
     The deployment has said which when it had its nodes.
     """
-    if not implements(deployment_of(system), LogFiles):
+    if not implements(system.deployment, LogFiles):
         return []
     if "log_files" in facts:
         return sorted({path.rsplit("/", 1)[-1] for path in facts["log_files"]})

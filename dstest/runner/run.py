@@ -148,7 +148,7 @@ class Run:
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
         await plugins.nemesis.setup(self._context(RunClock(0), None))
-        self._facts["node_clocks_start_ns"] = await self._node_clocks()
+        self._facts["node_clocks_start_ns"] = await facts.node_clocks(self._nodes)
         self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
         clock = load.begin()
         self._facts["origin_ns"] = clock.origin_ns
@@ -297,21 +297,6 @@ class Run:
                 remedy="`dstest lab status` tells whether it runs; `dstest lab down`, then again",
             ) from None
 
-    async def _node_clocks(self) -> dict[str, int]:
-        """Wall minus monotonic clock of each node that answers."""
-
-        async def ask(node: Any) -> int:
-            told = await node.call("ping", timeout_s=_PING_TIMEOUT_S)
-            return int(told["wall_ns"]) - int(told["monotonic_ns"])
-
-        nodes = list(self._nodes.values())
-        found = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
-        return {
-            node.name: offset
-            for node, offset in zip(nodes, found, strict=True)
-            if isinstance(offset, int)
-        }
-
     async def _note_members(self, fault_id: str) -> None:
         """Who is a member as a fault is injected; the last that was told where nobody answers."""
         if not isinstance(self._deployment, Membership):
@@ -362,7 +347,7 @@ class Run:
             self._load.close()
         self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
         if self._nodes:
-            self._facts["node_clocks_end_ns"] = await self._node_clocks()
+            self._facts["node_clocks_end_ns"] = await facts.node_clocks(self._nodes)
         self._facts["cpu_s"] = facts.cpu_s()
         if self._deployment is not None:
             if failure is None and self._load is not None:
