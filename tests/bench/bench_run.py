@@ -26,8 +26,7 @@ from clusters.systems.etcd.wire import message
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Endpoint
-from dstest.core.protocols import FaultPlan, NemesisContext
+from dstest.core.protocols import Endpoint, FaultPlan, NemesisContext
 from dstest.core.spec import RunSpec
 from dstest.runner.load import Load
 from dstest.runner.plugins import Plugins, resolve
