@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 1800
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test lint check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
-	wheel clean
+	corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -75,6 +75,10 @@ sanitize: setup
 fuzz: setup
 	@.ci/setup fuzz
 	$(BIN)/python tests/csrc/fuzz.py --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
+
+## make corpora    write the histories in tests/corpora anew, the same byte for byte
+corpora: setup
+	PYTHONPATH=tests/oracles $(BIN)/python tests/corpora/make_corpora.py
 
 ## make wheel      one abi3 wheel in dist/; fails where the extension does not compile
 wheel: setup
