@@ -22,6 +22,8 @@ from dstest.generator.writing import lines
 from dstest.store.export import export_lines
 from dstest.store.jsonl import write_history
 
+pytestmark = pytest.mark.usefixtures("judge_here")
+
 LEVELS = ("strict-serializable", "serializable", "snapshot-isolation", "read-committed")
 
 
