@@ -125,8 +125,12 @@ CLOCKS = {
 def is_sent_to_nodes(path: Path) -> bool:
     """Agents run alone on a node, where nothing of ours can be imported."""
     place = path.relative_to(ROOT)
-    remote = place.parent == Path("clusters/remote") and place.stem in bundle.FILES
-    return remote or place.parent == Path("clusters/systems/etcd/agents")
+    folder = place.parent.as_posix()
+    return (
+        (folder == "clusters/remote" and place.stem in bundle.FILES)
+        or (folder == "nemeses/tools" and place.stem.startswith("agent_"))
+        or (folder.startswith("clusters/systems/") and place.parent.name == "agents")
+    )
 
 
 def clocks_read(text: str) -> list[str]:
