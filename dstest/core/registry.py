@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
-from functools import partial
-from importlib.metadata import entry_points
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 
-__all__ = ["GROUPS", "load", "names", "parse_options"]
+__all__ = ["GROUPS", "load", "look_again", "names", "parse_options"]
 
 GROUPS = ("labs", "systems", "workloads", "nemeses", "checkers")
 
@@ -32,13 +33,28 @@ class _Point(msgspec.Struct, frozen=True):
     load: Callable[[], Any]
 
 
+@cache
+def _registered(group: str, path: tuple[str, ...]) -> tuple[tuple[bool, EntryPoint], ...]:
+    """(whether it is ours, entry point). `path` is `sys.path`: to look there takes a tenth of a
+    second, since the metadata of every installed distribution are read."""
+    return tuple(
+        (point.dist is not None and point.dist.name == "dstest", point)
+        for point in entry_points(group=f"dstest.{group}")
+    )
+
+
+def look_again() -> None:
+    """For whoever installs a plug-in while this process runs."""
+    _registered.cache_clear()
+
+
 def _installed(group: str) -> list[tuple[str, _Point]]:
-    found = []
-    for point in entry_points(group=f"dstest.{group}"):
-        ours = point.dist is not None and point.dist.name == "dstest"
-        if ours or os.environ.get("DSTEST_NO_PLUGINS") != "1":
-            found.append((point.name, _Point(point.value, point.load)))
-    return found
+    all_of_them = os.environ.get("DSTEST_NO_PLUGINS") != "1"
+    return [
+        (point.name, _Point(point.value, point.load))
+        for ours, point in _registered(group, tuple(sys.path))
+        if ours or all_of_them
+    ]
 
 
 def _of_files(group: str) -> list[tuple[str, _Point]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dstest.core import registry
+
 BARE = '''\
 """A system that can do nothing for a nemesis; `Toy` may be given more."""
 
@@ -73,6 +75,7 @@ def ship(folder: Path, source: str, **groups: str) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-plugin\nVersion: 1.0\n")
     rows = [f"[dstest.{group}]\n{row}\n" for group, row in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(rows))
+    registry.look_again()
 
 
 def context(deployment: Any, **rest: Any) -> Any:
