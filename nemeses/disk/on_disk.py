@@ -129,7 +129,7 @@ class OnDisk(Kill):
 
 
 def owner(ctx: NemesisContext) -> str:
-    """The service that keeps its data on the disk; empty, which is all of them, where several do."""
+    """The service that keeps its data on the disk; empty, which means all, where several do."""
     folder = ctx.need(DataDir).data_dir()
     services = [s for member in ctx.deployment.members.values() for s in member.services]
     found = {s.name for s in services if any(f"{p}/".startswith(f"{folder}/") for p in s.data)}
