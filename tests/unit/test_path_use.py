@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_audit import but, with_facts
+from made_audit import but, with_facts
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
