@@ -10,7 +10,7 @@ NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down bench \
-	nemesis-selftest proofs sanitize fuzz corpora wheel clean
+	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -71,6 +71,11 @@ nemesis-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short --nemesis-table=build/nemesis-selftest.md \
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
+
+## make systems-selftest   every fault that fits memcached and Redis, landed and healed: docs/systems.md
+systems-selftest: setup
+	$(BIN)/python -m pytest -v --tb=short --systems-table=docs/systems.md \
+		tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup

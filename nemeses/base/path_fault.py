@@ -18,12 +18,12 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option, When
+from dstest.core.protocols import FaultPlan, Leadership, Linked, NemesisContext, Option, When
 from dstest.core.residue import Residue
 from nemeses.base.cluster import begun, drop_stale_leases, nodes_of, standing_leases
 from nemeses.base.cut_sets import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
 from nemeses.base.leadership import lead_when_known
-from nemeses.base.path_evidence import accounts, path_name
+from nemeses.base.path_evidence import accounts, path_name, use_of
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, planned
 from nemeses.observe import probes
 from nemeses.tools import nft
@@ -31,7 +31,6 @@ from nemeses.tools import nft
 __all__ = ["PATH_OPTIONS", "STILL_S", "Lifted", "PathFault", "Reached"]
 
 LANDING_DEADLINE_S: Final = 5.0
-BASELINE_S: Final = 2.0
 POLL_S: Final = 0.1
 STILL_S: Final = 0.15
 """Between two readings of counters that must stand still."""
@@ -70,7 +69,7 @@ class PathFault:
     name: str
     doc: str
     faults: tuple[str, ...]
-    requires: tuple[type, ...] = ()
+    requires: tuple[type, ...] = (Linked,)
     requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
@@ -217,9 +216,8 @@ class PathFault:
         )
         facts = {
             **record.facts,
-            "cuts": [path_name(p) for p in cut.cuts],
+            **use_of(ctx, seen),
             "affected": affected,
-            "baseline_packets": {path_name(p): n for p, n in seen.items()},
             "probe_before": {p: list(r) for p, r in before.items()},
             "traffic_at_inject": ctx.traffic.by_node(),
         }
@@ -238,10 +236,10 @@ class PathFault:
     async def _baseline(self, ctx: NemesisContext, cuts: Sequence[Path]) -> dict[Path, int]:
         """Packets on each path that is about to be cut, until all have moved or time is up.
 
-        A path that nobody uses cannot show a fault; two seconds cover etcd's slowest keepalive.
+        A path that nobody uses cannot show a fault.
         """
         earlier = await accounts(ctx)
-        deadline_ns = ctx.clock.now_ns() + int(BASELINE_S * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.keepalive_s * 1e9)
         while True:
             now = await accounts(ctx)
             seen = {path: now.get(path, 0) - earlier.get(path, 0) for path in cuts}

@@ -21,7 +21,6 @@ class Deployment:
         pass
 
     def endpoints(self): return []
-    def links(self): return None
 
     async def install(self): ...
     async def start(self): ...
@@ -62,6 +61,16 @@ class Deployment(Deployment):
 Toy.deployment = Deployment
 """
 """To be added to `BARE`: servers, but nobody leads."""
+
+LINKED = """
+
+class Deployment(Deployment):
+    def links(self): return None
+
+
+Toy.deployment = Deployment
+"""
+"""To be added to `BARE`: members that all talk to each other."""
 
 
 def ship(folder: Path, source: str, **groups: str) -> None:
