@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 import msgspec
@@ -32,13 +32,21 @@ class _Point(msgspec.Struct, frozen=True):
     load: Callable[[], Any]
 
 
+def _points(group: str) -> EntryPoints:
+    return entry_points(group=f"dstest.{group}")
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == "dstest"
+
+
 def _installed(group: str) -> list[tuple[str, _Point]]:
-    found = []
-    for point in entry_points(group=f"dstest.{group}"):
-        ours = point.dist is not None and point.dist.name == "dstest"
-        if ours or os.environ.get("DSTEST_NO_PLUGINS") != "1":
-            found.append((point.name, _Point(point.value, point.load)))
-    return found
+    everybodys = os.environ.get("DSTEST_NO_PLUGINS") != "1"
+    return [
+        (point.name, _Point(point.value, point.load))
+        for point in _points(group)
+        if everybodys or _is_ours(point)
+    ]
 
 
 def _of_files(group: str) -> list[tuple[str, _Point]]:
@@ -68,8 +76,10 @@ def _found(group: str) -> dict[str, _Point]:
     return points
 
 
-def names(group: str) -> list[str]:
-    """Names registered in a group, sorted."""
+def names(group: str, *, ours: bool = False) -> list[str]:
+    """Names registered in a group, sorted; of `ours` those that this distribution brings."""
+    if ours:
+        return sorted(point.name for point in _points(group) if _is_ours(point))
     return sorted(_found(group))
 
 

@@ -39,6 +39,7 @@ from dstest.runner.session_check import SessionFinished
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
+SYSTEM = SimpleNamespace(name="etcd", packages=("etcd-server",))
 HOST = {"dstest": "1", "python": "3", "kernel": "6", "cpus": 2}
 
 
@@ -88,7 +89,7 @@ class Lab:
 
     def status(self, lab_id: str) -> Any:
         size = int(lab_id.rsplit("-", 1)[1]) if "-" in lab_id else 5
-        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id, facts={})
 
     def down(self, lab_id: str) -> list[str]:
         return []
@@ -98,7 +99,7 @@ class Lab:
 
 
 def plugins_of(spec: RunSpec, given: list[str]) -> Any:
-    return SimpleNamespace(spec=spec, lab=Lab(), given=given, plans=[0] * 12)
+    return SimpleNamespace(spec=spec, system=SYSTEM, lab=Lab(), given=given, plans=[0] * 12)
 
 
 PLAN = ArmsPlan(
@@ -109,7 +110,7 @@ PLAN = ArmsPlan(
 @pytest.fixture(autouse=True)
 def _no_real_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda _group, _name: Lab())
-    monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
+    monkeypatch.setattr(arms, "packages_for", tuple)
     # Run directories of these tests hold no more than their evidence.
     monkeypatch.setattr(session_check, "verified", lambda run: run)
 
@@ -192,7 +193,7 @@ class FewLabs(Lab):
 
     def status(self, lab_id: str) -> Any:
         size = self.sizes.get(lab_id)
-        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id, facts={})
 
     def up(self, lab_id: str, nodes: int, **_: Any) -> None:
         self.brought.append((lab_id, nodes))
@@ -223,7 +224,7 @@ def test_labs_of_a_session_are_named_after_the_users(
     monkeypatch.setattr(arms, "run_session", Runs())
 
     def planned(spec: RunSpec, given: list[str]) -> Any:
-        return SimpleNamespace(spec=spec, lab=labs, given=given, plans=[])
+        return SimpleNamespace(spec=spec, system=SYSTEM, lab=labs, given=given, plans=[])
 
     begin(
         RunSpec(), [], PLAN, store=tmp_path, ui=Quiet(), lab_id="mine",
