@@ -74,7 +74,7 @@ class PathFault:
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
     leader_first = False
-    """Is the first fault of a run the leader's? A short run has few, and it asks most of a system."""
+    """Is the first fault of a run the leader's? It asks most of a system, and runs may be short."""
     looks = 1
     """So often a fault that stood is looked at before one look is taken for its end."""
 

@@ -57,8 +57,9 @@ class Deaf:
 
 
 def loop_of(nemesis: Told, **more: Any) -> NemesisLoop:
+    deployment: Any = SimpleNamespace(timing=Timing())
     ctx = NemesisContext(
-        nodes={}, lab=None, deployment=SimpleNamespace(timing=Timing()), clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
+        nodes={}, lab=None, deployment=deployment, clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
         traffic=None, epochs=Deaf(),
     )  # fmt: skip
     return NemesisLoop(nemesis, ctx, Deaf(), lambda said: None, **more)  # type: ignore[arg-type]
