@@ -1,7 +1,7 @@
 """The base of systems whose servers we start: one way for us, a node's janitor and the guard."""
 
 from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
-from clusters.supervise.ops import BlockingClient, OpsClient
+from clusters.supervise.ops import BlockingClient, LinkedClient, OpsClient
 from clusters.supervise.residues import residues
 from clusters.supervise.system import SupervisedSystem
 from clusters.supervise.wire import LineRequests, RespRequests
@@ -11,6 +11,7 @@ __all__ = [
     "Durable",
     "FullMesh",
     "LineRequests",
+    "LinkedClient",
     "OpsClient",
     "RespRequests",
     "SupervisedDeployment",
