@@ -156,7 +156,7 @@ class Queued(PathFault):
         felt = {path: int(getattr(row, self.counter)) for path, row in done.items()}
         said = [f"{n}: nobody serves the queue" for n, s in sights.items() if not s.served]
         used = used_paths(record)
-        silent = [path for path in used if not felt[path]]
+        silent = [path for path in used if not felt.get(path)]
         if silent:
             said.append(f"no packet {self.counter} yet on {', '.join(silent)}")
         for name, sight in sights.items():
