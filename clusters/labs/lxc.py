@@ -17,6 +17,7 @@ import msgspec
 
 from clusters.labs import container, host, image, leftovers, network, state
 from clusters.labs.guard import Guard
+from clusters.labs.packages import absent
 from clusters.labs.state import LabState
 from dstest.core import limits
 from dstest.core.errors import ConfigError, LabError
@@ -181,8 +182,8 @@ def _reusable(lab_id: str, nodes: int, packages: Sequence[str]) -> LabState | No
         return None
     if lab.nodes < nodes:
         raise LabError(f"lab {lab_id} runs with {lab.nodes} nodes, not {nodes}", remedy=remedy)
-    if absent := sorted(set(packages) - set(lab.packages)):
-        raise LabError(f"lab {lab_id} runs without {', '.join(absent)}", remedy=remedy)
+    if lacks := absent(packages, lab.packages):
+        raise LabError(f"lab {lab_id} runs without {', '.join(lacks)}", remedy=remedy)
     return lab
 
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, TypeVar
 
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["BlockingClient", "LinkedClient", "OpsClient"]
+__all__ = ["BlockingClient", "Link", "LinkedClient", "OpsClient", "StreamClient"]
 
 T = TypeVar("T")
+Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class OpsClient:
@@ -104,3 +105,27 @@ class BlockingClient(OpsClient):
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+class StreamClient(OpsClient):
+    """Base of clients that speak the protocol themselves: a connection to each node, at need."""
+
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        super().__init__(at, every, options)
+        self._links: dict[str, Link] = {}
+
+    async def link(self, to: Endpoint) -> Link:
+        """The connection to this endpoint. Raises `Definite`, `not-connected`, without one."""
+        self.seen = to.node
+        if to.node not in self._links:
+            try:
+                link = await asyncio.open_connection(to.dial or to.address, to.port)
+            except OSError as error:
+                raise Definite(f"not-connected: {error}") from None
+            self._links[to.node] = link
+        return self._links[to.node]
+
+    async def close(self) -> None:
+        links, self._links = self._links, {}
+        for _, writer in links.values():
+            writer.close()

@@ -23,15 +23,18 @@ def up(
     lab: Kind = "lxc",
     packages: Annotated[
         list[str] | None,
-        typer.Option(help="Debian packages on the nodes; default: those of all systems."),
+        typer.Option(help="Debian packages on the nodes; default: those of the systems."),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="What is to run there: a name, or a file; default: all built-in ones."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring a lab up that stays until `dstest lab down`. A running one is used as it is."""
-    from clusters.labs.packages import packages_of_all_systems
     from dstest.core import clock
 
-    wanted = packages_of_all_systems() if packages is None else _split(packages)
+    wanted = _packages(system, packages)
     started_ns = clock.monotonic_ns()
     info = lab_of_kind(lab).up(lab_id, nodes, packages=wanted, progress=say, persistent=True)
     say(f"lab {lab_id} is up after {(clock.monotonic_ns() - started_ns) / 1e9:.1f} s")
@@ -40,6 +43,19 @@ def up(
         return
     for node in info.nodes:
         typer.echo(f"{node.name}  {node.address}  {node.address6 or ''}")
+
+
+def _packages(systems: list[str] | None, packages: list[str] | None) -> tuple[str, ...]:
+    """Those that are named, and those of the systems that are; of all built-in ones without."""
+    from clusters.labs.packages import packages_for, packages_of_all_systems
+    from dstest.core import registry
+    from dstest.core.plugin_files import named_in
+
+    if systems is None:
+        return packages_of_all_systems() if packages is None else _split(packages)
+    names = _split([named_in("systems", given) for given in systems])
+    found = packages_for([registry.load("systems", name) for name in names])
+    return tuple(sorted({*found, *_split(packages or [])}))
 
 
 def _split(packages: list[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`dstest new`: a workload, nemesis or checker of one's own, and a test of it."""
+"""`dstest new`: a system, workload, nemesis or checker of one's own, and a test of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HERE = Path()
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help="workload, nemesis or checker.")],
+    kind: Annotated[str, typer.Argument(help="system, workload, nemesis or checker.")],
     name: Annotated[str, typer.Argument(help="Its name: lower case, with dashes.")],
     folder: Annotated[Path, typer.Option("--dir", help="Where the two files go.")] = _HERE,
 ) -> None:

@@ -84,8 +84,10 @@ def _found(group: str) -> dict[str, _Point]:
     return points
 
 
-def names(group: str) -> list[str]:
-    """Names registered in a group, sorted."""
+def names(group: str, *, ours: bool = False) -> list[str]:
+    """Names registered in a group, sorted; of `ours` those that this distribution brings."""
+    if ours:
+        return sorted(p.name for mine, p in _registered(group, tuple(sys.path)) if mine)
     return sorted(_found(group))
 
 

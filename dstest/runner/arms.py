@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.labs.packages import packages_of_all_systems
+from clusters.labs.packages import packages_for
 from dstest.core import clock, registry
 from dstest.core.errors import (
     ConfigError,
@@ -32,7 +32,14 @@ from dstest.runner.integrity import finished
 from dstest.runner.outlook import lasts_s, shortfalls
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
-from dstest.runner.session import Finished, alive, process_start_time, recover, run_session
+from dstest.runner.session import (
+    Finished,
+    alive,
+    process_start_time,
+    recover,
+    require_packages,
+    run_session,
+)
 from dstest.runner.session_check import (
     SessionFinished,
     arm_evidence,
@@ -166,11 +173,13 @@ def resume(
 
 def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str, bool]:
     """The lab of this arm by its name, and whether it is up: the user's own where it has the arm's
-    size, else one named after it (after us without a name). Raises ConfigError for no name."""
+    size, else one named after it (after us without a name). Raises ConfigError for no name,
+    LabError where it lacks what the system needs."""
     wanted = [f"{file.lab_id}-{arm.nodes}" if file.lab_id else f"s{os.getpid()}-{arm.nodes}"]
     for name in ([file.lab_id] if file.lab_id else []) + wanted:
         info = plugins.lab.status(name)
         if info is not None and len(info.nodes) == arm.nodes:
+            require_packages(info, plugins.system)
             return name, True
     return wanted[0], False
 
@@ -299,9 +308,8 @@ class _Driver:
             self._dir.write(self._file)
             said = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
             self._ui.phase("lab", said)
-            plugins.lab.up(
-                name, arm.nodes, packages=packages_of_all_systems(), progress=self._ui.say
-            )
+            packages = packages_for([plugins.system])
+            plugins.lab.up(name, arm.nodes, packages=packages, progress=self._ui.say)
         return name
 
     def _down(self) -> None:

@@ -8,6 +8,7 @@ system, release the nodes. Judging comes after that, in `dstest.runner.judgement
 from __future__ import annotations
 
 import asyncio
+import copy
 import signal
 import traceback
 from collections.abc import Callable
@@ -67,6 +68,8 @@ class Run:
 
     def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir, ui: Progress) -> None:
         self._plugins = plugins
+        # What a nemesis keeps between its calls is this run's, and no other's.
+        self._nemesis = copy.deepcopy(plugins.nemesis)
         self._lab = lab
         self._run = run
         self._ui = ui
@@ -133,8 +136,8 @@ class Run:
         nodes = list(members.values())
         deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
         await deployment.install()
-        if isinstance(plugins.nemesis, Prepares):
-            await plugins.nemesis.prepare(self._context(RunClock(0), None))
+        if isinstance(self._nemesis, Prepares):
+            await self._nemesis.prepare(self._context(RunClock(0), None))
         await deployment.start()
         await self._guard_of_run().serve(deployment)
         self._facts["system_version"] = await deployment.version()
@@ -147,7 +150,7 @@ class Run:
         self._facts["workers"] = load.workers
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
-        await plugins.nemesis.setup(self._context(RunClock(0), None))
+        await self._nemesis.setup(self._context(RunClock(0), None))
         self._facts["node_clocks_start_ns"] = await facts.node_clocks(self._nodes)
         self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
         clock = load.begin()
@@ -159,7 +162,7 @@ class Run:
         self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
         self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
         self._loop = NemesisLoop(
-            plugins.nemesis,
+            self._nemesis,
             context,
             journal,
             ui.say,
@@ -376,8 +379,8 @@ class Run:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
-        if isinstance(self._plugins.nemesis, Prepares):
-            await self._plugins.nemesis.withdraw(self._context(RunClock(0), None))
+        if isinstance(self._nemesis, Prepares):
+            await self._nemesis.withdraw(self._context(RunClock(0), None))
 
     async def _end_of_watch(self) -> None:
         """What became of the system's processes; they are stopped by us from here on."""

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.labs.packages import packages_of_all_systems
+from clusters.labs.packages import absent, packages_for
 from dstest.core import clock, plugin_files
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
+from dstest.core.protocols import System
 from dstest.core.spec import to_toml
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import facts as run_facts
@@ -45,6 +46,7 @@ __all__ = [
     "lock_of",
     "process_start_time",
     "recover",
+    "require_packages",
     "run_session",
 ]
 
@@ -123,14 +125,27 @@ def _alone(lab: LabInfo) -> Iterator[None]:
 
 def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
     """The named or the default lab where it is up. Raises ConfigError for what is no name, LabError
-    where it has another size."""
+    where it has another size or lacks what the system needs."""
     found: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
     if found is not None and len(found.nodes) != plugins.spec.nodes:
         raise LabError(
             f"lab {found.lab_id} has {len(found.nodes)} nodes, the run wants {plugins.spec.nodes}",
             remedy=f"--nodes {len(found.nodes)}, or another lab with --lab-id NAME",
         )
+    if found is not None:
+        require_packages(found, plugins.system)
     return found
+
+
+def require_packages(lab: LabInfo, system: System) -> None:
+    """Raises LabError where the lab was made without packages of the system, and says so."""
+    lacks = absent(system.packages, lab.facts.get("packages", system.packages))
+    if lacks:
+        raise LabError(
+            f"lab {lab.lab_id} is up without {', '.join(lacks)}, which {system.name} needs",
+            remedy=f"--lab-id NAME for a lab with it, which the run makes; or `dstest lab down "
+            f"--lab-id {lab.lab_id}`, then up again with `--system` {system.name} or its file",
+        )
 
 
 def _require_free(lab: LabInfo) -> None:
@@ -152,7 +167,7 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
     info = lab.up(
-        own, spec.nodes, packages=packages_of_all_systems(), progress=ui.say, persistent=keep
+        own, spec.nodes, packages=packages_for([plugins.system]), progress=ui.say, persistent=keep
     )
     try:
         with _alone(info):

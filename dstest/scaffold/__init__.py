@@ -1,1 +1,1 @@
-"""Skeletons of workloads, nemeses and checkers of one's own, and what writes them."""
+"""Skeletons of systems, workloads, nemeses and checkers of one's own, and what writes them."""

@@ -25,6 +25,14 @@ KINDS: Final = {
     kind.name: kind
     for kind in (
         Kind(
+            name="system",
+            group="systems",
+            commands=(
+                "dstest run --system {file} --workload register --nemesis none",
+                "dstest run --system {file} --workload register --nemesis kill",
+            ),
+        ),
+        Kind(
             name="workload",
             group="workloads",
             commands=("dstest run --workload {file} --nemesis none",),

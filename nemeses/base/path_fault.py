@@ -73,6 +73,8 @@ class PathFault:
     requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
+    leader_first = False
+    """Is the first fault of a run the leader's? It asks most of a system, and runs may be short."""
     looks = 1
     """So often a fault that stood is looked at before one look is taken for its end."""
 
@@ -140,6 +142,7 @@ class PathFault:
                 f"a {self.name} needs at least three nodes, not {len(nodes)}", remedy="--nodes 5"
             )
         shapes: list[str] = []
+        begun: list[bool] = []
         given = _given(nodes, options)
 
         def draw() -> dict[str, Any]:
@@ -147,6 +150,9 @@ class PathFault:
                 fitting = [s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3]
                 shapes.extend(drawable(self.requires_when, "shape", fitting, options))
                 rng.shuffle(shapes)
+                if self.leader_first and not begun and "leader" in shapes:
+                    shapes.sort(key=lambda shape: shape == "leader")
+                begun.append(True)
             drawn = {
                 "shape": shapes.pop(),
                 "direction": rng.choice(("both", "both", "in", "out")),

@@ -21,7 +21,7 @@ from typing import Any
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_of_all_systems
 from clusters.remote import connect_all
-from clusters.systems.etcd.clients.register import Stub
+from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.wire import message
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord

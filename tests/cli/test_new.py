@@ -16,7 +16,7 @@ from dstest.scaffold.kinds import KINDS, Kind
 from dstest.scaffold.write import rendered
 
 LONG = "a-name-that-is-as-long-as-a-30"
-LINES_MAX = {"workload": 70, "nemesis": 90, "checker": 60}
+LINES_MAX = {"system": 90, "workload": 70, "nemesis": 90, "checker": 60}
 BIN = Path(sys.executable).parent
 
 
@@ -82,7 +82,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("fault", "x"), "one of: workload, nemesis, checker"),
+        (("fault", "x"), "one of: system, workload, nemesis, checker"),
         (("checker", "Upper"), "no name of a plug-in"),
         (("checker", "under_score"), "no name of a plug-in"),
         (("checker", "../up"), "no name of a plug-in"),
@@ -92,6 +92,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
         (("checker", ""), "no name of a plug-in"),
         (("checker", "class"), "a word of Python"),
         (("checker", "none"), "a word of Python"),
+        (("system", "etcd"), "there is a system called 'etcd' already"),
         (("workload", "register"), "there is a workload called 'register' already"),
         (("nemesis", "partition"), "there is a nemesis called 'partition' already"),
         (("checker", "json"), "would hide the module json"),

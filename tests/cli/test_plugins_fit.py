@@ -42,7 +42,7 @@ def dstest(tmp_path: Path) -> Dstest:
     "words",
     [
         ("--nemesis", "kill"),
-        ("--nemesis", "partition,kill"),
+        ("--nemesis", "kill,pause"),
         ("--nemesis", "kill", "--seed", "1,2"),
         ("--nemesis", "kill", "--tier", "hardening"),
         ("--nemesis", "kill", "--json"),

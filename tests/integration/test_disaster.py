@@ -31,7 +31,7 @@ from runs import (
 )
 
 from clusters.labs.lxc import LAB
-from clusters.systems.etcd.clients.register import Stub
+from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.system import SYSTEM
 from clusters.systems.etcd.wire import message
 from dstest.core.errors import Exit

@@ -26,6 +26,7 @@ from dstest.runner.session import Finished
 from dstest.runner.session_check import SessionFinished
 from dstest.store.layout import RunDir
 
+SYSTEM = SimpleNamespace(name="etcd", packages=("etcd-server",))
 HOST = {"dstest": "1", "python": "3", "kernel": "6", "cpus": 2}
 
 
@@ -75,7 +76,7 @@ class Lab:
 
     def status(self, lab_id: str) -> Any:
         size = int(lab_id.rsplit("-", 1)[1]) if "-" in lab_id else 5
-        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id, facts={})
 
     def down(self, lab_id: str) -> list[str]:
         return []
@@ -85,7 +86,7 @@ class Lab:
 
 
 def plugins_of(spec: RunSpec, given: list[str]) -> Any:
-    return SimpleNamespace(spec=spec, lab=Lab(), given=given, plans=[0] * 12)
+    return SimpleNamespace(spec=spec, system=SYSTEM, lab=Lab(), given=given, plans=[0] * 12)
 
 
 PLAN = ArmsPlan(
@@ -95,7 +96,7 @@ PLAN = ArmsPlan(
 
 def without_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda _group, _name: Lab())
-    monkeypatch.setattr(arms, "packages_of_all_systems", tuple)
+    monkeypatch.setattr(arms, "packages_for", tuple)
     # Run directories of these tests hold no more than their evidence.
     monkeypatch.setattr(session_check, "verified", lambda run: run)
 

@@ -11,6 +11,7 @@ import pytest
 from made_arms import (
     CLEAN,
     PLAN,
+    SYSTEM,
     UNPROVEN,
     VIOLATED,
     Lab,
@@ -120,7 +121,7 @@ class FewLabs(Lab):
 
     def status(self, lab_id: str) -> Any:
         size = self.sizes.get(lab_id)
-        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id)
+        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id, facts={})
 
     def up(self, lab_id: str, nodes: int, **_: Any) -> None:
         self.brought.append((lab_id, nodes))
@@ -151,7 +152,7 @@ def test_labs_of_a_session_are_named_after_the_users(
     monkeypatch.setattr(arms, "run_session", Runs())
 
     def planned(spec: RunSpec, given: list[str]) -> Any:
-        return SimpleNamespace(spec=spec, lab=labs, given=given, plans=[])
+        return SimpleNamespace(spec=spec, system=SYSTEM, lab=labs, given=given, plans=[])
 
     begin(
         RunSpec(), [], PLAN, store=tmp_path, ui=Quiet(), lab_id="mine",

@@ -9,7 +9,7 @@ import pytest
 
 import clusters.systems
 from clusters.systems.etcd.clients import holds, ops
-from clusters.systems.etcd.clients.register import DEFINITE_ERRORS
+from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
 from dstest.core.protocols import Definite
 from dstest.runner.worker import not_listed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import FaultPlan, NemesisContext
+from dstest.core.protocols import FaultPlan, NemesisContext, Timing
 from dstest.runner.nemesis_loop import NemesisLoop
 
 MS = 1_000_000
@@ -56,8 +57,9 @@ class Deaf:
 
 
 def loop_of(nemesis: Told, **more: Any) -> NemesisLoop:
+    deployment: Any = SimpleNamespace(timing=Timing())
     ctx = NemesisContext(
-        nodes={}, lab=None, deployment=None, clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
+        nodes={}, lab=None, deployment=deployment, clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
         traffic=None, epochs=Deaf(),
     )  # fmt: skip
     return NemesisLoop(nemesis, ctx, Deaf(), lambda said: None, **more)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ ALLOWED = {
         *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
     "dstest.extend": {"dstest.core", "nemeses"},
-    "dstest.scaffold": {"dstest.core", "dstest.extend"},
+    "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},

@@ -7,13 +7,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-import grpc
-import grpc.aio
-
 from clusters.supervise import Durable, FullMesh
 from clusters.supervise.on_node import held, override_of
 from clusters.systems.etcd import on_node
-from clusters.systems.etcd.clients.register import Stub
+from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.metrics import metrics, number, wal_syncs
 from clusters.systems.etcd.wire import message
 from dstest.core import clock
@@ -99,13 +96,15 @@ class EtcdAdmin(
 
         None where it was refused for the reason `fine`: an earlier try has done it after all.
         """
+        from grpc.aio import AioRpcError
+
         deadline_ns = clock.monotonic_ns() + int(wait_s * 1e9)
         while True:
             for name in names:
                 stub = self._stub(self.nodes[name])
                 try:
                     return await getattr(stub, method)(request, timeout=5.0, wait_for_ready=True)
-                except grpc.aio.AioRpcError as error:
+                except AioRpcError as error:
                     why = f"{name}: {method}: {error.details()}"
                     if fine in why:
                         return None
@@ -177,10 +176,12 @@ class EtcdAdmin(
         self, node: Node, method: str, request: Any, token: str | None = None
     ) -> str:
         """Empty where the member did it, else what it says against it."""
+        from grpc.aio import AioRpcError
+
         stub = self._stub(node, token)
         try:
             await getattr(stub, method)(request, timeout=2.0, wait_for_ready=True)
-        except grpc.aio.AioRpcError as error:
+        except AioRpcError as error:
             return str(error.details() or error.code().name)
         else:
             return ""

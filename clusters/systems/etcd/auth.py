@@ -2,7 +2,7 @@
 
 Nobody logs in: whoever has the secret issues tokens, here we for all clients, and each member
 checks them with the secret in its own file. A token names its user and the revision of the
-user database that it was issued for; ours is what it is once `AUTH_STEPS` have been taken.
+user database that it was issued for; ours is what it is once `auth_steps` have been taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clusters.systems.etcd.on_node import HOME
 from clusters.systems.etcd.wire import message
 
 __all__ = [
-    "AUTH_REVISION", "AUTH_STEPS", "SECRET", "SECRET_FILE", "SECRET_KEPT", "auth_flag", "token",
+    "AUTH_REVISION", "SECRET", "SECRET_FILE", "SECRET_KEPT", "auth_flag", "auth_steps", "token",
     "token_for",
 ]  # fmt: skip
 
@@ -32,12 +32,14 @@ SECRET_KEPT: Final = f"{HOME}/secret.kept"
 USER: Final = "root"
 AUTH_REVISION: Final = 3
 
-AUTH_STEPS: Final = (
-    ("auth_user_add", message("AuthUserAddRequest")(name=USER, password="unused")),
-    ("auth_user_grant", message("AuthUserGrantRoleRequest")(user=USER, role="root")),
-    ("auth_enable", message("AuthEnableRequest")()),
-)
-"""Method and request, in this order, on a cluster without users."""
+
+def auth_steps() -> tuple[tuple[str, Any], ...]:
+    """Method and request, in this order, on a cluster without users."""
+    return (
+        ("auth_user_add", message("AuthUserAddRequest")(name=USER, password="unused")),
+        ("auth_user_grant", message("AuthUserGrantRoleRequest")(user=USER, role="root")),
+        ("auth_enable", message("AuthEnableRequest")()),
+    )
 
 
 def auth_flag() -> tuple[str, str]:

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import grpc
-import grpc.aio
-
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.auth import SECRET, SECRET_FILE, SECRET_KEPT, auth_flag, token_for
-from clusters.systems.etcd.clients.register import CLIENT_PORT, Stub
+from clusters.systems.etcd.clients.stub import CLIENT_PORT, Stub
 from clusters.systems.etcd.files import EtcdFiles
 from clusters.systems.etcd.metrics import http_date
 from clusters.systems.etcd.on_node import DATA, HOME, LOG, PEER_PORT, SERVICE, url
@@ -141,10 +138,12 @@ class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication)
         return Stub(node.info.address, self._token if token is None else token)
 
     async def _ask(self, node: Node, method: str, request: Any, timeout_s: float) -> Any:
+        from grpc.aio import AioRpcError
+
         stub = self._stub(node)
         try:
             return await getattr(stub, method)(request, timeout=timeout_s, wait_for_ready=True)
-        except grpc.aio.AioRpcError:
+        except AioRpcError:
             return None
         finally:
             await stub.close()

@@ -13,10 +13,10 @@ from clusters.supervise.on_node import held, override_of
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.admin import EtcdAdmin
 from clusters.systems.etcd.auth import (
-    AUTH_STEPS,
     SECRET,
     SECRET_FILE,
     SECRET_KEPT,
+    auth_steps,
     token,
 )
 from clusters.systems.etcd.metrics import http_get
@@ -184,7 +184,7 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
 
     async def _switch_auth_on(self, wait_s: float) -> None:
         """Make the user, ask for tokens from now on. LabError where ours would not be taken."""
-        for method, request in AUTH_STEPS:
+        for method, request in auth_steps():
             await self._insist(list(self.nodes), method, request, wait_s, "already exists")
         said = await self._outcomes("range", message("RangeRequest")(key=b"/dstest-health"))
         refused = {n: text for n, text in said.items() if "token" in text or "revision" in text}

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Final
 
-from clusters.systems.etcd.clients.register import CLIENT_PORT
+from clusters.systems.etcd.clients.stub import CLIENT_PORT
 
 __all__ = ["http_date", "http_get", "metrics", "number", "wal_syncs"]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from clusters.supervise import residues
 from clusters.systems.etcd import on_node
-from clusters.systems.etcd.clients.register import CLIENT_PORT
+from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME, PEER_PORT
 from dstest.core.residue import Residue
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
-from clusters.systems.etcd.clients.offered import CLIENTS, DEFINITE_ERRORS
-from clusters.systems.etcd.clients.register import CLIENT_PORT
+from clusters.systems.etcd.clients.offered import CLIENTS, client_of
+from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core import limits
@@ -87,9 +88,7 @@ class Etcd:
         every: Sequence[Endpoint],
         options: Mapping[str, Any],
     ) -> Client:
-        if capability not in self.capabilities:
-            raise ValueError(f"etcd offers no {capability} client")
-        return CLIENTS[capability](at.node, at.dial or at.address, options)
+        return client_of(capability, at.node, at.dial or at.address, options)
 
 
 SYSTEM = Etcd()

@@ -1,4 +1,4 @@
-"""The part of etcd's v3 gRPC API that we use, as protobuf message classes made at import.
+"""The part of etcd's v3 gRPC API that we use, as protobuf message classes made at first use.
 
 Field numbers are those of etcd's `rpc.proto` and `kv.proto`. The classes are built from the table
 below instead of from generated code, so that no code generator and no pinned protobuf version is
@@ -7,9 +7,8 @@ needed.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
-
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 __all__ = [
     "COMPARE_CREATE",
@@ -224,8 +223,11 @@ _TYPES: Final = {
 _MESSAGE_TYPE: Final = 11
 
 
-def _build() -> dict[str, Any]:
+@functools.cache
+def _classes() -> dict[str, Any]:
     """Compare's enums are plain int32 fields here: the wire format is the same."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(
         name="dstest/etcd.proto", package=_PACKAGE, syntax="proto3"
     )
@@ -254,9 +256,6 @@ def _build() -> dict[str, Any]:
     }
 
 
-_CLASSES: Final = _build()
-
-
 def message(name: str) -> Any:
     """The message class called `name`."""
-    return _CLASSES[name]
+    return _classes()[name]

@@ -1,41 +1,39 @@
-"""Which etcd client offers which capability."""
+"""Which etcd client offers which capability; their library is imported with the first of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
-from clusters.systems.etcd.clients.holds import EtcdLeaseClient, EtcdLockClient
-from clusters.systems.etcd.clients.objects import (
-    EtcdBankClient,
-    EtcdCounterClient,
-    EtcdGroupClient,
-    EtcdIdClient,
-    EtcdLedgerClient,
-    EtcdQueueClient,
-    EtcdSetClient,
-)
-from clusters.systems.etcd.clients.register import DEFINITE_ERRORS, EtcdClient
-from clusters.systems.etcd.clients.streams import EtcdLogClient, EtcdSessionClient, EtcdWatchClient
-from clusters.systems.etcd.clients.txn import EtcdTxnClient
 from dstest.core.protocols import Client
 
-__all__ = ["CLIENTS", "DEFINITE_ERRORS"]
+__all__ = ["CLIENTS", "client_of"]
 
-CLIENTS: Final[Mapping[str, Callable[[str, str, Mapping[str, Any]], Client]]] = {
-    "bank": EtcdBankClient,
-    "counter": EtcdCounterClient,
-    "group": EtcdGroupClient,
-    "ledger": EtcdLedgerClient,
-    "lease": EtcdLeaseClient,
-    "lock": EtcdLockClient,
-    "log": EtcdLogClient,
-    "queue": EtcdQueueClient,
-    "register": EtcdClient,
-    "session": EtcdSessionClient,
-    "set": EtcdSetClient,
-    "txn-append": EtcdTxnClient,
-    "txn-register": EtcdTxnClient,
-    "unique-ids": EtcdIdClient,
-    "watch": EtcdWatchClient,
+CLIENTS: Final = {
+    "bank": ("objects", "EtcdBankClient"),
+    "counter": ("objects", "EtcdCounterClient"),
+    "group": ("objects", "EtcdGroupClient"),
+    "ledger": ("objects", "EtcdLedgerClient"),
+    "lease": ("holds", "EtcdLeaseClient"),
+    "lock": ("holds", "EtcdLockClient"),
+    "log": ("streams", "EtcdLogClient"),
+    "queue": ("objects", "EtcdQueueClient"),
+    "register": ("register", "EtcdClient"),
+    "session": ("streams", "EtcdSessionClient"),
+    "set": ("objects", "EtcdSetClient"),
+    "txn-append": ("txn", "EtcdTxnClient"),
+    "txn-register": ("txn", "EtcdTxnClient"),
+    "unique-ids": ("objects", "EtcdIdClient"),
+    "watch": ("streams", "EtcdWatchClient"),
 }
+"""Capability -> module and class."""
+
+
+def client_of(capability: str, node: str, address: str, options: Mapping[str, Any]) -> Client:
+    """A client at this node. Raises ValueError for a capability that no client offers."""
+    if capability not in CLIENTS:
+        raise ValueError(f"etcd offers no {capability} client")
+    module, name = CLIENTS[capability]
+    made: Client = getattr(import_module(f"{__package__}.{module}"), name)(node, address, options)
+    return made

@@ -8,54 +8,17 @@ instead of an unknown one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-import grpc
 import grpc.aio
 
+from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
 from clusters.systems.etcd.clients.dial import Dialed
-from clusters.systems.etcd.clients.stub import CLIENT_PORT, Stub
+from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_VALUE, message
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
-__all__ = ["CLIENT_PORT", "DEFINITE_ERRORS", "EtcdClient", "Stub", "classify"]
-
-DEFINITE_ERRORS: Final[Mapping[str, str]] = {
-    "not-connected": (
-        "ours: the connection was not READY before the call, so no byte of it was sent"
-    ),
-    "conflict": (
-        "etcd's rpc.proto, TxnRequest: 'success is a list of requests which will be applied when "
-        "compare evaluates to true'; it did not, and there are no others"
-    ),
-    "expired": (
-        "etcd's rpc.proto, LeaseKeepAliveResponse: 'TTL is the new time-to-live for the lease'; "
-        "etcd answers 0 for a lease that it does not know any more"
-    ),
-    "not-held": "ours: the client holds nothing that it could renew or release, so nothing is sent",
-    "read phase": "ours: the client reads before it writes anything, and the read failed",
-    "grant phase": "ours: the client asks for a lease before it writes anything, and got none",
-    "unsupported operation": "ours: the client knows no such operation, and sends nothing",
-    "INVALID_ARGUMENT": (
-        "gRPC status codes: 'The client specified an invalid argument'; etcd checks a request's "
-        "shape before it proposes it"
-    ),
-    "UNIMPLEMENTED": (
-        "gRPC status codes: 'The operation is not implemented or is not supported/enabled in this "
-        "service'"
-    ),
-    "PERMISSION_DENIED": (
-        "gRPC status codes: 'The caller does not have permission to execute the specified "
-        "operation'"
-    ),
-    "UNAUTHENTICATED": (
-        "gRPC status codes: 'The request does not have valid authentication credentials for the "
-        "operation'"
-    ),
-}
-"""Error code -> where it is documented that the request had no effect. All others are unknown:
-UNAVAILABLE in particular, of which gRPC says that the server may have seen the request."""
+__all__ = ["EtcdClient", "classify"]
 
 
 def classify(error: grpc.aio.AioRpcError) -> Exception:

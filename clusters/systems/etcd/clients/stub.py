@@ -6,9 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import grpc
-import grpc.aio
-
 from clusters.systems.etcd.wire import METHODS, STREAMS, message
 
 __all__ = ["CLIENT_PORT", "Stub"]
@@ -32,11 +29,14 @@ class Stub:
     """
 
     def __init__(self, address: str, token: str = "") -> None:
+        import grpc.aio
+
         target = f"[{address}]" if ":" in address else address
         self.channel = grpc.aio.insecure_channel(
             f"{target}:{CLIENT_PORT}", options=_CHANNEL_OPTIONS
         )
         self.calls = 0
+        self._ready = grpc.ChannelConnectivity.READY
         metadata = (("token", token),)
         for name, (path, request, response) in METHODS.items():
             call = self.channel.unary_unary(
@@ -68,7 +68,7 @@ class Stub:
     def ready(self) -> bool:
         """Is there a connection right now? Starts one where there is none."""
         state = self.channel.get_state(try_to_connect=True)
-        return bool(state == grpc.ChannelConnectivity.READY)
+        return bool(state == self._ready)
 
     async def close(self) -> None:
         await self.channel.close(grace=None)

@@ -1,0 +1,132 @@
+"""`my-system` without nodes: what is to run there, and its client against a server started here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from clusters.supervise.on_node import spec
+from dstest.core.plugin_files import offered
+from dstest.core.protocols import Definite, Endpoint, OpDraft
+from dstest.runner.tap import Tap
+
+SYSTEM: Any = offered(Path(__file__).with_name("my_system.py"))["systems"]
+ADDRESS = f"127.{os.getpid() >> 14 & 127 | 128}.{os.getpid() >> 7 & 127}.{os.getpid() & 127 | 128}"
+"""This machine, at an address that no other test uses."""
+
+OPTIONS = {"op_timeout_s": 2.0}
+DEPLOYMENT = SYSTEM.deploy([SimpleNamespace(name="n1", info=SimpleNamespace(address=ADDRESS))], {})
+END: Any = DEPLOYMENT.endpoints()[0]
+WRITE, READ = OpDraft("write", "k", 7), OpDraft("read", "k")
+
+
+class Server:
+    """The first service of the node, with its files in a folder of this test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._service = DEPLOYMENT.members["n1"].services[0]
+        self._folder = folder
+        for path, data in self._service.files.items():
+            self._place(path).parent.mkdir(parents=True, exist_ok=True)
+            self._place(path).write_bytes(data)
+        for path in self._service.data:
+            self._place(path).mkdir(parents=True, exist_ok=True)
+
+    def _place(self, path: str) -> Path:
+        return self._folder / path.lstrip("/")
+
+    def start(self) -> None:
+        argv = [str(self._place(w)) if w.startswith("/") else w for w in self._service.argv]
+        program = sys.executable if argv[0] == "python3" else argv[0]
+        self._process = subprocess.Popen([program, *argv[1:]])
+        for _ in range(200):
+            if asyncio.run(DEPLOYMENT.healthy()) == {"n1": True}:
+                return
+            time.sleep(0.05)
+        pytest.fail("the server does not become healthy")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    made.start()
+    yield made
+    made.kill()
+
+
+def with_client(ask: Callable[[Any], Awaitable[Any]], end: Endpoint = END) -> Any:
+    async def go() -> Any:
+        client = SYSTEM.client("register", end, [end], OPTIONS)
+        await client.open()
+        try:
+            return await ask(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(go())
+
+
+def test_what_is_to_run_can_be_sent_to_a_node() -> None:
+    member = DEPLOYMENT.members["n1"]
+    assert tuple(service.name for service in member.services) == SYSTEM.services
+    rows = msgspec.json.decode(spec(member.services))["services"]
+    assert all(row["argv"] and row["log"].startswith("/") for row in rows)
+
+
+def test_a_server_answers_its_probe(server: Server) -> None:
+    probe = DEPLOYMENT.members["n1"].services[0].probe
+    node = DEPLOYMENT.nodes["n1"]
+    assert asyncio.run(DEPLOYMENT.line(node, probe.port, probe.send)).startswith(probe.expect)
+
+
+def test_what_is_written_is_read_again_after_a_kill(server: Server) -> None:
+    async def write(client: Any) -> Any:
+        before = await client.invoke(READ, 2.0)
+        await client.invoke(WRITE, 2.0)
+        return before.output, (await client.invoke(READ, 2.0)).output
+
+    async def read(client: Any) -> Any:
+        return (await client.invoke(READ, 2.0)).output
+
+    assert with_client(write) == (None, 7)
+    server.kill()
+    server.start()
+    assert with_client(read) == 7
+
+
+def test_the_client_sends_what_it_counts(server: Server) -> None:
+    async def go() -> tuple[int, int, bool]:
+        tap = Tap(END.address, SYSTEM.client_port, SYSTEM.request_counter)
+        end = msgspec.structs.replace(END, dial=await tap.open(0))
+        client = SYSTEM.client("register", end, [end], OPTIONS)
+        await client.open()
+        for op in (WRITE, READ, READ):
+            await client.invoke(op, 2.0)
+        await client.close()
+        await tap.close()
+        return client.calls, tap.requests, tap.known
+
+    assert asyncio.run(go()) == (3, 3, True)
+
+
+def test_without_a_server_an_operation_fails_for_certain() -> None:
+    async def fails(client: Any) -> None:
+        with pytest.raises(Definite) as caught:
+            await client.invoke(WRITE, 2.0)
+        assert caught.value.code in SYSTEM.definite_errors
+
+    with_client(fails)
+    assert asyncio.run(DEPLOYMENT.healthy()) == {"n1": False}
