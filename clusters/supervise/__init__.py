@@ -1,7 +1,13 @@
 """The base of systems whose servers we start: one way for us, a node's janitor and the guard."""
 
 from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
-from clusters.supervise.ops import BlockingClient, Link, OpsClient, StreamClient
+from clusters.supervise.ops import (
+    BlockingClient,
+    Link,
+    LinkedClient,
+    OpsClient,
+    StreamClient,
+)
 from clusters.supervise.residues import residues
 from clusters.supervise.system import SupervisedSystem
 from clusters.supervise.wire import LineRequests, RespRequests
@@ -12,6 +18,7 @@ __all__ = [
     "FullMesh",
     "LineRequests",
     "Link",
+    "LinkedClient",
     "OpsClient",
     "RespRequests",
     "StreamClient",

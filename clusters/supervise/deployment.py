@@ -111,6 +111,13 @@ class SupervisedDeployment(
         finally:
             writer.close()
 
+    async def lines(self, port: int, request: bytes) -> dict[str, str]:
+        """As `line`, of each member, without the end of the line; empty where none came."""
+        said = await self.answers(lambda node: self.line(node, port, request))
+        return {
+            name: (line or b"").decode("utf-8", "replace").strip() for name, line in said.items()
+        }
+
     async def each(
         self, names: Sequence[str], action: Callable[[Node], Awaitable[T]]
     ) -> dict[str, T]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["BlockingClient", "Link", "OpsClient", "StreamClient"]
+__all__ = ["BlockingClient", "Link", "LinkedClient", "OpsClient", "StreamClient"]
 
 T = TypeVar("T")
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -19,9 +19,10 @@ class OpsClient:
     """Base of clients. A subclass has `do_<op_type>(op)` for each operation, which returns its
     output; it connects in `open` or at need, and never sends twice.
 
-    `refusals` are the library's exceptions, by name, that say the operation had no effect, with the
-    code of each in the system's `definite_errors`; the client is closed after one, and may be used
-    again. `seen` is the node that answered last, where the client knows.
+    `refusals` are the library's exceptions, by name or by the first word of what they say, after
+    which the operation had no effect, with the code of each in the system's `definite_errors`; the
+    client is closed after one, and may be used again. `seen` is the node that answered last, where
+    the client knows.
     """
 
     refusals: ClassVar[Mapping[str, str]] = {}
@@ -57,11 +58,38 @@ class OpsClient:
         except TimeoutError:
             raise Indefinite(f"no answer within {timeout_s:g} s") from None
         except Exception as error:
-            name = type(error).__name__
-            if name in self.refusals:
+            name, word = type(error).__name__, str(error).partition(" ")[0]
+            code = self.refusals.get(name) or self.refusals.get(word)
+            if code:
                 await self.close()
-                raise Definite(f"{self.refusals[name]}: {error}"[:300]) from None
+                raise Definite(f"{code}: {error}"[:300]) from None
             raise Indefinite(f"{name}: {error}"[:300]) from None
+
+
+class LinkedClient(OpsClient):
+    """Base of clients with a connection that is made at need: without one nothing was sent, which
+    is `not-connected`."""
+
+    _link: Any = None
+
+    async def connect(self) -> Any:
+        """A connection that can be used at once, with `aclose`."""
+        raise NotImplementedError
+
+    async def link(self) -> Any:
+        """The connection, for one request, which is counted. Raises `Definite`."""
+        if self._link is None:
+            try:
+                self._link = await self.connect()
+            except Exception as error:
+                raise Definite(f"not-connected: {error!r}"[:300]) from None
+        self.calls += 1
+        return self._link
+
+    async def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.aclose()
 
 
 class BlockingClient(OpsClient):

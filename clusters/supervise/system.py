@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from clusters.remote.agent_start import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
+from clusters.supervise.residues import residues
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, Option
 from dstest.core.residue import Residue
@@ -31,7 +32,16 @@ class SupervisedSystem:
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
     log_start = STARTED
-    residues: tuple[Residue, ...] = ()
+    ports: tuple[int, ...] = ()
+    """All that its services listen at; whoever else does is found before a run."""
+
+    home: str = ""
+    """All of its files are below this directory, if it has any."""
+
+    @property
+    def residues(self) -> tuple[Residue, ...]:
+        """What it may leave on a node."""
+        return residues(self.ports, self.home) if self.ports else ()
 
     @property
     def capabilities(self) -> frozenset[str]:

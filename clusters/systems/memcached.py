@@ -10,13 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clusters.supervise import (
-    BlockingClient,
-    LineRequests,
-    SupervisedDeployment,
-    SupervisedSystem,
-    residues,
-)  # fmt: skip
+from clusters.supervise import BlockingClient, LineRequests, SupervisedDeployment, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import Definite, Endpoint, OpDraft, Probe, Service
 
@@ -35,17 +29,13 @@ class MemcachedDeployment(SupervisedDeployment):
         probe = Probe(PORT, b"version\r\n", b"VERSION ")
         return [Service(name="memcached", argv=argv, probe=probe, log="/var/log/memcached.log")]
 
-    async def _all(self, request: bytes) -> dict[str, str]:
-        said = await self.answers(lambda node: self.line(node, PORT, request))
-        return {name: (line or b"").decode().strip() for name, line in said.items()}
-
     async def healthy(self) -> dict[str, bool]:
         """Does each server store a value?"""
-        said = await self._all(b"set dstest-health 0 0 1\r\n1\r\n")
+        said = await self.lines(PORT, b"set dstest-health 0 0 1\r\n1\r\n")
         return {name: text == "STORED" for name, text in said.items()}
 
     async def version(self) -> str:
-        return ", ".join(sorted(set((await self._all(b"version\r\n")).values())))
+        return ", ".join(sorted(set((await self.lines(PORT, b"version\r\n")).values())))
 
 
 class RegisterClient(BlockingClient):
@@ -101,8 +91,7 @@ class Memcached(SupervisedSystem):
     deployment = MemcachedDeployment
     clients = {"register": RegisterClient}
     definite_errors = {"not-connected": "ours: there was no connection, so nothing was sent"}
-    residues = residues((PORT,))
-    client_port = PORT
+    ports, client_port = (PORT,), PORT
 
     def request_counter(self) -> LineRequests:
         return LineRequests({"set": 4, "cas": 4})

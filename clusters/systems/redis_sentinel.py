@@ -5,46 +5,20 @@ one takes over, as Redis documents. Clients ask the sentinel of their node for t
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from clusters.supervise import (
-    Durable,
-    FullMesh,
-    OpsClient,
-    RespRequests,
-    SupervisedSystem,
-    residues,
-)  # fmt: skip
+from clusters.supervise import Durable, FullMesh, LinkedClient, RespRequests, SupervisedSystem
+from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import (
-    Clocked,
-    Definite,
-    Leadership,
-    LeaderView,
-    LogWords,
-    OpDraft,
-    Probe,
-    Replication,
-    ServerTime,
-    Service,
-    Timing,
-    Unit,
-)  # fmt: skip
+from dstest.core.protocols import Clocked, Leadership, LeaderView, OpDraft, Replication, Service
 
 __all__ = ["SYSTEM"]
 
 HOME, REDIS, SENTINEL = "/opt/redis", 6379, 26379
-DATABASE = """\
-bind {address} 127.0.0.1
-protected-mode no
-dir {home}/data
-appendonly yes
-"""
-WATCH = """\
-bind {address} 127.0.0.1
-protected-mode no
-sentinel monitor main {first} 6379 {quorum}
+CONFIG = "bind {address} 127.0.0.1\nprotected-mode no\n"
+DATABASE = f"{CONFIG}dir {HOME}/data\nappendonly yes\n"
+WATCH = f"""{CONFIG}\
+sentinel monitor main {{first}} {REDIS} {{quorum}}
 sentinel down-after-milliseconds main 1000
 sentinel failover-timeout main 4000
 """
@@ -65,24 +39,23 @@ def connect(address: str, port: int, timeout_s: float) -> Any:
 class RedisDeployment(FullMesh, Durable, Leadership, Replication, Clocked):
     """A database and a sentinel on each node; the first node begins as the primary."""
 
-    timing = Timing(failover_s=20.0, rejoin_s=40.0)
-    replication_unit = Unit("bytes", 1 << 16)
+    timing = protocols.Timing(failover_s=20.0, rejoin_s=40.0)
+    replication_unit = protocols.Unit("bytes", 1 << 16)
     endpoint_kind, endpoint_service = "seed", "sentinel"
 
-    def services(self, node: Node) -> Sequence[Service]:
+    def services(self, node: Node) -> list[Service]:
         first, quorum = next(iter(self.nodes.values())), len(self.nodes) // 2 + 1
-        values = {"address": node.info.address, "home": HOME, "first": first.info.address}
+        values = {"address": node.info.address, "first": first.info.address, "quorum": quorum}
         replica = "" if node is first else f"replicaof {first.info.address} {REDIS}\n"
-        database = (DATABASE.format(**values) + replica).encode()
-        watch = WATCH.format(**values, quorum=quorum).encode()
+        ping, end = (b"PING\r\n", b"+PONG"), protocols.LogWords(shutdown=("exit, bye bye",))
         return [Service(
             name="redis", argv=("redis-server", f"{HOME}/redis.conf"), data=(f"{HOME}/data",),
-            files={f"{HOME}/redis.conf": database}, probe=Probe(REDIS, b"PING\r\n", b"+PONG"),
-            log=f"{HOME}/redis.log", words=LogWords(shutdown=("ready to exit, bye bye",)),
+            files={f"{HOME}/redis.conf": (DATABASE.format(**values) + replica).encode()},
+            log=f"{HOME}/redis.log", probe=protocols.Probe(REDIS, *ping), words=end,
         ), Service(
             name="sentinel", argv=("redis-sentinel", f"{HOME}/sentinel.conf"), after=("redis",),
-            files={f"{HOME}/sentinel.conf": watch}, log=f"{HOME}/sentinel.log",
-            probe=Probe(SENTINEL, b"PING\r\n", b"+PONG"),
+            files={f"{HOME}/sentinel.conf": WATCH.format(**values).encode()},
+            log=f"{HOME}/sentinel.log", probe=protocols.Probe(SENTINEL, *ping),
         )]  # fmt: skip
 
     async def ask(self, port: int, *words: str) -> dict[str, Any]:
@@ -95,9 +68,8 @@ class RedisDeployment(FullMesh, Durable, Leadership, Replication, Clocked):
     async def healthy(self) -> dict[str, bool]:
         """A primary with a replica or a replica with its primary, and a sentinel with a quorum."""
         quorums = await self.ask(SENTINEL, "SENTINEL", "CKQUORUM", "main")
-        infos = {n: i or {} for n, i in (await self.ask(REDIS, "INFO", "replication")).items()}
-        up = {n for n, i in infos.items() if i.get("master_link_status") == "up"}
-        up |= {n for n, i in infos.items() if i.get("connected_slaves")}
+        roles = (await self.ask(REDIS, "ROLE")).items()
+        up = {n for n, r in roles if r and (r[2] if r[0] == "master" else r[3] == "connected")}
         return {name: bool(quorums[name]) and name in up for name in self.members}
 
     async def leaders(self) -> list[LeaderView]:
@@ -113,40 +85,32 @@ class RedisDeployment(FullMesh, Durable, Leadership, Replication, Clocked):
         infos = await self.ask(REDIS, "INFO", "replication")
         return {n: int(i["master_repl_offset"]) if i else None for n, i in infos.items()}
 
-    async def server_time(self, name: str) -> ServerTime | None:
+    async def server_time(self, name: str) -> protocols.ServerTime | None:
         said = (await self.ask(REDIS, "TIME"))[name]
-        return said and ServerTime(int(said[0]) * 10**9 + int(said[1]) * 1000, 1000)
+        return said and protocols.ServerTime(int(said[0]) * 10**9 + int(said[1]) * 1000, 1000)
 
     async def version(self) -> str:
         infos = await self.ask(REDIS, "INFO", "server")
         return ", ".join(sorted({info["redis_version"] for info in infos.values() if info}))
 
 
-class RedisClient(OpsClient):
+class RedisClient(LinkedClient):
     """At the primary that the sentinel of the node names, asked anew after each refusal."""
 
-    link: Any = None
-    refusals = {"ReadOnlyError": "READONLY", "BusyLoadingError": "LOADING"}
+    refusals = {"ReadOnlyError": "READONLY", "BusyLoadingError": "LOADING", "MISCONF": "MISCONF"}
+
+    async def connect(self) -> Any:
+        wait_s, name = self.options["op_timeout_s"], "GET-MASTER-ADDR-BY-NAME"
+        async with connect(self.at.address, self.at.port, wait_s) as sentinel:
+            address, port = await sentinel.execute_command("SENTINEL", name, "main")
+        self.seen = {e.address: e.node for e in self.every}.get(address)
+        self.calls += 1
+        link = connect(self.dial(address), int(port), wait_s)
+        await link.ping()
+        return link
 
     async def do(self, *words: str) -> Any:
-        if self.link is None:
-            wait_s, where = self.options["op_timeout_s"], "GET-MASTER-ADDR-BY-NAME"
-            try:
-                async with connect(self.at.address, self.at.port, wait_s) as sentinel:
-                    address, port = await sentinel.execute_command("SENTINEL", where, "main")
-                self.calls += 1
-                link = connect(self.dial(address), int(port), wait_s)
-                await link.ping()
-            except Exception as error:
-                raise Definite(f"not-connected: {error}") from None
-            self.link, self.seen = link, {e.address: e.node for e in self.every}.get(address)
-        self.calls += 1
-        return await self.link.execute_command(*words)
-
-    async def close(self) -> None:
-        link, self.link = self.link, None
-        if link is not None:
-            await link.aclose()
+        return await (await self.link()).execute_command(*words)
 
 
 class RegisterClient(RedisClient):
@@ -176,13 +140,11 @@ class RedisSentinel(SupervisedSystem):
         "not-connected": "ours: there was no connection to a primary, so nothing was sent",
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",
+        "MISCONF": "Redis, processCommand: no write is begun while the last one to disk has failed",
     }
     log_alarms = ("Guru Meditation", "=== REDIS BUG REPORT", "Bad file format reading the append")
-    residues = residues((REDIS, SENTINEL), HOME)
-    client_port = REDIS
-
-    def request_counter(self) -> RespRequests:
-        return RespRequests()
+    ports, client_port, home = (REDIS, SENTINEL), REDIS, HOME
+    request_counter = RespRequests
 
 
 SYSTEM = RedisSentinel()

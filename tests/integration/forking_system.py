@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.supervise import FullMesh, OpsClient, SupervisedSystem, residues
+from clusters.supervise import FullMesh, OpsClient, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
@@ -184,7 +184,7 @@ class System(SupervisedSystem):
     services = ("server", "sidecar")
     deployment = Forking
     clients = {"register": Client}
-    residues = residues((SERVER_PORT, SIDECAR_PORT), "/opt/forking")
+    ports, home = (SERVER_PORT, SIDECAR_PORT), "/opt/forking"
 
 
 SYSTEM = System()

@@ -212,7 +212,7 @@ def sight(counted: int, *, served: bool = True, **figures: int) -> Sight:
     ],
 )
 def test_the_injector_is_the_program_not_the_rule(seen: Sight, told: bool, why: str) -> None:
-    made = record(delay_ms=100.0, jitter_ms=0.0, cuts=["n1->n2"])
+    made = record(cuts=CUTS[:1], delay_ms=100.0, jitter_ms=0.0)
     done = {"n1->n2": seen.senders.get("10.0.0.1", Sender())}
     signal = latency.NEMESIS.injector(made, {"n2": seen}, done)
     assert signal.moved is told
