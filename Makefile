@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
+NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
-.PHONY: help setup run test lint check lab-up lab-down bench nemesis-selftest proofs sanitize fuzz \
-	wheel clean
+.PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down bench \
+	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -19,10 +20,19 @@ run: setup
 	$(BIN)/dstest run $(RUN_ARGS)
 
 ## make test       set up what is missing, then the tests (the lab tests need root)
-test: setup
-	$(BIN)/python -m pytest -rs -n 2 --dist worksteal -m "not lab and not selftest and not long" \
-		$(TEST_ARGS)
+test: test-no-lab test-lab
+
+## make test-no-lab   the part of it that needs no lab, on two cores
+test-no-lab: setup
+	$(BIN)/python -m pytest -rs $(NO_LAB) $(TEST_ARGS)
+
+## make test-lab   the other part, one test after the other
+test-lab: setup
 	$(BIN)/python -m pytest -rs -m "lab and not selftest and not long" $(TEST_ARGS)
+
+## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
+coverage: setup
+	$(BIN)/python -m pytest -rs $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well
 lint: setup
@@ -62,6 +72,11 @@ nemesis-selftest: setup
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
+## make systems-selftest   every fault that fits memcached and Redis, landed and healed: docs/systems.md
+systems-selftest: setup
+	$(BIN)/python -m pytest -v --tb=short --systems-table=docs/systems.md \
+		tests/integration/test_systems.py $(TEST_ARGS)
+
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup
 	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
@@ -76,6 +91,10 @@ fuzz: setup
 	@.ci/setup fuzz
 	$(BIN)/python tests/csrc/fuzz.py --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
 
+## make corpora    write the histories in tests/corpora anew, the same byte for byte
+corpora: setup
+	PYTHONPATH=tests/oracles $(BIN)/python tests/corpora/make_corpora.py
+
 ## make wheel      one abi3 wheel in dist/; fails where the extension does not compile
 wheel: setup
 	rm -rf build dist
@@ -83,5 +102,6 @@ wheel: setup
 
 ## make clean      remove what was built here; run directories in store/ stay
 clean:
-	rm -rf $(VENV) build dist .fuzz *.egg-info checkers/*.so .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .fuzz *.egg-info checkers/*.so .mypy_cache .ruff_cache .hypothesis \
+		.coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

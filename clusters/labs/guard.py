@@ -36,7 +36,9 @@ class Guard:
             cwd=Path(__file__).parents[2],
         )
         assert self._process.stdout is not None
-        if self._process.stdout.readline() != ARMED:
+        with self._process.stdout as answer:
+            armed = answer.readline() == ARMED
+        if not armed:
             self._process.kill()
             raise LabError(f"nobody would start the nodes of lab {lab_id} again: no guard")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ V2 = re.compile(r"^0::(.*)$", re.MULTILINE)
 def look(idents: list[list[int]]) -> list[dict[str, Any]]:
     """Per process, given by pid and start time, in this order:
 
-    `alive`, `running` (threads that are not in state T), `ticks` of CPU, and `frozen`, the control
-    group in which it stands still (empty: in none).
+    `alive`, `running` (threads that are not in state T, and would not be before they run on),
+    `ticks` of CPU, and `frozen`, the control group in which it stands still (empty: in none).
     """
     freezers = _freezers()
     return [_one(pid, start, freezers) for pid, start in idents]
@@ -40,6 +41,10 @@ def _one(pid: int, start: int, freezers: list[tuple[str, str]]) -> dict[str, Any
 
 
 def _threads(pid: int) -> list[str]:
+    """The state of each thread; T for one that waits in the kernel with a SIGSTOP pending.
+
+    Such a one forks by vfork, and its child was stopped before it ran a program.
+    """
     found = []
     try:
         names = os.listdir(f"/proc/{pid}/task")
@@ -50,8 +55,18 @@ def _threads(pid: int) -> list[str]:
             text = Path(f"/proc/{pid}/task/{name}/stat").read_bytes()
         except OSError:
             continue
-        found.append(text.rpartition(b")")[2].split()[0].decode())
+        state = text.rpartition(b")")[2].split()[0].decode()
+        found.append("T" if state == "D" and _to_stop(pid, name) else state)
     return found
+
+
+def _to_stop(pid: int, thread: str) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/task/{thread}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    pending = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", text, re.MULTILINE)
+    return any(int(mask, 16) >> (signal.SIGSTOP - 1) & 1 for mask in pending)
 
 
 def _freezers() -> list[tuple[str, str]]:

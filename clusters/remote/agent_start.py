@@ -89,7 +89,7 @@ def _command(home: Path, service: dict[str, Any]) -> list[str]:
 def _become(home: Path, service: dict[str, Any]) -> None:
     """Turn the calling process into the service."""
     argv, owner = _command(home, service), _owner(service)
-    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     agent_groups.join(service["name"])
     with contextlib.suppress(FileNotFoundError):

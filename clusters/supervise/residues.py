@@ -58,7 +58,7 @@ def foreign(ports: Sequence[int], home: str = "") -> Residue:
     wanted = " or ".join(f"sport = :{port}" for port in ports)
     place = shlex.quote(home or "/nowhere")
     return Residue(
-        name="the system's place",
+        name=f"place of ports {', '.join(map(str, ports))}",
         mark="none: this is about what others have put there",
         look=f"""\
 while read -r source mount _; do

@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
-from functools import partial
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 
-__all__ = ["GROUPS", "load", "names", "parse_options"]
+__all__ = ["GROUPS", "load", "look_again", "names", "parse_options"]
 
 GROUPS = ("labs", "systems", "workloads", "nemeses", "checkers")
 
@@ -32,20 +33,27 @@ class _Point(msgspec.Struct, frozen=True):
     load: Callable[[], Any]
 
 
-def _points(group: str) -> EntryPoints:
-    return entry_points(group=f"dstest.{group}")
+@cache
+def _registered(group: str, path: tuple[str, ...]) -> tuple[tuple[bool, EntryPoint], ...]:
+    """(whether it is ours, entry point). `path` is `sys.path`: to look there takes a tenth of a
+    second, since the metadata of every installed distribution are read."""
+    return tuple(
+        (point.dist is not None and point.dist.name == "dstest", point)
+        for point in entry_points(group=f"dstest.{group}")
+    )
 
 
-def _is_ours(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == "dstest"
+def look_again() -> None:
+    """For whoever installs a plug-in while this process runs."""
+    _registered.cache_clear()
 
 
 def _installed(group: str) -> list[tuple[str, _Point]]:
-    everybodys = os.environ.get("DSTEST_NO_PLUGINS") != "1"
+    all_of_them = os.environ.get("DSTEST_NO_PLUGINS") != "1"
     return [
         (point.name, _Point(point.value, point.load))
-        for point in _points(group)
-        if everybodys or _is_ours(point)
+        for ours, point in _registered(group, tuple(sys.path))
+        if ours or all_of_them
     ]
 
 
@@ -79,7 +87,7 @@ def _found(group: str) -> dict[str, _Point]:
 def names(group: str, *, ours: bool = False) -> list[str]:
     """Names registered in a group, sorted; of `ours` those that this distribution brings."""
     if ours:
-        return sorted(point.name for point in _points(group) if _is_ours(point))
+        return sorted(p.name for mine, p in _registered(group, tuple(sys.path)) if mine)
     return sorted(_found(group))
 
 

@@ -238,15 +238,22 @@ def _strangers(record: LandingRecord, facts: RunFacts) -> str | None:
 
 
 def _idle_paths(record: LandingRecord) -> str | None:
-    """Did each path that a fault of paths touched carry traffic before it?"""
+    """Did each path that a fault of paths touched carry traffic before it, if the system uses it?
+
+    A record may name paths as idle where the system has listed those that it uses.
+    """
     paths = record.facts.get("cuts")
     found = record.facts.get("baseline_packets")
     if paths is None and found is None:
         return None
     counts = dict(found) if isinstance(found, dict) else {}
-    idle = [p for p in (counts if paths is None else paths) if not counts.get(p)]
-    if idle or not counts:
-        return f"{len(idle)} of {len(paths or counts)} paths carried no traffic, first {idle[:1]}"
+    links, named = record.facts.get("links"), list(record.facts.get("idle_paths", ()))
+    if busy := [p for p in named if counts.get(p) != 0 or links is None or p in links]:
+        return f"{busy[0]} is not one of the paths that may be idle"
+    used = [p for p in (counts if paths is None else paths) if p not in named]
+    idle = [p for p in used if not counts.get(p)]
+    if idle or not used:
+        return f"{len(idle)} of {len(used)} used paths carried no traffic, first {idle[:1]}"
     return None
 
 

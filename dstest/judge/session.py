@@ -77,7 +77,7 @@ class SessionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
     """The verdict over all arms, those that were planned and never ran included."""
     seeds = _agreeing(arms)
-    sizes = sorted({_size(arm) for arm in arms if arm.evidence is not None})
+    sizes = sorted({arm.nodes for arm in arms if arm.evidence is not None})
     differences = _differences(arms)
     one_way = _one_way(arms)
     found, met = [], []
@@ -115,12 +115,6 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
         arms=found,
         exit_code=session_exit_code(outcome),
     )
-
-
-def _size(arm: ArmEvidence) -> int:
-    """Of how many members the cluster consisted: not every node of a lab need carry one."""
-    measured = arm.evidence.budget.measured if arm.evidence else {}
-    return int(measured.get("nodes", arm.nodes))
 
 
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import resource
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +15,9 @@ import dstest
 from dstest.core import clock
 from dstest.core.history import ClockSource
 
-__all__ = ["clock_source", "cpu_s", "host_facts", "wall_minus_mono_ns"]
+__all__ = ["clock_source", "cpu_s", "host_facts", "node_clocks", "wall_minus_mono_ns"]
+
+PING_TIMEOUT_S: Final = 5.0
 
 _LIBRARIES: Final = ("asyncssh", "grpcio", "msgspec", "numpy", "protobuf")
 
@@ -59,4 +63,17 @@ def host_facts() -> dict[str, Any]:
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
         "libraries": libraries,
+    }
+
+
+async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, int]:
+    """Wall minus monotonic clock of each node that answers, in nanoseconds."""
+
+    async def ask(node: Any) -> int:
+        said = await node.call("ping", timeout_s=PING_TIMEOUT_S)
+        return int(said["wall_ns"]) - int(said["monotonic_ns"])
+
+    found = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
+    return {
+        name: offset for name, offset in zip(nodes, found, strict=True) if isinstance(offset, int)
     }

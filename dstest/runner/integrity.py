@@ -103,7 +103,10 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
     """A directory elsewhere with what the run recorded, and nothing that was derived from it."""
     with tempfile.TemporaryDirectory(prefix="dstest-verify-") as directory:
         # The history names the run by its directory.
-        head = run.history.open("rb").readline() if run.history.is_file() else b"{}"
+        head = b"{}"
+        if run.history.is_file():
+            with run.history.open("rb") as file:
+                head = file.readline()
         try:
             name = str(msgspec.json.decode(head).get("run") or "")
         except (msgspec.DecodeError, AttributeError):

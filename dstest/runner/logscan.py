@@ -15,7 +15,6 @@ from dstest.core.protocols import LogFiles
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
-from dstest.runner.requirements import deployment_of
 from dstest.store.layout import RunDir
 
 __all__ = ["LogFacts", "log_names", "scan_logs"]
@@ -34,6 +33,13 @@ NAMELESS: Final = "log"
 _STAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
 )
+_MONTHS: Final = (
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+)  # fmt: skip
+_IN_WORDS: Final = re.compile(
+    rf"(\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
+)
+"""`23 Nov 2026 05:48:31.249`, as Redis writes it."""
 
 
 class LogFacts(msgspec.Struct, kw_only=True):
@@ -49,7 +55,7 @@ def log_names(system: Any, facts: Mapping[str, Any]) -> list[str]:
 
     The deployment has said which when it had its nodes.
     """
-    if not implements(deployment_of(system), LogFiles):
+    if not implements(system.deployment, LogFiles):
         return []
     if "log_files" in facts:
         return sorted({path.rsplit("/", 1)[-1] for path in facts["log_files"]})
@@ -57,9 +63,13 @@ def log_names(system: Any, facts: Mapping[str, Any]) -> list[str]:
     return sorted({name.partition("/")[2] for name in kept}) or [NAMELESS]
 
 
+def _as_iso(found: re.Match[str]) -> str:
+    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
+
+
 def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
     """A line's own wall-clock stamp (UTC unless it says otherwise) as run time."""
-    found = _STAMP.search(line)
+    found = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
     if found is None or "origin_ns" not in facts or "clock_start_ns" not in facts:
         return None
     zone = (found[2] or "Z").replace("Z", "+00:00")
@@ -169,7 +179,10 @@ def _gap(
         return f"{path.name} has {path.stat().st_size:,} bytes, {sizes['kept']:,} were fetched"
     if reader.stamped and not reader.in_time:
         return f"no line of {path.name} is of the time of this run"
-    lives = processes.lives.get(node, 0) if processes is not None else 0
+    lives = 0
+    if processes is not None:
+        told = processes.lives_told.get(node, {})
+        lives = told.get(path.name, processes.lives.get(node, 0))
     if reader.mark and reader.starts < max(1, lives):
         return (
             f"{path.name} is silent: it tells of {reader.starts} starts of a server, "

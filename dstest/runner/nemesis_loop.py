@@ -22,6 +22,7 @@ from dstest.runner.epochs import Journal
 __all__ = ["NemesisLoop", "describe"]
 
 _LOOK_S: Final = 0.2
+_TEARDOWN_S: Final = 20.0
 _PATIENCE_S: Final = 15.0
 """A cluster that has not recovered by then gets its next fault all the same."""
 
@@ -68,7 +69,8 @@ class NemesisLoop:
             await self._together(list(group))
 
     async def _recovered(self) -> None:
-        patience_ns = self._ctx.clock.now_ns() + int(_PATIENCE_S * 1e9)
+        wait_s = max(_PATIENCE_S, self._ctx.deployment.timing.rejoin_s)
+        patience_ns = self._ctx.clock.now_ns() + int(wait_s * 1e9)
         for at_ns in range(self._ctx.clock.now_ns(), patience_ns, int(_LOOK_S * 1e9)):
             if self._ready():
                 return
@@ -136,9 +138,12 @@ class NemesisLoop:
     async def finish(self) -> list[str]:
         """After the load, whatever happened: heal, remove everything. Returns what went wrong."""
         problems: list[str] = []
-        for step in (self.heal, lambda: self._nemesis.teardown(self._ctx)):
+        timing = self._ctx.deployment.timing
+        heal_s = (timing.restart_s + timing.rejoin_s) * max(1, len(self.standing))
+        steps = ((self.heal, heal_s), (lambda: self._nemesis.teardown(self._ctx), _TEARDOWN_S))
+        for step, wait_s in steps:
             try:
-                async with asyncio.timeout(20.0):
+                async with asyncio.timeout(wait_s):
                     await step()
             except Exception as error:
                 problems.append(f"{type(error).__name__}: {error}")
@@ -150,7 +155,7 @@ class NemesisLoop:
     async def audit(self) -> dict[str, list[str]]:
         """Leaks per node; an audit that cannot be made is a leak as well."""
         try:
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(_TEARDOWN_S):
                 return await self._nemesis.audit(self._ctx)
         except Exception as error:
             return {"cluster": [f"leak audit failed: {type(error).__name__}: {error}"]}

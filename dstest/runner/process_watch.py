@@ -8,7 +8,7 @@ that it killed for lack of memory, and core files, are read beside that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
-from dstest.core.protocols import Deployment, Process, Processes, System
+from dstest.core.protocols import Deployment, Process, Processes, Service, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
 __all__ = ["ProcessWatch", "as_facts"]
@@ -52,6 +52,8 @@ class _Node:
 
     def __init__(self, node: Any, deployment: Deployment) -> None:
         self.node = node
+        member = getattr(deployment, "members", {}).get(node.name)
+        self.services: Sequence[Service] = member.services if member else ()
         self.servers = deployment if isinstance(deployment, Processes) else None
         self.mains: set[Process] = set()
         self.seen_ns: int | None = None
@@ -143,6 +145,7 @@ class ProcessWatch:
             offered=self.offered,
             looks={one.node.name: one.looks for one in self._nodes},
             lives={one.node.name: _longest(one.lives) for one in self._nodes},
+            lives_told={one.node.name: _told(one) for one in self._nodes if one.services},
             ends=self._ends,
             unseen=self._unseen + self._not_at_the_end(),
             oom_kills=self._oom,
@@ -181,6 +184,12 @@ def _longest(lives: set[Process]) -> int:
     """Of how many main processes, one after the other, the service with the most consisted."""
     services = [process.service for process in lives]
     return max((services.count(name) for name in services), default=0)
+
+
+def _told(one: _Node) -> dict[str, int]:
+    """Main processes, one after the other, of the service with each log."""
+    seen = [process.service for process in one.lives]
+    return {s.log.rpartition("/")[2]: seen.count(s.name) for s in one.services}
 
 
 def as_facts(seen: ProcessFacts) -> dict[str, Any]:

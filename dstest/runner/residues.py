@@ -35,7 +35,8 @@ def residues(*more: Any) -> list[Residue]:
     """All kinds, in the order of their removal. `more` are plug-ins that are not registered."""
     owners = [registry.load(g, n) for g in ("systems", "nemeses") for n in registry.names(g)]
     found = [LEASES, *(kind for o in [*owners, *more] for kind in getattr(o, "residues", ()))]
-    return sorted({kind.name: kind for kind in found}.values(), key=lambda kind: kind.rank)
+    # Systems on one base share kinds; two of one name that differ are looked for both.
+    return sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
 
 
 async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:

@@ -8,6 +8,7 @@ system, release the nodes. Judging comes after that, in `dstest.runner.judgement
 from __future__ import annotations
 
 import asyncio
+import copy
 import signal
 import traceback
 from collections.abc import Callable
@@ -67,6 +68,8 @@ class Run:
 
     def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir, ui: Progress) -> None:
         self._plugins = plugins
+        # What a nemesis keeps between its calls is this run's, and no other's.
+        self._nemesis = copy.deepcopy(plugins.nemesis)
         self._lab = lab
         self._run = run
         self._ui = ui
@@ -133,8 +136,8 @@ class Run:
         nodes = list(members.values())
         deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
         await deployment.install()
-        if isinstance(plugins.nemesis, Prepares):
-            await plugins.nemesis.prepare(self._context(RunClock(0), None))
+        if isinstance(self._nemesis, Prepares):
+            await self._nemesis.prepare(self._context(RunClock(0), None))
         await deployment.start()
         await self._guard_of_run().serve(deployment)
         self._facts["system_version"] = await deployment.version()
@@ -147,8 +150,8 @@ class Run:
         self._facts["workers"] = load.workers
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
-        await plugins.nemesis.setup(self._context(RunClock(0), None))
-        self._facts["node_clocks_start_ns"] = await self._node_clocks()
+        await self._nemesis.setup(self._context(RunClock(0), None))
+        self._facts["node_clocks_start_ns"] = await facts.node_clocks(self._nodes)
         self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
         clock = load.begin()
         self._facts["origin_ns"] = clock.origin_ns
@@ -159,7 +162,7 @@ class Run:
         self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
         self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
         self._loop = NemesisLoop(
-            plugins.nemesis,
+            self._nemesis,
             context,
             journal,
             ui.say,
@@ -297,21 +300,6 @@ class Run:
                 remedy="`dstest lab status` tells whether it runs; `dstest lab down`, then again",
             ) from None
 
-    async def _node_clocks(self) -> dict[str, int]:
-        """Wall minus monotonic clock of each node that answers."""
-
-        async def ask(node: Any) -> int:
-            told = await node.call("ping", timeout_s=_PING_TIMEOUT_S)
-            return int(told["wall_ns"]) - int(told["monotonic_ns"])
-
-        nodes = list(self._nodes.values())
-        found = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
-        return {
-            node.name: offset
-            for node, offset in zip(nodes, found, strict=True)
-            if isinstance(offset, int)
-        }
-
     async def _note_members(self, fault_id: str) -> None:
         """Who is a member as a fault is injected; the last that was told where nobody answers."""
         if not isinstance(self._deployment, Membership):
@@ -362,7 +350,7 @@ class Run:
             self._load.close()
         self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
         if self._nodes:
-            self._facts["node_clocks_end_ns"] = await self._node_clocks()
+            self._facts["node_clocks_end_ns"] = await facts.node_clocks(self._nodes)
         self._facts["cpu_s"] = facts.cpu_s()
         if self._deployment is not None:
             if failure is None and self._load is not None:
@@ -391,8 +379,8 @@ class Run:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
-        if isinstance(self._plugins.nemesis, Prepares):
-            await self._plugins.nemesis.withdraw(self._context(RunClock(0), None))
+        if isinstance(self._nemesis, Prepares):
+            await self._nemesis.withdraw(self._context(RunClock(0), None))
 
     async def _end_of_watch(self) -> None:
         """What became of the system's processes; they are stopped by us from here on."""

@@ -137,6 +137,7 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
     states: list[State] = []
     evidence: Evidence | None = None
     conditions: dict[str, Any] = {}
+    members = arm.nodes
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
         found = None
@@ -149,11 +150,13 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
             continue
         evidence = msgspec.convert(found, Evidence)
         states.append(decide(evidence).verdict)
-        conditions = _conditions(run.read_json("run.json") or {})
+        facts = run.read_json("run.json") or {}
+        conditions = _conditions(facts)
+        members = len(facts.get("members") or ()) or arm.nodes
     return ArmEvidence(
         id=arm.id,
         seed=arm.seed,
-        nodes=arm.nodes,
+        nodes=members,
         alone=states[-1] if states else State.NOT_RUN,
         evidence=evidence,
         earlier=states[:-1],

@@ -1,17 +1,21 @@
 """Did the partition happen? Counters of the drop rules, directed probes, the leader's term.
 
-Probe results are keyed by `"source->destination"`, as the drop rules are.
+A path is *used* where the system says so (`Linked`) or where it carried packets just before. Every
+used path must show in the counters, and at least one is used; the others, `idle_paths` of the
+record, rest on probes alone. Probe results are keyed by `"source->destination"`, as the drop rules
+are.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from dstest.core.evidence import Landed, LandingRecord, Signal
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import Linked, NemesisContext
 from nemeses.base.cluster import nodes_of
 from nemeses.base.cut_sets import Path
 from nemeses.base.leadership import moved, unmoved
@@ -26,6 +30,8 @@ __all__ = [
     "evidence",
     "path_name",
     "reach_now",
+    "use_of",
+    "used_paths",
 ]
 
 
@@ -48,7 +54,9 @@ def both_sides(
 ) -> LandingRecord:
     """The record with its signals; `yes` needs both, paths in use before, and the others whole."""
     landed: Landed = "ambiguous"
-    idle = any(n == 0 for n in record.facts["baseline_packets"].values())
+    before = record.facts["baseline_packets"]
+    used = used_paths(record)
+    idle = not used or any(before.get(path, 0) == 0 for path in used)
     if not injector.moved and not victim.moved:
         landed = "no"
     elif injector.moved and victim.moved and not control.moved and not idle:
@@ -56,6 +64,24 @@ def both_sides(
     return msgspec.structs.replace(
         record, injector=injector, victim=victim, control=control, landed=landed
     )
+
+
+def use_of(ctx: NemesisContext, packets: Mapping[Path, int]) -> dict[str, Any]:
+    """What a record says of the paths to be cut, each with its packets in the time just before."""
+    listed = ctx.need(Linked).links()
+    idle = [path for path, n in packets.items() if not n]
+    return {
+        "cuts": [path_name(path) for path in packets],
+        "baseline_packets": {path_name(path): n for path, n in packets.items()},
+        "links": None if listed is None else [path_name(path) for path in listed],
+        "idle_paths": [path_name(p) for p in idle if listed is not None and p not in listed],
+    }
+
+
+def used_paths(record: LandingRecord) -> list[str]:
+    """The paths of a fault whose rules must have counted."""
+    idle = record.facts.get("idle_paths", ())
+    return [path for path in record.facts["cuts"] if path not in idle]
 
 
 async def accounts(ctx: NemesisContext) -> dict[Path, int]:
@@ -88,14 +114,17 @@ async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
 
 def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     facts = record.facts
-    rules = [*facts["cuts"], *(f"clients->{t}" for t in record.targets if facts["clients"])]
-    silent = [rule for rule in rules if counted.get(rule, 0) == 0]
+    clients = [f"clients->{t}" for t in record.targets if facts["clients"]]
+    rules, used = [*facts["cuts"], *clients], used_paths(record)
+    silent = [rule for rule in (*used, *clients) if counted.get(rule, 0) == 0]
     return Signal(
         signal="nft packets dropped per rule",
         before=dict.fromkeys(rules, 0),
         during={rule: counted.get(rule, 0) for rule in rules},
-        moved=bool(rules) and not silent,
-        detail=f"no packet yet on {', '.join(silent)}" if silent else "every rule counted",
+        moved=bool(used) and not silent,
+        detail=f"no packet yet on {', '.join(silent)}"
+        if silent
+        else f"every rule of {len(used)} used paths counted",
     )
 
 

@@ -18,12 +18,12 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option, When
+from dstest.core.protocols import FaultPlan, Leadership, Linked, NemesisContext, Option, When
 from dstest.core.residue import Residue
 from nemeses.base.cluster import begun, drop_stale_leases, nodes_of, standing_leases
 from nemeses.base.cut_sets import DIRECTIONS, SHAPES, Grudge, Path, grudge, named
 from nemeses.base.leadership import lead_when_known
-from nemeses.base.path_evidence import accounts, path_name
+from nemeses.base.path_evidence import accounts, path_name, use_of
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, planned
 from nemeses.observe import probes
 from nemeses.tools import nft
@@ -31,7 +31,6 @@ from nemeses.tools import nft
 __all__ = ["PATH_OPTIONS", "STILL_S", "Lifted", "PathFault", "Reached"]
 
 LANDING_DEADLINE_S: Final = 5.0
-BASELINE_S: Final = 2.0
 POLL_S: Final = 0.1
 STILL_S: Final = 0.15
 """Between two readings of counters that must stand still."""
@@ -70,10 +69,14 @@ class PathFault:
     name: str
     doc: str
     faults: tuple[str, ...]
-    requires: tuple[type, ...] = ()
+    requires: tuple[type, ...] = (Linked,)
     requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
+    leader_first = False
+    """Is the first fault of a run that of the leader, where the system has one? A short run has few
+    faults, and this one asks most of a system."""
+
     looks = 1
     """So often a fault that stood is looked at before one look is taken for its end."""
 
@@ -141,6 +144,7 @@ class PathFault:
                 f"a {self.name} needs at least three nodes, not {len(nodes)}", remedy="--nodes 5"
             )
         shapes: list[str] = []
+        begun: list[bool] = []
         given = _given(nodes, options)
 
         def draw() -> dict[str, Any]:
@@ -148,6 +152,9 @@ class PathFault:
                 fitting = [s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3]
                 shapes.extend(drawable(self.requires_when, "shape", fitting, options))
                 rng.shuffle(shapes)
+                if self.leader_first and not begun and "leader" in shapes:
+                    shapes.sort(key=lambda shape: shape == "leader")
+                begun.append(True)
             drawn = {
                 "shape": shapes.pop(),
                 "direction": rng.choice(("both", "both", "in", "out")),
@@ -209,9 +216,8 @@ class PathFault:
         )
         facts = {
             **record.facts,
-            "cuts": [path_name(p) for p in cut.cuts],
+            **use_of(ctx, seen),
             "affected": affected,
-            "baseline_packets": {path_name(p): n for p, n in seen.items()},
             "probe_before": {p: list(r) for p, r in before.items()},
             "traffic_at_inject": ctx.traffic.by_node(),
         }
@@ -230,10 +236,10 @@ class PathFault:
     async def _baseline(self, ctx: NemesisContext, cuts: Sequence[Path]) -> dict[Path, int]:
         """Packets on each path that is about to be cut, until all have moved or time is up.
 
-        A path that nobody uses cannot show a fault; two seconds cover etcd's slowest keepalive.
+        A path that nobody uses cannot show a fault.
         """
         earlier = await accounts(ctx)
-        deadline_ns = ctx.clock.now_ns() + int(BASELINE_S * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.keepalive_s * 1e9)
         while True:
             now = await accounts(ctx)
             seen = {path: now.get(path, 0) - earlier.get(path, 0) for path in cuts}

@@ -60,6 +60,7 @@ SERVICE_OPTION: Final[Mapping[str, Option]] = {
 }
 
 Looks = Mapping[str, tuple[Sight, Sight]]
+Facts = Mapping[str, Any]
 
 
 def served_before(record: LandingRecord, name: str) -> list[str]:
@@ -97,17 +98,19 @@ class ProcessFault:
         """Do it to the servers of these nodes."""
         raise NotImplementedError
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        """Do what the record asks for to its targets."""
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
+        """Do what the record asks for to its targets; what the record shall say of it besides."""
         await self.strike(ctx, record.targets, record.facts.get("service", ""))
+        return None
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Bring them back."""
         raise NotImplementedError
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        """Undo what the record did to its targets."""
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
+        """Undo what the record did to its targets; what the record shall say of it besides."""
         await self.undo(ctx, record.targets)
+        return None
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         """What the node's janitor runs where we are gone."""
@@ -227,13 +230,14 @@ class ProcessFault:
         await self.arm(ctx, record)
         facts = {**record.facts, "traffic_at_inject": ctx.traffic.by_node()}
         record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
-        notes = []
+        notes: list[str] = []
+        said: Facts | None = None
         try:
-            await self.apply(ctx, record)
+            said = await self.apply(ctx, record)
         except LabError as error:
             notes.append(f"striking failed: {error.message}")
         applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
-        facts = {**record.facts, "requested_to_applied_ms": applied_ms}
+        facts = {**record.facts, **(said or {}), "requested_to_applied_ms": applied_ms}
         record = msgspec.structs.replace(record, facts=facts, notes=notes)
         return await self._await_landing(ctx, record)
 
@@ -292,13 +296,15 @@ class ProcessFault:
         record = msgspec.structs.replace(record, heal_start=ctx.clock.now_ns())
         before = ctx.traffic.by_node()
         notes = list(record.notes)
+        said: Facts | None = None
         try:
             async with asyncio.timeout(ctx.deployment.timing.restart_s):
-                await self.revert(ctx, record)
+                said = await self.revert(ctx, record)
         except TimeoutError:
             notes.append(f"not healed within {ctx.deployment.timing.restart_s:g} s")
         except LabError as error:
             notes.append(f"healing failed: {error.message}")
+        record = msgspec.structs.replace(record, facts={**record.facts, **(said or {})})
         proven = await self._await_whole(ctx, record, before)
         await self.disarm(ctx, record)
         record = await ctx.epochs.close(record)

@@ -71,7 +71,6 @@ class Clock(ProcessFault):
         When("monotonic", True, (MonotonicTimer, Leadership)),
     )
     residues: tuple[Residue, ...] = (SHIFTED, TOOLS)
-    _undone_ms: float | None = None
     options: Mapping[str, Option] = {
         "skew_s": Option(
             type=float,
@@ -260,20 +259,16 @@ class Clock(ProcessFault):
         return demote(record, wrong) if wrong else record
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """As for any process fault; the record says how long it took until no clock was shifted.
-
-        The lease that told the monotonic clock goes.
-        """
-        self._undone_ms = None
+        """As for any process fault; the lease that told the monotonic clock goes."""
         healed = await super().heal(ctx, record)
         await lease_clock.drop(ctx, record)
-        facts = {**healed.facts, "undone_ms": self._undone_ms}
-        return msgspec.structs.replace(healed, facts=facts)
+        return healed
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+        """The record says how long it took until no clock was shifted."""
         began_ns = ctx.clock.now_ns()
         await super().revert(ctx, record)
-        self._undone_ms = round((ctx.clock.now_ns() - began_ns) / 1e6, 1)
+        return {"undone_ms": round((ctx.clock.now_ns() - began_ns) / 1e6, 1)}
 
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]

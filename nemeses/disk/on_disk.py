@@ -18,7 +18,7 @@ from nemeses.disk import faultfs
 from nemeses.process.kill import Kill
 from nemeses.tools.compiled import TOOLS
 
-__all__ = ["OnDisk", "counter_delta", "faulty", "readings"]
+__all__ = ["OnDisk", "counter_delta", "faulty", "owner", "readings"]
 
 FAULT_SETTINGS: Final = (
     "sync_delay_us", "write_delay_us", "sync_errno", "write_errno", "read_errno", "stall",
@@ -126,6 +126,14 @@ class OnDisk(Kill):
     ) -> list[str]:
         """Faults that the file system still makes."""
         return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
+
+
+def owner(ctx: NemesisContext) -> str:
+    """The service that keeps its data on the disk; empty, which means all, where several do."""
+    folder = ctx.need(DataDir).data_dir()
+    services = [s for member in ctx.deployment.members.values() for s in member.services]
+    found = {s.name for s in services if any(f"{p}/".startswith(f"{folder}/") for p in s.data)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def counter_delta(record: LandingRecord, counter: str) -> dict[str, int]:

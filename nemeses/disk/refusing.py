@@ -40,7 +40,7 @@ from dstest.core.protocols import (
 from nemeses.base.process_evidence import gather, landed
 from nemeses.base.process_fault import Looks, ProcessFault, served_before
 from nemeses.disk import faultfs, survivors
-from nemeses.disk.on_disk import OnDisk, counter_delta
+from nemeses.disk.on_disk import OnDisk, counter_delta, owner
 from nemeses.disk.survivors import (
     BASELINE_S,
     Fate,
@@ -52,15 +52,13 @@ from nemeses.disk.survivors import (
     told,
     with_counts,
 )
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import Sight, dying, struck
 from nemeses.tools.calls import SYNCS, WRITES, sample
 
 __all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "POWER", "Power", "Refusing"]
 
 DIRTY_DEADLINE_S: Final = 5.0
 """Members that lost their leader write their vote by then."""
-
-KILL_FIRST_S: Final = 0.05
 
 INSIDE_S: Final = 0.2
 """How long the threads of a server that runs are looked at."""
@@ -75,6 +73,11 @@ class Refusing(OnDisk):
         self.name, self.doc, self.faults = name, doc, (fault,)
         self.setting, self.number = setting, number
         self.counter, self.signal = counter, signal
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        """It is about the service that keeps its data there: others beside it notice nothing."""
+        facts = {**plan.facts, "service": owner(ctx)}
+        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         """The calls fail from now on; that the servers do not survive it shows in `_look`."""
@@ -264,9 +267,12 @@ class Power(OnDisk):
             if all(row["dirty_bytes"] for row in found):
                 break
         killing = asyncio.create_task(ctx.need(Supervised).kill(record.targets))
-        await asyncio.sleep(KILL_FIRST_S)
-        await self.cut(ctx, record)
-        await killing
+        try:
+            # What a server appends after the cut would leave a hole, which no power cut does.
+            await asyncio.gather(*(dying(ctx.node(n), struck(record.facts, n)) for n in losers))
+        finally:
+            await self.cut(ctx, record)
+            await killing
 
     async def cut(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Take what was not synced; a test sabotages it."""

@@ -101,15 +101,13 @@ class Backup(MemberFault):
 
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
-        self._all = record.facts["scope"] == "all"
-        # What `apply` finds out goes in here; the record itself cannot change while it runs.
         facts = {**record.facts, "log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
         return msgspec.structs.replace(record, facts=facts)
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """Copy, let time pass, put back, see what the cluster has at its first answer."""
-        names, found = record.targets, record.facts["restore"]
-        if not self._all:
+        names, found = record.targets, dict[str, Any]()
+        if record.facts["scope"] != "all":
             for name in names:
                 await ctx.need(Members).doom(name)
         found["backup_at"] = ctx.clock.now_ns()
@@ -120,8 +118,9 @@ class Backup(MemberFault):
         found["restore_at"] = ctx.clock.now_ns()
         found["stores"] = await self.put_back(ctx, names)
         found["restored_at"] = ctx.clock.now_ns()
-        if self._all:
+        if record.facts["scope"] == "all":
             found["revisions"] = await self._first_answers(ctx)
+        return {"restore": found}
 
     async def put_back(
         self, ctx: NemesisContext, names: Sequence[str]
@@ -140,11 +139,11 @@ class Backup(MemberFault):
             await asyncio.sleep(POLL_S)
         return found
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        if not self._all:
-            for name in names:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        if record.facts["scope"] != "all":
+            for name in record.targets:
                 await ctx.need(Members).rejoin(name, learner=False)
-        await ctx.need(Supervised).restart(names)
+        await ctx.need(Supervised).restart(record.targets)
         await ctx.need(Snapshots).drop_backups()
 
     async def evidence(

@@ -66,7 +66,6 @@ class BitFlip(MemberFault):
     doc = "changes bytes of one member's own files, or cuts its log, and starts it on them"
     faults: tuple[str, ...] = ("N19",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})
-    _put_back: dict[str, dict[str, Any]]
     requires = (Supervised, Damageable, Digests, Revisions, ServerLogs)
     requires_when = (When("what", "tail", (Members, Replication, Truncatable)),)
     options: Mapping[str, Option] = {
@@ -149,12 +148,15 @@ class BitFlip(MemberFault):
             files = ctx.need(Damageable)
             await files.flip_in_store(name, facts["value"], _wrong(facts["value"]))
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+        """The record says what the bytes are afterwards."""
+        put_back = {}
         for name in record.targets:
-            self._put_back[name] = await ctx.need(Damageable).unflip(name)
+            put_back[name] = await ctx.need(Damageable).unflip(name)
             if record.facts["what"] == "tail":
                 await ctx.need(Members).rejoin(name, learner=False)
         await ctx.need(Supervised).restart(record.targets)
+        return {"put_back": put_back}
 
     async def evidence(
         self, ctx: NemesisContext, record: LandingRecord
@@ -180,15 +182,6 @@ class BitFlip(MemberFault):
             victim = await (_refuses if what == "log" else _serves_it)(ctx, record)
         return record, injector, victim, await bystanders(ctx, record, hit)
 
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """As for any fault, and the record says what the bytes are afterwards."""
-        self._put_back = {}
-        record = await super().heal(ctx, record)
-        if record.injected_at is None:
-            return record
-        facts = {**record.facts, "put_back": self._put_back}
-        return msgspec.structs.replace(record, facts=facts)
-
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
     ) -> Proven:
@@ -198,7 +191,7 @@ class BitFlip(MemberFault):
         listing = plain(await ctx.need(Members).listed()) if record.facts["what"] == "tail" else {}
         said += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
-            state = self._put_back.get(name)
+            state = record.facts.get("put_back", {}).get(name)
             said += _not_back(name, state, listing) if state else []
             said += [f"{name}: its bytes are still flipped"] if state is None else []
         values = await ctx.need(Damageable).own_values(KEY)

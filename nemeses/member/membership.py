@@ -82,10 +82,11 @@ class Membership(Kill):
         for name in names:
             await ctx.need(Members).expel(name)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        for name in names:
-            await ctx.need(Members).rejoin(name, learner=self._learner)
-        await super().undo(ctx, names)
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Join as the plan says."""
+        for name in record.targets:
+            await ctx.need(Members).rejoin(name, learner=record.facts.get("join") == "learner")
+        await super().revert(ctx, record)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -123,11 +124,6 @@ class Membership(Kill):
             detail="; ".join(said)
             or f"{', '.join(record.targets)} removed, as {len(others)} others say",
         )
-
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Join as the plan says."""
-        self._learner = record.facts.get("join") == "learner"
-        return await super().heal(ctx, record)
 
     async def _whole(
         self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]

@@ -132,8 +132,9 @@ class MixedVersions(MemberFault):
         }
         return msgspec.structs.replace(record, facts=facts)
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """One after the other; the next only when the last one serves."""
+        steps = []
         for name in record.targets:
             await self.change(ctx, name)
             await ctx.need(Supervised).restart([name])
@@ -143,7 +144,8 @@ class MixedVersions(MemberFault):
                 "versions": await ctx.need(Builds).versions(),
                 "answered": ctx.traffic.by_node()[name]["ok"],
             }
-            record.facts["steps"].append(step)
+            steps.append(step)
+        return {"steps": steps}
 
     async def change(self, ctx: NemesisContext, name: str) -> None:
         """Restart a member as the other build; a test sabotages this."""
@@ -243,16 +245,17 @@ class Upgrade(MixedVersions):
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
         return ctx.need(Supervised).restart_command(name)
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """All of them, then until the common format is raised or will not be."""
-        await super().apply(ctx, record)
+        said = await super().apply(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(RAISED_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             if set((await ctx.need(Builds).cluster_versions()).values()) - set(
                 record.facts["cluster_before"].values()
             ):
-                return
+                break
             await asyncio.sleep(POLL_S)
+        return said
 
     async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await ctx.need(Supervised).restart(names)

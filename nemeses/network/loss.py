@@ -22,7 +22,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, dropped, path_name
+from nemeses.base.path_evidence import both_sides, dropped, path_name, used_paths
 from nemeses.base.path_fault import Reached
 from nemeses.base.schedule import carrying
 from nemeses.network.partition import Partition
@@ -180,7 +180,8 @@ def _totals(record: LandingRecord, counted: Mapping[str, int]) -> tuple[int, int
 def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     cuts, share = record.facts["cuts"], record.facts["share"]
     seen, lost = _totals(record, counted)
-    silent = [path for path in cuts if not counted.get(path)]
+    used = used_paths(record)
+    silent = [path for path in used if not counted.get(path)]
     said = f"{lost} of {seen} packets lost, {share:.0%} asked for"
     if silent:
         said += f"; none yet on {', '.join(silent)}"
@@ -188,7 +189,7 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
         signal="packets lost per rule",
         before=dict.fromkeys(cuts, 0),
         during={path: counted.get(path, 0) for path in cuts},
-        moved=bool(cuts) and not silent and seen >= PACKETS_MIN and right_share(lost, seen, share),
+        moved=bool(used) and not silent and seen >= PACKETS_MIN and right_share(lost, seen, share),
         detail=said,
     )
 

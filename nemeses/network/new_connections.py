@@ -24,7 +24,7 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, dropped, path_name
+from nemeses.base.path_evidence import both_sides, dropped, path_name, used_paths
 from nemeses.base.path_fault import Reached
 from nemeses.base.schedule import carrying
 from nemeses.network.partition import Partition
@@ -107,12 +107,13 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     cuts = record.facts["cuts"]
     reset, kept = (sum(record.facts["stood"][what].values()) for what in ("reset", "kept"))
     tried = {path: counted.get(path, 0) for path in cuts}
-    silent = [path for path in cuts if not tried[path]]
+    used = used_paths(record)
+    silent = [path for path in used if not tried[path]]
     return Signal(
         signal="connections of the system that could not be opened, attempts per rule",
         before=dict.fromkeys(cuts, 0),
         during=tried,
-        moved=bool(cuts) and not silent,
+        moved=bool(used) and not silent,
         detail=f"nobody has tried yet on {', '.join(silent)}"
         if silent
         else f"{sum(tried.values())} attempts stopped; of standing connections {reset} packets "

@@ -49,6 +49,7 @@ class Partition(PathFault):
     doc = "cuts the network between nodes, in one or both directions, in both address families"
     faults: tuple[str, ...] = ("N05", "N06", "N10", "N11", "N12")
     options = _OPTIONS
+    leader_first = True
 
     def __init__(self, *, hook: str = "input") -> None:
         self._hook = hook

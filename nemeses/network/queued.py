@@ -19,7 +19,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, path_name
+from nemeses.base.path_evidence import both_sides, path_name, used_paths
 from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, Lifted, PathFault, Reached
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.observe import probes
@@ -155,7 +155,8 @@ class Queued(PathFault):
         """What the program did, per path; that all went through it which the rules counted."""
         felt = {path: int(getattr(row, self.counter)) for path, row in done.items()}
         said = [f"{n}: nobody serves the queue" for n, s in sights.items() if not s.served]
-        silent = [path for path, n in felt.items() if not n]
+        used = used_paths(record)
+        silent = [path for path in used if not felt[path]]
         if silent:
             said.append(f"no packet {self.counter} yet on {', '.join(silent)}")
         for name, sight in sights.items():
@@ -168,7 +169,7 @@ class Queued(PathFault):
             signal=f"packets {self.counter} per path, by the program in the queue",
             before=dict.fromkeys(felt, 0),
             during=felt,
-            moved=bool(felt) and not said,
+            moved=bool(used) and not said,
             detail="; ".join(said) or f"{sum(felt.values()):,} packets {self.counter}",
         )
 

@@ -30,7 +30,7 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option
 from nemeses.base.cut_sets import grudge
 from nemeses.base.leadership import agreement, lead_when_known
-from nemeses.base.path_evidence import both_sides, path_name
+from nemeses.base.path_evidence import both_sides, use_of
 from nemeses.base.schedule import WINDOW_OPTIONS, carrying
 from nemeses.network.partition import Partition
 
@@ -90,7 +90,7 @@ class SplitBrain(Partition):
     name = "split-brain"
     doc = "cuts the leader off until two nodes claim to lead at once"
     faults: tuple[str, ...] = ("N26",)
-    requires: tuple[type, ...] = (Leadership,)
+    requires: tuple[type, ...] = (*Partition.requires, Leadership)
     options: Mapping[str, Option] = {
         "rounds": Option(
             type=int,
@@ -163,10 +163,7 @@ class SplitBrain(Partition):
             **record.facts,
             "round": record.facts["round"] + 1,
             **lead.facts(),
-            "cuts": [path_name(path) for path in cut.cuts],
-            "baseline_packets": {
-                path_name(path): n for path, n in (await self._baseline(ctx, cut.cuts)).items()
-            },
+            **use_of(ctx, await self._baseline(ctx, cut.cuts)),
         }
         record = msgspec.structs.replace(record, targets=cut.targets, facts=facts)
         await asyncio.gather(*(self.apply(ctx, record, n, by_node[n]) for n in by_node))

@@ -22,6 +22,7 @@ from nemeses.observe.answers import services_of
 __all__ = [
     "STOPPED",
     "Sight",
+    "dying",
     "listeners",
     "look",
     "look_all",
@@ -61,6 +62,21 @@ def signal_command(processes: Sequence[Process], name: str) -> list[str]:
     """Sends processes a signal, those that are still the ones that started at their time."""
     rows = [str(word) for p in processes for word in (p.pid, p.start_time)]
     return ["sh", "-c", _SIGNAL, "sh", name, *rows]
+
+
+_DYING: Final = """\
+for pid; do
+    while [ -e /proc/$pid ] && ! grep -Eqs '^State:.[ZX]|^S.+Pnd:.*[13579bdf]..$' /proc/$pid/status
+    do sleep 0.01; done
+done
+"""
+
+
+async def dying(node: Node, processes: Sequence[Process]) -> None:
+    """Returns when these have been given SIGKILL, or are gone: one whose thread waits for a disk is
+    not gone yet, but runs no more. LabError where that does not come."""
+    pids = [str(process.pid) for process in processes]
+    await node.run(["sh", "-c", _DYING, "sh", *pids], timeout_s=5.0)
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,8 +138,9 @@ class Descriptors(ProcessFault):
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in freed))
         asked, sights = await asyncio.gather(self._ask(ctx, record), look_twice(ctx, was))
         now = await running(ctx)
-        files = {n: rows for n, rows in (await _files(ctx, now)).items() if not sights[n][1].lost}
-        gone = [n for n in record.targets if sights[n][1].lost]
+        # Of a server whose main process has ended, children may go on: theirs are the limits then.
+        gone = [n for n in record.targets if not sights[n][1].left]
+        files = {n: rows for n, rows in (await _files(ctx, now)).items() if n not in gone}
         told = await asyncio.gather(*(self._told(ctx, record, n) for n in gone))
         ended = [n for n, said in zip(gone, told, strict=True) if said]
         sights = {n: pair for n, pair in sights.items() if n not in record.targets}

@@ -8,6 +8,9 @@ and follows downwards whatever the server gives back. What comes of it is up to 
 - `stall`: nobody is killed. Threads that touch new memory wait for it, calls that need it fail.
   A server may wait, or end by its own decision, and then stays down.
 
+Of members with several services it is about one, the first unless `-o service` names another: all
+are in the group, and which of them still needs memory once one is gone is up to them.
+
 Injector signal: the limit as the node reads it, allocations that met it (failcnt), and the kernel's
 count of processes killed in this group, or tasks that wait for memory. Victim signal: as for
 `kill`. Control: other servers answer, and their groups' counters stand still. It has healed when
@@ -40,8 +43,9 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.process_fault import Looks, ProcessFault, Proven, served_before
-from nemeses.observe.processes import Sight, mains, running, struck
+from nemeses.base.process_fault import SERVICE_OPTION, Looks, ProcessFault, Proven, served_before
+from nemeses.observe.answers import services_of
+from nemeses.observe.processes import Sight, running, struck
 from nemeses.process.kill import Kill
 from nemeses.tools.cgroup import Group
 
@@ -92,6 +96,7 @@ class Memory(Kill):
             help="the kernel kills the server; or it waits, and calls that need memory fail",
         ),
         **ProcessFault.options,
+        **SERVICE_OPTION,
     }
 
     def plan(
@@ -106,6 +111,11 @@ class Memory(Kill):
             msgspec.structs.replace(plan, facts={**plan.facts, "mode": options["mode"]})
             for plan in super().plan(rng, nodes, time_limit_s, options)
         ]
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        service = plan.facts.get("service") or services_of(ctx, next(iter(ctx.nodes)))[0].name
+        facts = {**plan.facts, "service": service}
+        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """A group on each node, which the servers join when they start."""
@@ -191,8 +201,9 @@ class Memory(Kill):
         self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
     ) -> str | None:
         """A server that only waited may be the processes that it was."""
-        if record.facts["mode"] == "oom" and record.facts["pids"][name] == mains({name: now})[name]:
-            return f"process {now[0].pid} is the old one: it was never gone"
+        left = [p.pid for p in struck(record.facts, name) if p.main and p in now]
+        if record.facts["mode"] == "oom" and left:
+            return f"process {left[0]} is the old one: it was never gone"
         return ProcessFault.healed(self, record, name, now, sight)
 
     async def _whole(

@@ -155,13 +155,15 @@ class Restart(Kill):
         rows = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in names))
         return {n: int(row.get("inode", 0)) for n, row in zip(names, rows, strict=True)}
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """Down and up again as often as asked, then down."""
+        between = []
         for turn in range(record.facts["flaps"]):
             if turn:
                 await self.undo(ctx, record.targets)
-                record.facts["lives_between"].append(await self.lives(ctx))
+                between.append(await self.lives(ctx))
             await self.strike(ctx, record.targets)
+        return {"lives_between": between}
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
         for name in names:

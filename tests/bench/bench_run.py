@@ -26,7 +26,7 @@ from clusters.systems.etcd.wire import message
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import FaultPlan, NemesisContext
+from dstest.core.protocols import Endpoint, FaultPlan, NemesisContext
 from dstest.core.spec import RunSpec
 from dstest.runner.load import Load
 from dstest.runner.plugins import Plugins, resolve
@@ -76,7 +76,8 @@ def bare(lab: LabInfo, processes: int, concurrency: int) -> float:
 
 async def ours(plugins: Plugins, lab: LabInfo, folder: Path) -> tuple[float, dict[str, int]]:
     """Operations per second of the load plane, and its own figures."""
-    load = Load(plugins, lab, RunDir.create(folder, "bench", 1))
+    endpoints = [Endpoint(node=n.name, address=n.address, port=2379) for n in lab.nodes]
+    load = Load(plugins, endpoints, RunDir.create(folder, "bench", 1))
     await load.start()
     clock = load.begin()
     await clock.until(int(LOAD_S * 1e9))

@@ -6,7 +6,6 @@ Each attack is one thing done to a history; the exit codes that are allowed stan
 from __future__ import annotations
 
 import gzip
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,60 +14,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from true_histories import KINDS, history
-from typer.testing import CliRunner
+from checking import (
+    KIND_OF,
+    NEVER_CLEAN,
+    REFUSED,
+    UNSURE,
+    check,
+    generated,
+    ours,
+    put,
+    text_of,
+    written,
+)
 
-from dstest.cli.app import app
-from dstest.core.errors import DstestError
-from dstest.core.history import History
 from dstest.core.op import Op
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
-from dstest.store.jsonl import write_history
 
-NEVER_CLEAN = {1, 2, 3}
-REFUSED = {2}
-UNSURE = {2, 3}
-
-
-def check(path: Path | str, *options: str) -> tuple[int, str]:
-    """Exit code, and what was printed or said."""
-    done = CliRunner().invoke(app, ["check", str(path), *options])
-    if isinstance(done.exception, DstestError):
-        return int(done.exception.exit_code), str(done.exception)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.output
-
-
-def put(folder: Path, content: bytes | str, name: str = "h.jsonl") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def ours(kind: str = "bank", count: int = 200, **header: Any) -> list[dict[str, Any]]:
-    """A true history as plain lines, the header first; its workload is what its checker judges."""
-    made = history(kind, 7, count)
-    outcomes = [str(op.outcome) for op in made.ops]
-    counters = {
-        "issued": len(outcomes),
-        **{k: outcomes.count(k) for k in ("ok", "fail", "unknown")},
-    }
-    facts = {**msgspec.to_builtins(made.header), "counters": counters, **header}
-    return [facts, *(msgspec.to_builtins(op) for op in made.ops)]
-
-
-def generated(workload: str = "list-append", **spec: Any) -> list[dict[str, Any]]:
-    made = Spec(workload=workload, **{"txns": 120, "info_share": 0.05, "seed": 3, **spec})
-    return [json.loads(line) for line in lines(events(made), made, "jsonl")]
-
-
-def written(rows: list[dict[str, Any]]) -> bytes:
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-
-
-KIND_OF = {"bank": "bank", "list-append": None, "total-queue": "queue", "set-full": "set"}
 Rows = list[dict[str, Any]]
 Attack = Callable[[Rows], Rows]
 
@@ -179,11 +139,6 @@ def test_what_contradicts_itself_is_never_clean(tmp_path: Path, kind: str, name:
     assert code in allowed, said
     packed = gzip.compress(written(attack(rows)))
     assert check(put(tmp_path, packed, "h.jsonl.gz"))[0] in allowed
-
-
-def text_of(kind: str) -> bytes:
-    workload = KIND_OF[kind]
-    return written(generated(kind) if workload is None else ours(kind, workload=workload))
 
 
 def twice(field: str, value: str, nested: bool = False) -> Callable[[bytes], bytes]:
@@ -340,147 +295,3 @@ def test_a_small_file_that_unpacks_to_much_stays_within_the_budget(
                          "list-append" if notation == "ours-txn" else "cas-register")  # fmt: skip
     assert code in UNSURE
     assert peak < 260
-
-
-BATCH_LINE = {"workload": "list-append", "models": ["serializable"]}
-OK_TXNS = [
-    {"type": "ok", "process": 0, "f": "txn", "value": [["append", "x", 1]]},
-    {"type": "ok", "process": 1, "f": "txn", "value": [["r", "x", [1]]]},
-]
-BAD_TXNS = [{"type": "ok", "process": 1, "f": "txn", "value": [["r", "x", [9]]]}]
-NOTHING = [{"type": "ok", "process": 0, "f": "txn", "value": [["append", "x", 1]]}]
-GOOD_LINE = {**BATCH_LINE, "history": OK_TXNS}
-FAIL_LINE = {**BATCH_LINE, "history": BAD_TXNS}
-VAGUE_LINE = {**BATCH_LINE, "history": NOTHING}
-REFUSED_LINE = {**GOOD_LINE, "models": ["linearizable"]}
-
-
-@pytest.mark.parametrize(
-    ("rows", "code"),
-    [
-        ([GOOD_LINE], 0),
-        ([GOOD_LINE, GOOD_LINE], 0),
-        ([GOOD_LINE, FAIL_LINE], 1),
-        ([FAIL_LINE, VAGUE_LINE, "{", GOOD_LINE], 1),
-        ([GOOD_LINE, VAGUE_LINE], 3),
-        ([VAGUE_LINE, "{"], 3),
-        ([GOOD_LINE, "{"], 2),
-        ([json.dumps(GOOD_LINE)[:-1] + ', "models": ["read-committed"]}'], 2),
-        ([json.dumps(FAIL_LINE)[:-1] + f', "history": {json.dumps(OK_TXNS)}}}'], 2),
-        ([GOOD_LINE, "garbage"], 2),
-        ([GOOD_LINE, REFUSED_LINE], 2),
-        ([GOOD_LINE, {**GOOD_LINE, "models": []}], 2),
-        ([GOOD_LINE, {**GOOD_LINE, "workload": "bank"}], 2),
-        ([{**GOOD_LINE, "models": ["serializable", "1SR"]}], 2),
-        ([{**GOOD_LINE, "models": ["causal-cerone"]}], 3),
-        ([{**FAIL_LINE, "models": ["causal-cerone"]}], 1),
-        ([{**GOOD_LINE, "opts": {"anomalies": ["G99"]}}], 2),
-        ([{**GOOD_LINE, "opts": {"transaction-order": {"a": "b"}}}], 2),
-        ([{**GOOD_LINE, "opts": {"anomalies": 7}}], 2),
-        (['{"workload":"list-append","history":' + "[" * 3000 + "]" * 3000 + "}"], 2),
-        ([], 2),
-        (["", "  "], 2),
-        ([b"\xff\xfe"], 2),
-    ],
-)
-def test_a_batch_ends_as_its_worst_line(tmp_path: Path, rows: list[Any], code: int) -> None:
-    texts = [r if isinstance(r, bytes) else (r if isinstance(r, str) else json.dumps(r)).encode()
-             for r in rows]  # fmt: skip
-    path = put(tmp_path, b"\n".join(texts) + b"\n")
-    done = CliRunner().invoke(app, ["check", "--batch", str(path)])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert done.exit_code == code, done.output
-
-
-REFUSED_MODELS = (
-    *("linearizable", "sequential", "causal", "PRAM", "monotonic-reads", "monotonic-writes"),
-    *("read-your-writes", "writes-follow-reads", "1SR", "view-serializable"),
-    "session-serializable",
-)
-
-
-@pytest.mark.parametrize("model", REFUSED_MODELS)
-@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
-def test_a_model_that_rules_out_nothing_is_refused(
-    tmp_path: Path, workload: str, model: str
-) -> None:
-    bad = written(generated(workload, inject={"G1c": 1}))
-    for asked in (model, f"serializable,{model}"):
-        code, said = check(put(tmp_path, bad), "--model", asked)
-        assert code == 2
-        assert f"dstest cannot judge {model} for transactions" in said
-        assert "snapshot-isolation" in said
-    code, said = check(put(tmp_path, bad), "--checker", workload, "--model", model)
-    assert code == 2
-
-
-@pytest.mark.parametrize("fmt", ["jsonl", "edn"])
-@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
-def test_no_default_is_weaker_than_another(tmp_path: Path, workload: str, fmt: str) -> None:
-    """A stale read: only real time forbids it."""
-    mop = "append" if workload == "list-append" else "w"
-    values = [
-        [[mop, 1, 1]],
-        [["r", 1, [1] if mop == "append" else 1]],
-        [["r", 1, [] if mop == "append" else None]],
-    ]
-    made: list[bytes] = []
-    for i, value in enumerate(values):
-        asked = [[f, k, None if f == "r" else v] for f, k, v in value]
-        if fmt == "jsonl":
-            op = Op(op_id=i, process_id=i, invoke_ts=10 * i, complete_ts=10 * i + 5, op_type="txn",
-                    input=asked, output=value)  # fmt: skip
-            made.append(msgspec.json.encode(op) + b"\n")
-        else:
-            for kind, told in (("invoke", asked), ("ok", value)):
-                text = " ".join(
-                    f"[:{f} {k} {json.dumps(v).replace('null', 'nil')}]" for f, k, v in told
-                )
-                made.append(f"{{:process {i}, :type :{kind}, :f :txn, :value [{text}]}}\n".encode())
-    head = b'{"schema":"dstest.history/1"}\n' if fmt == "jsonl" else b""
-    path = put(tmp_path, head + b"".join(made), f"h.{fmt}")
-    plain = check(path)
-    assert plain[0] == 1, plain
-    for options in (["--workload", workload], ["--checker", workload]):
-        assert check(path, *options)[0] == 1, options
-
-
-def test_an_edited_history_that_is_whole_is_judged(tmp_path: Path) -> None:
-    """What no lint can see is for the checkers: the lost element is found."""
-    made = history("set-full", 5, 300, unknown=0.0)
-    final = max(i for i, op in enumerate(made.ops) if op.op_type == "read" and op.output)
-    read = made.ops[final]
-    cut = msgspec.structs.replace(read, output=read.output[1:])
-    ops = [*made.ops[:final], cut, *made.ops[final + 1 :]]
-    path = tmp_path / "h.jsonl"
-    write_history(path, History(header=made.header, ops=ops))
-    assert check(path, "--workload", "set")[0] == 1
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_two_histories_in_one_are_refused(tmp_path: Path, kind: str) -> None:
-    made = history(kind, 2, 60)
-    path = tmp_path / "h.jsonl"
-    write_history(path, History(header=made.header, ops=[*made.ops, *made.ops]))
-    code, said = check(path, "--checker", KINDS[kind].checker)
-    assert code == 2
-    assert "corrupt" in said
-
-
-def test_a_directory_stands_for_its_history(tmp_path: Path) -> None:
-    put(tmp_path, text_of("bank"), "history.jsonl")
-    assert check(tmp_path)[0] == 0
-    (tmp_path / "empty").mkdir()
-    code, said = check(tmp_path / "empty")
-    assert (code, "not a run directory" in said) == (2, True)
-    (tmp_path / "cut" / "segments").mkdir(parents=True)
-    code, said = check(tmp_path / "cut")
-    assert (code, "dstest recover" in said) == (2, True)
-
-
-def test_an_option_that_nobody_knows_is_named(tmp_path: Path) -> None:
-    code, said = check(put(tmp_path, text_of("bank")), "-o", "foo=bar")
-    assert code == 2
-    assert "no such option for checking operations" in said
-    code, said = check(put(tmp_path, text_of("list-append")), "-o", "foo=bar")
-    assert "no such option for checking transactions" in said

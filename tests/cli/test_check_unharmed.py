@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made_jepsen import KINDS as JEPSENS
+from made_jepsen import TOTAL
+from places import OUTER, OWN, ROOTS
 from true_histories import KINDS, history
 from typer.testing import CliRunner
 
@@ -20,9 +22,8 @@ from dstest.generator.writing import lines
 from dstest.store.export import export_lines
 from dstest.store.jsonl import write_history
 
-CORPORA = Path(
-    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
-)
+pytestmark = pytest.mark.usefixtures("judge_here")
+
 LEVELS = ("strict-serializable", "serializable", "snapshot-isolation", "read-committed")
 
 
@@ -76,24 +77,52 @@ def test_three_hundred_true_histories(tmp_path: Path) -> None:
 
 
 def registers() -> list[Path]:
-    folders = [CORPORA / "knossos", CORPORA / "elle-cli" / "knossos"]
+    folders = [root / f for root in ROOTS for f in ("knossos", "elle-cli/knossos")]
     return [p for f in folders for p in sorted((f / "cas-register" / "good").glob("*.*"))]
 
 
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
-def test_foreign_registers_and_logs_keep_their_verdicts() -> None:
+def test_registers_and_logs_keep_their_verdicts() -> None:
     for path in registers():
         code, said = check(path)
         assert code == 0, f"{path.name}: {said}"
-    facts = json.loads((CORPORA / "porcupine" / "verdicts.json").read_text())
-    logs = [row for row in facts if str(row.get("file", "")).endswith(".log")][:40]
-    for row in logs:
-        path = CORPORA / "porcupine" / row["file"]
-        if path.exists() and path.stat().st_size:
-            assert check(path)[0] in (0, 1), path.name
+    for root in ROOTS:
+        facts = json.loads((root / "porcupine" / "verdicts.json").read_text())
+        logs = [row for row in facts if str(row.get("file", "")).endswith(".log")][:40]
+        assert len(logs) >= 20
+        for row in logs:
+            path = root / "porcupine" / row["file"]
+            if path.exists() and path.stat().st_size:
+                assert check(path)[0] == (0 if row["expected"] == "ok" else 1), path.name
 
 
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
+OPTIONS = {
+    "bank": ["-o", f"bank_total={TOTAL}"],
+    "queue": ["--checker", "total-queue"],
+    "set": ["--checker", "set"],
+}
+
+
+@pytest.mark.parametrize("notation", ["edn", "json"])
+@pytest.mark.parametrize("kind", JEPSENS)
+@pytest.mark.parametrize(("verdict", "code"), [("good", 0), ("bad", 1)])
+def test_jepsens_notations(kind: str, notation: str, verdict: str, code: int) -> None:
+    got, said = check(OWN / "jepsen" / verdict / f"{kind}.{notation}", *OPTIONS.get(kind, []))
+    assert got == code, said
+
+
+def test_a_bank_that_nobody_told_its_total_is_unknown() -> None:
+    assert check(OWN / "jepsen" / "good" / "bank.edn")[0] == 3
+
+
+@pytest.mark.parametrize("verdict", ["good", "bad"])
+@pytest.mark.parametrize("model", ["cas-register", "fifo-queue", "fencing-lock", "counter"])
+def test_our_own_notation(model: str, verdict: str) -> None:
+    path = OWN / "ours" / model / verdict / "made-0.jsonl"
+    code, said = check(path, "--checker", "linearizable", "--model", model)
+    assert code == (verdict == "bad"), said
+
+
+@pytest.mark.outer_corpora
 @pytest.mark.parametrize(
     ("name", "options", "code"),
     [
@@ -106,5 +135,6 @@ def test_foreign_registers_and_logs_keep_their_verdicts() -> None:
     ],
 )
 def test_jepsens_own_files(name: str, options: list[str], code: int) -> None:
-    got, said = check(CORPORA / "elle-cli" / "jepsen" / name, *options)
+    assert OUTER is not None
+    got, said = check(OUTER / "elle-cli" / "jepsen" / name, *options)
     assert got == code, said

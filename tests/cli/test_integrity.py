@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,9 @@ from typing import Any
 import pytest
 from made_runs import made, recorded, registers, transactions
 from real_run import change_facts, change_record
-from typer.testing import CliRunner
+from touched_runs import Change, dstest, files, text
 
-from dstest.cli.app import app
 from dstest.core.errors import Exit, HarnessError
-from dstest.core.verdict import State
 from dstest.runner import replay as replay_module
 from dstest.runner import session
 from dstest.runner.judgement import judge
@@ -26,56 +23,6 @@ from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
 from dstest.store.segment import decode_line, encode_line
 from dstest.store.sums import compare_sums
-
-Change = Callable[[Path], None]
-
-
-def stale(count: int = 700) -> Any:
-    """A register that gives an old value once."""
-    ops = registers(count=count)
-    reads = [
-        (i, op) for i, op in enumerate(ops) if op.op_type == "read" and op.output and not op.error
-    ]
-    import msgspec
-
-    i, op = reads[len(reads) // 2]
-    old = next(o for _, o in reads if o.key == op.key and o.output != op.output)
-    return [*ops[:i], msgspec.structs.replace(op, output=old.output), *ops[i + 1 :]]
-
-
-@pytest.fixture(scope="module")
-def passed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run, verdict = made(tmp_path_factory.mktemp("pass") / "run", registers(count=700), "register")
-    assert verdict.verdict is State.PASS_SMOKE, verdict.reason
-    return run.path
-
-
-@pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run, verdict = made(tmp_path_factory.mktemp("fail") / "run", stale(), "register")
-    assert verdict.verdict.failed, verdict.reason
-    return run.path
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Callable[[Path], Path]:
-    def made_copy(of: Path) -> Path:
-        return Path(shutil.copytree(of, tmp_path / "copy" / of.name))
-
-    return made_copy
-
-
-def files(run: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(run)): p.read_bytes() for p in run.rglob("*") if p.is_file()}
-
-
-def dstest(*words: Any, env: dict[str, str] | None = None) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(w) for w in words], env=env)
-    error = result.exception
-    if error is not None and not isinstance(error, SystemExit):
-        return int(getattr(error, "exit_code", -1)), f"{result.output}{error}"
-    return result.exit_code, result.output
-
 
 COMMANDS = ("report", "recover", "replay", "export", "check")
 
@@ -137,16 +84,6 @@ def test_a_crash_in_a_log_is_found_again(tmp_path: Path) -> None:
     code, said = dstest("check", run.path)
     assert (code, "no-crash" in said or "panic" in said) == (Exit.FAIL, True), said
     assert dstest("check", run.path, "--json")[0] == Exit.FAIL
-
-
-def text(name: str, old: str, new: str) -> Change:
-    def change(run: Path) -> None:
-        path = run / name
-        found = path.read_text()
-        assert old in found, name
-        path.write_text(found.replace(old, new, 1))
-
-    return change
 
 
 def event(run: Path) -> None:
@@ -381,51 +318,6 @@ def test_a_replay_of_a_pass_whose_re_run_is_inconclusive(
     assert files(run) == before, "nothing was to be reproduced"
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("no ssh-keygen here")
-    home = tmp_path_factory.mktemp("keys")
-    for name in ("ours", "theirs"):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
-        subprocess.run(words, check=True)
-    kind, public, _ = (home / "ours.pub").read_text().split()
-    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
-    return home
-
-
-def test_a_signature_is_verified(keys: Path, passed: Path, copy: Callable[[Path], Path]) -> None:
-    run = copy(passed)
-    allowed = ("--verify-key", keys / "allowed")
-    code, said = dstest("report", run, *allowed)
-    assert code == Exit.NOT_PROVEN, "it is not signed"
-    RunDir(run).write_sums(keys / "ours")
-    code, said = dstest("report", run, *allowed)
-    assert code == Exit.PASS, said
-    assert "lab@example" in said
-    code, said = dstest("report", run, *allowed, "--sign-key", keys / "ours")
-    assert code == Exit.PASS, said
-    assert dstest("report", run, *allowed)[0] == Exit.PASS, "signed again as it was"
-
-
-def test_what_became_of_a_signature_is_said(
-    keys: Path, passed: Path, copy: Callable[[Path], Path]
-) -> None:
-    run, key = copy(passed), keys / "ours"
-    assert "was not signed, and is not now" in dstest("report", run, "--sign-key", key)[1]
-    run.joinpath("report.html").unlink()
-    RunDir.open(run).write_sums(key)
-    assert "left as signed" in dstest("report", run)[1]
-    assert not (run / "report.html").exists()
-    code, said = dstest("report", run, "--sign-key", keys / "nothing")
-    assert (code, "cannot sign" in said) == (Exit.USAGE, True)
-    assert (run / "sha256sums.sig").exists(), "a key that cannot sign costs no signature"
-    code, said = dstest("report", run, "--sign-key", key)
-    assert f"report.html: drawn anew; the run is now signed with {key} alone" in said
-    assert "the signature stays as it was" in dstest("report", run, "--sign-key", key)[1]
-
-
 def test_a_dead_run_names_its_next_step_and_its_lab(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,26 +339,3 @@ def test_a_dead_run_names_its_next_step_and_its_lab(
     assert "dstest lab down --lab-id run-999999" in said
     assert "no heal was recorded" in said
     assert "- s" not in said
-
-
-def test_sums_that_were_written_anew_are_not_signed(
-    keys: Path, passed: Path, copy: Callable[[Path], Path]
-) -> None:
-    run = copy(passed)
-    RunDir(run).write_sums(keys / "ours")
-    signature = (run / "sha256sums.sig").read_bytes()
-    text("spec.toml", "etcd", "etcd2")(run)
-    RunDir(run).write_sums()
-    assert not (run / "sha256sums.sig").exists()
-    (run / "sha256sums.sig").write_bytes(signature)
-    code, said = dstest("report", run, "--verify-key", keys / "allowed")
-    assert code == Exit.NOT_PROVEN, said
-    RunDir(run).write_sums(keys / "theirs")
-    code, said = dstest("report", run, "--verify-key", keys / "allowed")
-    assert code == Exit.NOT_PROVEN, said
-
-
-def test_a_key_that_cannot_sign_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    code, said = dstest("run", "--sign-key", tmp_path / "nothing")
-    assert code == Exit.USAGE, said
-    assert "cannot sign" in said

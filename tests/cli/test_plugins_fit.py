@@ -66,14 +66,17 @@ def test_a_schedule_of_another_system_is_refused(dstest: Dstest, tmp_path: Path)
     schedule.write_text(json.dumps({"schema": "dstest.schedule/1", **row}))
     done = dstest("run", "--system", "toy", "--time-limit", "30", "--schedule", str(schedule))
     assert done.returncode == 2
-    assert "--nemesis kill with scope=primaries: it lacks Leadership (primaries)" in done.stderr
+    assert (
+        "--nemesis kill with scope=primaries: it lacks Leadership (claims, leaders)" in done.stderr
+    )
 
 
 def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     ship(tmp_path / "plugins", BARE + PROCESSES, systems="toy = toy_plugin:SYSTEM")
     matrix = json.loads(dstest("list", "--json").stdout)["matrix"]
     names = [registry.names(group) for group in ("workloads", "nemeses")]
-    assert len(matrix) == 2 * len(names[0]) * len(names[1])
+    systems = len(registry.names("systems")) + 1
+    assert len(matrix) == systems * len(names[0]) * len(names[1])
     rows = {(r["system"], r["workload"], r["nemesis"]): r for r in matrix}
     for workload in names[0]:
         for nemesis in names[1]:
@@ -83,11 +86,13 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     assert (row["fits"], row["reason"], row["lacks"]) == (True, None, [])
     row = rows["toy", "register", "stop"]
     assert not row["fits"]
-    assert row["reason"].startswith("toy lacks Terminate (shutdown_markers, terminate), LogFiles")
-    assert {"capability": "LogFiles", "missing": ["log_files"], "when": None} in row["lacks"]
+    assert row["reason"].startswith("toy lacks Terminate (exits, terminate), ServerLogs")
+    assert {"capability": "Terminate", "missing": ["exits", "terminate"], "when": None} in row[
+        "lacks"
+    ]
     row = rows["toy", "register", "kill"]
     assert (row["fits"], row["reason"]) == (True, None)
-    lack = {"capability": "Leadership", "missing": ["primaries"], "when": "scope=primaries"}
+    lack = {"capability": "Leadership", "missing": ["claims", "leaders"], "when": "scope=primaries"}
     assert row["lacks"] == [lack]
     row = rows["toy", "bank", "stop"]
     assert row["reason"].startswith("toy offers no ")
@@ -95,7 +100,7 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     text = dstest("list").stdout
     assert "\ntoy        register       none        \n" in text
     assert "(not with scope=primaries: no Leadership)" in text
-    assert "(toy lacks Leadership (primaries), Leads (leads))" in text
+    assert "(toy lacks Leadership (claims, leaders))" in text
 
 
 def test_the_list_survives_a_system_that_says_nothing(dstest: Dstest, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Elle's own output on its test suite, on gadgets and on 1,760 random histories.
+"""Transactional histories with known answers: made ones, and Elle's own output on its test suite,
+on gadgets and on 1,760 random histories.
 
 Verdicts and boundaries must be Elle's. What may differ, and is counted: `garbage-read`, which is
 ours alone and stands where Elle throws or says nothing; the names of classes where what they
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,29 +23,36 @@ from elle_lattice import boundary as oracle_boundary
 from elle_lattice import implied
 from elle_oracle import check as oracle
 from elle_txn import order_edges, transactions
+from places import OUTER, OWN, ROOTS
 
 from checkers.txn import models as lattice
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 from checkers.txn.tested import VACUOUS
 
-ROOT = Path(__file__).resolve().parents[2]
-CORPORA = Path(os.environ.get("DSTEST_CORPORA", ROOT.parent / "shared" / "corpora")) / "elle"
-pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora; set DSTEST_CORPORA")
-
 Judge = Callable[[list[dict[str, Any]], str, list[str], dict[str, Any]], dict[str, Any]]
 
-FILES = ("cases.json", "random.json", "random2.json.gz")
+FILES = [
+    root / "elle" / name
+    for root in ROOTS
+    for name in ("cases.json", "random.json", "random2.json.gz")
+    if root == OUTER or not name.endswith(".gz")
+]
+DIFFERENT_BOUNDARIES = {path: 2 for path in FILES if OUTER and path == OUTER / "elle/cases.json"}
 
 
-def rows(name: str) -> list[dict[str, Any]]:
-    raw = (CORPORA / name).read_bytes()
-    return list(json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw))
+def name_of(path: Path) -> str:
+    return f"{'made' if path.is_relative_to(OWN) else 'elle'}-{path.name}"
 
 
-def questions(name: str) -> Iterator[tuple[str, list[dict[str, Any]], str, Any, Any, Any]]:
-    """(name, history, workload, models, options, Elle's answer)"""
-    for row in rows(name):
+def rows(path: Path) -> list[dict[str, Any]]:
+    raw = path.read_bytes()
+    return list(json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw))
+
+
+def questions(path: Path) -> Iterator[tuple[str, list[dict[str, Any]], str, Any, Any, Any]]:
+    """(name, history, workload, models, options, the known answer)"""
+    for row in rows(path):
         opts = dict(row["opts"])
         if "expected" in row:
             models = opts.pop("consistency-models", ["strict-serializable"])
@@ -101,13 +108,32 @@ def compare(want: dict[str, Any], got: dict[str, Any], history: list[dict[str, A
     return "same" if sorted(got["anomaly_types"]) == sorted(want["anomaly_types"]) else "names"
 
 
+def is_long(path: Path, judge: Judge) -> bool:
+    """The slow oracle takes half a minute for the largest file."""
+    return judge is oracle and path.name == "random2.json.gz"
+
+
+JUDGES: tuple[Judge, ...] = (ours, oracle)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("judge", [ours, oracle], ids=["checkers", "oracle"])
-@pytest.mark.parametrize("name", FILES)
-def test_answers_are_elles(name: str, judge: Judge) -> None:
+@pytest.mark.parametrize(
+    ("path", "judge"),
+    [
+        pytest.param(
+            path,
+            judge,
+            id=f"{name_of(path)}-{'checkers' if judge is ours else 'oracle'}",
+            marks=[pytest.mark.long] if is_long(path, judge) else [],
+        )
+        for path in FILES
+        for judge in JUDGES
+    ],
+)
+def test_answers_are_the_known_ones(path: Path, judge: Judge) -> None:
     kinds: Counter[str] = Counter()
     worst: list[str] = []
-    for title, history, workload, models, opts, want in questions(name):
+    for title, history, workload, models, opts, want in questions(path):
         if title == "type-sanity":  # two classes of Java integers; JSON has one
             continue
         kind = compare(want, judge(history, workload, models, opts), history)
@@ -115,15 +141,25 @@ def test_answers_are_elles(name: str, judge: Judge) -> None:
         if kind not in ("same", "garbage", "names", "vacuous"):
             worst.append(f"{title} {models} {opts}: {kind}")
     total = sum(kinds.values())
-    print(name, dict(kinds))  # noqa: T201
+    print(path, dict(kinds))  # noqa: T201
     assert kinds["verdict"] == 0, worst[:10]
     assert kinds["garbage, and something lost"] == 0, worst[:10]
-    assert kinds["boundary"] == (2 if name == "cases.json" else 0), worst[:10]
+    assert kinds["boundary"] == DIFFERENT_BOUNDARIES.get(path, 0), worst[:10]
     assert kinds["names"] <= total // 50, kinds
 
 
-def test_process_and_realtime_edges_are_elles() -> None:
-    for row in rows("graphs.json"):
+@pytest.mark.parametrize("judge", [ours, oracle], ids=["checkers", "oracle"])
+def test_what_was_planted_is_found(judge: Judge) -> None:
+    planted = rows(OWN / "elle" / "cases.json")
+    for row in planted:
+        found = judge(row["history"], row["workload"], ["strict-serializable"], {})
+        assert row["planted"] in found["anomaly_types"], (row["workload"], row["name"])
+    assert len(planted) >= 40
+
+
+@pytest.mark.parametrize("root", ROOTS, ids=["made", "elle"][: len(ROOTS)])
+def test_process_and_realtime_edges_are_the_known_ones(root: Path) -> None:
+    for row in rows(root / "elle" / "graphs.json"):
         history = [{**e, "value": []} for e in row["history"]]
         txns = transactions(history, "rw-register")
         index = {t.id: t.index for t in txns}
@@ -131,8 +167,28 @@ def test_process_and_realtime_edges_are_elles() -> None:
         assert edges == sorted(row["edges"]), row["name"]
 
 
+@pytest.mark.parametrize(
+    ("path", "good"),
+    [(p, v == "good") for v in ("good", "bad") for p in sorted((OWN / "elle" / v).glob("*.edn"))],
+    ids=lambda v: v.name if isinstance(v, Path) else "",
+)
+def test_edn_is_read_as_json_is(path: Path, good: bool) -> None:
+    """The same history lies in one of the JSON files."""
+    workload = next(w for w in ("list-append", "rw-register") if path.stem.startswith(w))
+    name = path.stem.removeprefix(workload + "-")
+    found = [r for f in ("cases", "random") for r in rows(OWN / "elle" / f"{f}.json")]
+    row = next(r for r in found if (r["name"], r["workload"]) == (name, workload))
+    models = list(row.get("verdicts", ["strict-serializable"]))
+    told = check(load(path), workload, models, {})
+    json_said = check(load(json.dumps(row["history"]).encode(), "json"), workload, models, {})
+    assert told.valid is json_said.valid is good
+    assert told.anomaly_types == json_said.anomaly_types
+
+
+@pytest.mark.outer_corpora
 def test_both_lattices_are_elles() -> None:
-    facts = json.loads((CORPORA / "models.json").read_text())
+    assert OUTER is not None
+    facts = json.loads((OUTER / "elle" / "models.json").read_text())
     for anomaly, want in facts["boundary"].items():
         expected = (sorted(want["not"]), sorted(want["also_not"]))
         mine = lattice.boundary([anomaly])

@@ -1,30 +1,24 @@
-"""Key-value logs of Porcupine's tests and Knossos' mutex history; the names are the verdicts."""
+"""Key-value logs as in Porcupine's tests; the names are the verdicts."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
+from places import OWN, ROOTS
 
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.store.importers import load_history
 
-CORPORA = Path(
-    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
-)
-KV = sorted((CORPORA / "porcupine" / "kv").glob("*.txt"))
-MUTEX = CORPORA / "elle-cli" / "knossos" / "mutex" / "bad" / "etcd.edn"
+KV = [path for root in ROOTS for path in sorted((root / "porcupine" / "kv").glob("*.txt"))]
+LONG = {"c10-bad.txt"}
+"""Twenty seconds of search."""
 LINE = re.compile(
     r'\{:process (\d+), :type :(\w+), :f :(\w+), :key "(.*)", :value (?:nil|"(.*)")\}'
 )
-
-if not KV:
-    pytest.skip(f"no corpus at {CORPORA}; set DSTEST_CORPORA", allow_module_level=True)
 
 
 def kv_history(path: Path) -> History:
@@ -48,16 +42,17 @@ def kv_history(path: Path) -> History:
     return History(header=Header(), ops=ops)
 
 
-@pytest.mark.parametrize("path", KV, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.long] if p.name in LONG else []) for p in KV],
+)
 def test_key_value_log(path: Path) -> None:
     result = CHECKER.check(kv_history(path), "kv-map", Budget(time_s=60))
-    assert result.valid is ("-ok" in path.name)
+    assert result.valid is ("ok" in path.stem.split("-"))
     assert result.keys.decided == result.keys.total
 
 
-def test_mutex() -> None:
-    result = CHECKER.check(load_history(MUTEX), "mutex", Budget())
-    assert result.valid is False
-    (anomaly,) = result.anomalies["nonlinearizable"]
-    assert anomaly.minimal
-    assert len(anomaly.ops) == 2
+def test_the_corpus_is_not_tiny() -> None:
+    own = [path.stem.split("-")[1] for path in KV if path.is_relative_to(OWN)]
+    assert own.count("ok") >= 4
+    assert own.count("bad") >= 4

@@ -1,46 +1,40 @@
-"""Jepsen's etcd logs of 2013, with the verdicts that Porcupine's tests expect.
-
-Read in place from DSTEST_CORPORA, or from ../shared/corpora beside the repository.
-"""
+"""Logs of one cas-register, with the verdicts that are known of them: made ones, and Jepsen's etcd
+logs of 2013 with what Porcupine's tests expect."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+from places import ROOTS
 
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.store.importers import load_history
 
-CORPORA = Path(
-    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
-)
-FOLDER = CORPORA / "porcupine"
+
+def cases(root: Path) -> list[tuple[Path, str]]:
+    rows = json.loads((root / "porcupine" / "verdicts.json").read_text())
+    return [
+        (root / "porcupine" / r["file"], r["expected"])
+        for r in rows
+        if r["model"] == "etcd-cas-register"
+    ]
 
 
-def cases() -> list[tuple[str, str]]:
-    verdicts = FOLDER / "verdicts.json"
-    if not verdicts.exists():
-        return []
-    rows = json.loads(verdicts.read_text())
-    return [(r["file"], r["expected"]) for r in rows if r["model"] == "etcd-cas-register"]
+CASES = [case for root in ROOTS for case in cases(root)]
 
 
-if not cases():
-    pytest.skip(f"no Porcupine corpus at {FOLDER}; set DSTEST_CORPORA", allow_module_level=True)
+@pytest.mark.parametrize(("root", "least"), list(zip(ROOTS, (20, 50), strict=False)))
+def test_the_corpus_is_not_tiny(root: Path, least: int) -> None:
+    assert len(cases(root)) >= least
+    assert {expected for _, expected in cases(root)} == {"ok", "illegal"}
 
 
-def test_the_corpus_is_not_tiny() -> None:
-    assert len(cases()) >= 50
-    assert {expected for _, expected in cases()} == {"ok", "illegal"}
-
-
-@pytest.mark.parametrize(("file", "expected"), cases())
-def test_etcd_log(file: str, expected: str) -> None:
-    history = load_history(FOLDER / file)
+@pytest.mark.parametrize(("path", "expected"), CASES, ids=[p.name for p, _ in CASES])
+def test_etcd_log(path: Path, expected: str) -> None:
+    history = load_history(path)
     result = CHECKER.check(history, "cas-register", Budget(time_s=10))
     assert result.valid is (expected == "ok")
     assert result.keys.decided == result.keys.total == 1

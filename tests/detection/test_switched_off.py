@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_runs import recorded, registers, transactions
-from true_histories import KINDS, Sim, _set
-from true_histories import history as true_history
+from made_runs import recorded
+from passing_runs import RUNS
 
 from checkers import _findings
 from checkers.linearizable import CHECKER as LINEARIZABLE
@@ -34,7 +33,6 @@ from dstest.runner import judgement, reconcile
 from dstest.store import seal
 from dstest.store.layout import RunDir
 
-COUNT = 700
 Patch = pytest.MonkeyPatch
 
 
@@ -47,81 +45,6 @@ def spread(ops: list[Op]) -> list[Op]:
         )
         for i, op in enumerate(ops)
     ]
-
-
-def versions(seed: int = 1, count: int = COUNT) -> list[Op]:
-    """`session` on keys that are retired and read again."""
-    sim = Sim(seed, 8, 0.005, 0.01)
-    state: dict[str, tuple[int, Any]] = {}
-    fresh = iter(range(1, 10**9))
-
-    def put(key: str, value: int) -> Any:
-        state[key] = (state.get(key, (0, None))[0] + 1, value)
-        return {"version": state[key][0]}
-
-    def get(key: str) -> Any:
-        version, value = state.get(key, (0, None))
-        return {"version": version, "value": value}
-
-    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
-        newest = len(sim.ops) // 25
-        if sim.dice.random() < 0.6:
-            back = sim.dice.random() < 0.3
-            key = f"s{sim.dice.randrange(newest + 1) if back else newest}"
-            return "read", key, None, lambda: get(key)
-        key, value = f"s{newest}", next(fresh)
-        return "write", key, value, lambda: put(key, value)
-
-    sim.run(count, step)
-    return sim.history().ops
-
-
-def of(name: str, count: int = COUNT, **rename: str) -> tuple[list[Op], dict[str, Any]]:
-    """(operations, options) of a true history; some with other operation types."""
-    made = true_history(name, 3, count, processes=8, unknown=0.005)
-    ops = [
-        msgspec.structs.replace(
-            op,
-            op_type=rename.get(op.op_type, op.op_type),
-            key="a" if op.key is None and rename else op.key,
-        )
-        for op in made.ops
-    ]
-    return ops, made.header.options
-
-
-def elements() -> list[Op]:
-    sim = Sim(2, 8, 0.005, 0.01)
-    _set(sim, COUNT, 0.2)
-    return sim.history().ops
-
-
-_RUNS: dict[str, Callable[[], dict[str, Any]]] = {
-    "register": lambda: {"ops": registers(count=COUNT), "workload": "register"},
-    "list-append": lambda: {"ops": transactions("list-append", count=COUNT)},
-    "rw-register": lambda: {"ops": transactions("rw-register", count=COUNT)},
-    "session": lambda: {"ops": versions(), "workload": "session"},
-    "set-full": lambda: {"ops": elements(), "workload": "set", "checkers": ["set-full"]},
-    "set": lambda: {"ops": elements(), "workload": "set", "checkers": ["set"]},
-    "no-lost-ack": lambda: {"ops": elements(), "workload": "set", "checkers": ["no-lost-ack"]},
-}
-for _name, _workload in {
-    "bank": "bank",
-    "total-queue": "queue",
-    "fifo": "queue",
-    "counter": "counter",
-    "lock": "lock",
-    "unique-ids": "unique-ids",
-    "causal": "causal",
-    "kafka": "append-log",
-}.items():
-    _RUNS[_name] = lambda n=_name, w=_workload: {  # type: ignore[misc]
-        "ops": of(n)[0], "options": of(n)[1], "workload": w, "model": KINDS[n].model,
-        "checkers": [KINDS[n].checker],
-    }  # fmt: skip
-_RUNS["exactly-once"] = lambda: {
-    "ops": of("exactly-once", pay="credit")[0], "workload": "ledger",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +60,7 @@ def judged(store: Path, monkeypatch: Patch, tmp_path: Path) -> Callable[..., Ver
     def judge(name: str, model: str | None = None) -> Verdict:
         kept = store / name
         if not kept.exists():
-            how = _RUNS[name]()
+            how = RUNS[name]()
             recorded(kept, how.pop("ops"), how.pop("workload", name), **how)
         copy = tmp_path / name
         shutil.copytree(kept, copy, dirs_exist_ok=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selftest_table import Seen, look_at, table
+from systems_table import systems_table
 
 from clusters.labs import image, state
 from clusters.labs.lxc import LAB
@@ -24,8 +25,16 @@ EVERY_TIME = {
     "test_the_file_system_forgets_what_was_not_synced",
     "test_unsynced_writes_are_lost_and_the_loss_is_found",
     "test_all_go_back_and_the_loss_is_found",
+    "test_a_fault_lands_and_heals[memcached-kill]",
+    "test_a_fault_lands_and_heals[redis-sentinel-partition]",
+    "test_a_fault_lands_and_heals[redis-sentinel-disk-full]",
 }
 
+
+TABLES: dict[str, Callable[[list[Seen]], str]] = {
+    "--nemesis-table": lambda seen: table(rows(), seen),
+    "--systems-table": systems_table,
+}
 
 SEEN: pytest.StashKey[list[Seen]] = pytest.StashKey()
 FAILED: pytest.StashKey[set[str]] = pytest.StashKey()
@@ -33,6 +42,7 @@ FAILED: pytest.StashKey[set[str]] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nemesis-table", help="write what was shown of each fault to this file")
+    parser.addoption("--systems-table", help="write what was shown on each system to this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,25 +62,28 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 def _runs_are_read(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """Keeps what the test's runs recorded, where somebody wants the table of faults."""
     yield
-    if request.config.getoption("--nemesis-table", None):
+    if any(request.config.getoption(name, None) for name in TABLES):
         request.config.stash[SEEN] += look_at(request.node.nodeid, tmp_path)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    path = config.getoption("--nemesis-table", None)
-    if path:
-        failed = config.stash[FAILED]
-        text = table(rows(), [s for s in config.stash[SEEN] if s.test not in failed])
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text)
-        terminalreporter.write(text)
+    failed = config.stash[FAILED]
+    seen = [s for s in config.stash[SEEN] if s.test not in failed]
+    for name, made in TABLES.items():
+        path = config.getoption(name, None)
+        if path:
+            text = made(seen)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text)
+            terminalreporter.write(text)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Self-tests of single nemeses take half an hour together: `make nemesis-selftest` runs all."""
     for item in items:
-        nemesis = item.path.parent == Path(__file__).parent and "test_nemesis_" in item.path.name
-        if nemesis and item.name not in EVERY_TIME:
+        here = item.path.parent == Path(__file__).parent
+        single = "test_nemesis_" in item.path.name or item.path.name == "test_systems.py"
+        if here and single and item.name not in EVERY_TIME:
             item.add_marker(pytest.mark.selftest)
 
 

@@ -26,7 +26,7 @@ from dstest.core.verdict import State
 from dstest.runner.nemesis_loop import describe
 from nemeses.catalogue import Row
 
-__all__ = ["Seen", "look_at", "table"]
+__all__ = ["Seen", "look_at", "short", "table"]
 
 _SHAPES = {
     "one": "N10",
@@ -44,6 +44,7 @@ class Seen:
     test: str
     verdict: str | None
     leaks: list[str]
+    system: str = ""
     records: list[LandingRecord] = field(default_factory=list)
 
 
@@ -62,7 +63,8 @@ def look_at(test: str, folder: Path) -> list[Seen]:
             ]
             residue: dict[str, list[str]] = facts.get("residue", {"cluster": ["not audited"]})
             leaks = [f"{node}: {row}" for node, rows in residue.items() for row in rows]
-            found.append(Seen(test, json.loads(verdict.read_text())["verdict"], leaks, records))
+            said = json.loads(verdict.read_text())["verdict"]
+            found.append(Seen(test, said, leaks, facts["spec"]["system"], records))
     return found
 
 
@@ -77,7 +79,7 @@ def _numbers(record: LandingRecord, known: Iterable[Row]) -> set[str]:
     return offered
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     text = text.replace("|", "/").replace("\n", " ")
     return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
 
@@ -88,8 +90,8 @@ def _landing(number: str, rows: list[Row], seen: list[Seen]) -> tuple[str, str, 
     for run in seen:
         for record in run.records:
             if record.landed == "yes" and number in _numbers(record, rows):
-                clean = "yes" if not run.leaks else _short("; ".join(run.leaks))
-                told = (_short(describe(record)), "yes" if record.heal_verified else "NO", clean)
+                clean = "yes" if not run.leaks else short("; ".join(run.leaks))
+                told = (short(describe(record)), "yes" if record.heal_verified else "NO", clean)
                 if told[1:] == ("yes", "yes"):
                     return told
                 best = told

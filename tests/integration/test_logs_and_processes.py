@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from runs import CALM, dstest, latest, run_here, start, verdict_of, wait_for
 
+from clusters.systems.etcd.on_node import PIDFILE, START
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.spec import RunSpec
@@ -16,7 +17,7 @@ from dstest.runner.plugins import resolve
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
-BY_HAND = "kill -9 $(cat /opt/etcd/etcd.pid); sleep 2; /opt/etcd/start"
+BY_HAND = f"read -r pid _ <{PIDFILE}; kill -9 $pid; sleep 2; {START}"
 
 
 def rf7(path: Path) -> dict[str, Any]:

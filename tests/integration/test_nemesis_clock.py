@@ -128,7 +128,7 @@ def test_kill_9_of_ours_in_mid_skew(lab: LabInfo, tmp_path: Path) -> None:
         async def ask(nodes: dict[str, Any]) -> int:
             count = 0
             for node in nodes.values():
-                pid = int((await node.run(["cat", PIDFILE])).stdout)
+                pid = int((await node.run(["cat", PIDFILE])).stdout.split()[0])
                 info = await node.call("procinfo", pid=pid)
                 patch = await shift(node, pid, info["start_time"], ["read"])
                 count += bool(patch and patch.patched)

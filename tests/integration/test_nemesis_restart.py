@@ -138,7 +138,7 @@ def test_kill_9_of_ours_while_a_node_is_down(lab: LabInfo, tmp_path: Path) -> No
 
     def servers() -> int:
         async def ask(nodes: dict[str, Any]) -> int:
-            script = f"grep -qx etcd /proc/$(cat {PIDFILE})/comm"
+            script = f"read -r pid _ <{PIDFILE} && grep -qx etcd /proc/$pid/comm"
             found = [await n.run(["sh", "-c", script], check=False) for n in nodes.values()]
             return [row.status for row in found].count(0)
 

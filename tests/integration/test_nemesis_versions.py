@@ -19,6 +19,7 @@ from runs import (
     run_here,
 )
 
+from clusters.supervise.on_node import override_of
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
@@ -87,7 +88,7 @@ def test_a_build_that_stays_the_same(lab: LabInfo, tmp_path: Path, nemesis: Any)
 @needs_other
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
     async def ask(nodes: dict[str, Any]) -> bool:
-        found = [await node.call("stat", path="/opt/etcd/override") for node in nodes.values()]
+        found = [await node.call("stat", path=override_of("etcd")) for node in nodes.values()]
         return not any(row["exists"] for row in found)
 
     args = ("--nemesis", "mixed-versions", "-o", "fault_s=30", "-o", f"other_build={OTHER}")

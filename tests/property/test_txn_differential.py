@@ -16,8 +16,8 @@ from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError
 
-FAST = 1_500
-SLOW = 12_000
+FAST = 2_000
+LONG = 12_000
 BLOCK = 500
 
 
@@ -74,9 +74,9 @@ def test_agrees_with_the_oracle(workload: str, block: int) -> None:
     judge(range(block, block + BLOCK), workload)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("workload", ["list-append", "rw-register"])
-@pytest.mark.parametrize("block", range(FAST, SLOW, BLOCK * 7))
+@pytest.mark.parametrize("block", range(FAST, LONG, BLOCK * 5))
 def test_agrees_with_the_oracle_on_many(workload: str, block: int) -> None:
-    judge(range(block, min(SLOW, block + BLOCK * 7)), workload)
+    judge(range(block, min(LONG, block + BLOCK * 5)), workload)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polling import wait_for
 
 from clusters.remote import agent_lease
 from clusters.remote.agent_exec import Refused
@@ -35,13 +36,6 @@ def janitor_pid(run: Path) -> int:
 def kill_janitor(run: Path) -> None:
     end_janitors(run)
     wait_for(lambda: not agent_lease.janitor_alive(run))
-
-
-def wait_for(predicate: Any, timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not predicate():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def healed(run: Path, lease_id: str) -> Any:
@@ -83,16 +77,22 @@ def test_a_hanging_heal_command_delays_no_other_lease(run: Path) -> None:
 
 def test_heartbeats_keep_a_lease(run: Path, tmp_path: Path) -> None:
     agent_lease.arm(run, "f1", [["touch", str(tmp_path / "healed")]], 0.6)
-    for _ in range(15):
-        time.sleep(0.1)
+    agent_lease.arm(run, "left-alone", [["true"]], 0.6)
+
+    def keep() -> bool:
         assert agent_lease.renew(run, ["f1"]) == {"renewed": ["f1"], "lost": []}
+        return (run / "healed" / "left-alone.json").exists()
+
+    wait_for(keep)
+    assert agent_lease.renew(run, ["f1"]) == {"renewed": ["f1"], "lost": []}
     assert not (tmp_path / "healed").exists()
 
 
 def test_a_released_lease_never_fires(run: Path, tmp_path: Path) -> None:
     agent_lease.arm(run, "f1", [["touch", str(tmp_path / "healed")]], 0.3)
     assert agent_lease.release(run, "f1") == {"released": True, "fired": False}
-    time.sleep(1.0)
+    agent_lease.arm(run, "later", [["true"]], 0.3)
+    healed(run, "later")
     assert not (tmp_path / "healed").exists()
     assert agent_lease.renew(run, ["f1"]) == {"renewed": [], "lost": ["f1"]}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_audit import NODES, S, but, good, judged, record, records
+from made_audit import NODES, S, but, good, judged, record, records
 
 from dstest.core import registry
 from dstest.core.evidence import AuditRow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from made_audit import but, good
 from made_runs import recorded, registers, transactions
-from test_audit import but, good
 
 from dstest.judge._audit_oracle import oracle
 from dstest.judge.canary_audit import row

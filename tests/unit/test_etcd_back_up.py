@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd.files import STILL_TRIES, EtcdFiles
+from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.files import STILL_TRIES
 from dstest.core.errors import LabError
 
 
-class Stamped(EtcdFiles):
+class Stamped(EtcdDeployment):
     """Nodes that stand still and begin to copy at the given times, try after try."""
 
     def __init__(self, tries: list[dict[str, tuple[int, int]]]) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from clusters.systems.etcd import files
-from clusters.systems.etcd.files import EtcdFiles
+from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import START, STOP
 from dstest.core.errors import LabError
 from dstest.core.protocols import Process
 
 
-class Recording(EtcdFiles):
+class Recording(EtcdDeployment):
     """Nodes that note down what is run on them; writes that succeed at the given tries."""
 
     def __init__(self, good: set[int]) -> None:

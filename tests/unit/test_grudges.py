@@ -52,7 +52,13 @@ def test_shapes(n: int, seed: int, shape: str) -> None:
         views = [frozenset({*heard(nodes, found.cuts, x), x}) for x in nodes]
         assert len(set(views)) == n, "no two see the same majority"
     elif shape == "bridge":
-        assert sum(size == n for size in sizes.values()) >= 1
+        (bridge,) = [node for node in nodes if sizes[node] == n]
+        sides = {frozenset({*heard(nodes, found.cuts, x), x} - {bridge}) for x in nodes}
+        left, right = sorted(sides - {frozenset(set(nodes) - {bridge})}, key=len)
+        assert left.isdisjoint(right), "only one node is on both sides"
+        assert left | right | {bridge} == set(nodes)
+        assert len(right) - len(left) in (0, 1), "halves"
+        assert set(found.cuts) == {p for a in left for b in right for p in ((a, b), (b, a))}
 
 
 @pytest.mark.parametrize("direction", ["in", "out"])
@@ -63,9 +69,14 @@ def test_one_way_cuts_are_one_way(shape: str, direction: str) -> None:
     assert cuts
     if shape != "majority":
         assert not any((b, a) in cuts for a, b in cuts)
-    if shape not in ("bridge", "majority"):
-        end = 1 if direction == "in" else 0
+    end = 1 if direction == "in" else 0
+    if shape != "bridge":
         assert all(path[end] in found.targets for path in cuts)
+    both = grudge(shape, "both", names(5), random.Random(1), leader="n4").cuts
+    assert cuts < set(both)
+    assert {frozenset(path) for path in cuts} == {frozenset(path) for path in both}, (
+        "no pair missed"
+    )
 
 
 def test_impossible_shapes() -> None:

@@ -98,6 +98,21 @@ def test_gaps(tmp_path: Path, case: str) -> None:
     assert found.lines is not None
 
 
+def test_each_service_has_a_log_of_its_own(tmp_path: Path) -> None:
+    """One that was not struck starts less often than the one beside it."""
+    run, facts = kept(tmp_path)
+    for told, gaps in (({"etcd.log": 1, "other.log": 2}, 0), ({"etcd.log": 2}, 1), ({}, 1)):
+        seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), "n1": 2}, lives_told={"n1": told})
+        found = scan_logs(run, SYSTEM, log_names(SYSTEM, facts), facts, seen)
+        assert len(found.gaps) == gaps
+
+
+def test_a_stamp_in_words(tmp_path: Path) -> None:
+    line = "9541:S 01 Jan 1970 00:00:02.500 # panic: disk"
+    found = scan(*kept(tmp_path, n1=f"{START}\n{line}\n"))
+    assert [a.ts for a in found.alarms] == [2_499_999_997]
+
+
 def test_all_empty_or_all_gone_is_missing_evidence(tmp_path: Path) -> None:
     empty = scan(*kept(tmp_path / "a", **dict.fromkeys(NODES, "")))
     gone = scan(*kept(tmp_path / "b", **dict.fromkeys(NODES)))

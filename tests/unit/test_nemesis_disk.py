@@ -18,6 +18,7 @@ from third_party import context
 from dstest.core.errors import RemoteTimeout
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Completed
+from dstest.core.protocols import Process
 from nemeses.disk import refusing, slow_disk, survivors
 from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
@@ -283,12 +284,12 @@ def test_a_survivor_need_not_be_started_again(cluster: Cluster) -> None:
     cluster.refuse()
     cluster.traffic.add("n1", ok=40, fail=40)
     survived = cluster.look(record)
-    assert DISK_FULL.healed(survived, "n1", 100, RUNS) is None
-    assert DISK_FULL.healed(survived, "n1", 100, DEAF) == "process 100 does not serve"
-    assert DISK_FULL.healed(survived, "n1", 100, GONE) == "its server does not run"
+    now = [Process("server", 100, 7)]
+    assert DISK_FULL.healed(survived, "n1", now, RUNS) is None
+    assert DISK_FULL.healed(survived, "n1", now, DEAF) == "processes 100 do not serve"
     cluster.ended("n1")
     gone = cluster.look(record)
-    assert "the old one" in (DISK_FULL.healed(gone, "n1", 100, RUNS) or "")
+    assert "the old one" in (DISK_FULL.healed(gone, "n1", now, RUNS) or "")
 
 
 def test_clients_are_watched_before_the_fault(

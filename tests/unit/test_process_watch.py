@@ -73,7 +73,10 @@ class System:
                 found[name] = [Process("toy", pid, start), child]
             return {name: rows for name, rows in found.items() if name == node.name}
 
-        return SimpleNamespace(processes=processes)
+        toy = SimpleNamespace(name="toy", log="/var/log/toy.log")
+        idle = SimpleNamespace(name="idle", log="/var/log/idle.log")
+        members = {node.name: SimpleNamespace(services=[toy, idle])}
+        return SimpleNamespace(processes=processes, members=members)
 
 
 class Watched:
@@ -119,6 +122,8 @@ def test_an_end_a_restart_and_a_restart_between_two_looks() -> None:
     rows = [(e.node, e.what, e.after_ns // S, e.before_ns // S) for e in found.ends]
     assert rows == [("n1", "process 7", 0, 1), ("n1", "process 9", 2, 3)]
     assert found.lives == {"n1": 3, "n2": 1}
+    told = {"n1": {"toy.log": 3, "idle.log": 0}, "n2": {"toy.log": 1, "idle.log": 0}}
+    assert found.lives_told == told
 
 
 def test_a_node_that_cannot_be_asked_is_unseen_and_its_next_look_tells() -> None:

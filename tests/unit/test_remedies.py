@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 import pytest
-from test_audit import but, good
+from made_audit import but, good
 
 from dstest.core.evidence import Rerun
 from dstest.judge.decide import decide

@@ -2,182 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner
+from made_report import SPEC, evidence, ops, report
 
-from dstest.cli.report import report as report_command
-from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount
-from dstest.core.errors import ConfigError
-from dstest.core.evidence import AuditRow, CheckerEvidence, Evidence, FaultEvidence, LandingRecord
-from dstest.core.evidence import Signal as Signal_
-from dstest.core.history import ClockSource, Header, History, Window
-from dstest.core.op import Op
+from dstest.core.evidence import CheckerEvidence
+from dstest.core.history import Header, History
 from dstest.core.verdict import State
-from dstest.judge.budgets import budgets
 from dstest.judge.decide import decide
-from dstest.judge.facts import Canary
 from dstest.judge.view import RED_FLAGS, WEAK_ITEMS
 from dstest.report.command import command_of
 from dstest.report.findings import render_findings
 from dstest.report.html import FAULT_DETAILS_MAX, render_html
 from dstest.report.junit import render_junit
-from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
-from dstest.report.write import render, summary, write_reports
-from dstest.store.jsonl import write_history
-
-HOSTILE = "\x1b[2J\x00<script>alert(1)</script><img src=http://evil.test/x onerror=a()>|`*"
-S = 1_000_000_000
-SPEC: dict[str, Any] = {
-    "system": "etcd", "workload": "register", "nemesis": "partition", "lab": "lxc", "nodes": 5,
-    "time_limit_s": 60.0, "rate": None, "concurrency": 10, "seed": 42, "model": None,
-    "options": {"keys": 3, "clients": False, "targets": "", "shape": "a b"},
-}  # fmt: skip
-
-
-def ops(count: int = 200, *, hostile: bool = False) -> list[Op]:
-    made = []
-    for i in range(count):
-        unknown, failed = i % 20 == 7, i % 20 == 9
-        text = HOSTILE if hostile else "refused"
-        made.append(
-            Op(
-                op_id=i,
-                process_id=i % 10,
-                invoke_ts=i * 60 * S // count,
-                complete_ts=None if unknown else i * 60 * S // count + 2_000_000 + i * 1000,
-                op_type="write" if i % 2 else "read",
-                key=HOSTILE if hostile else "0-1",
-                input=i if i % 2 else None,
-                output=None if unknown or failed else HOSTILE if hostile else i,
-                error=text if unknown or failed else None,
-                timeout_marker=unknown,
-                node_seen=None if unknown else f"n{i % 5 + 1}",
-            )
-        )
-    return made
-
-
-def record(i: int, hostile: bool = False) -> LandingRecord:
-    text = HOSTILE if hostile else "every rule counted"
-    return LandingRecord(
-        fault_id=f"f{i + 1}",
-        nemesis="partition",
-        targets=["n1"],
-        scheduled_at=i * 10 * S + 4 * S,
-        injected_at=i * 10 * S + 4 * S,
-        landed_at=i * 10 * S + 4 * S + 120_000_000,
-        healed_at=i * 10 * S + 9 * S,
-        heal_verified=True,
-        landed="yes",
-        epoch=f"f{i + 1}",
-        injector=Signal_(
-            signal="packets dropped per rule",
-            before={"n1->n2": 0},
-            during={"n1->n2": 1234},
-            after={"n1->n2": [1240, 1240]},
-            moved=True,
-            detail=text,
-        ),
-        victim=Signal_(
-            signal="probes that arrived",
-            before={"n1->n2": [3, 3]},
-            during={"n1->n2": [0, 0]},
-            after={"n1->n2": [3, 3]},
-            moved=True,
-        ),
-        facts={"shape": "one", "direction": "in", "rechecks": [{"at_ns": 1, "present": True}]},
-        notes=[text],
-    )
-
-
-def evidence(**changes: Any) -> Evidence:
-    ok = AuditRow(status="ok", evidence="12 of 12")
-    fields: dict[str, Any] = {
-        "attempted": True,
-        "fault_planned": True,
-        "faults_planned": 2,
-        "faults": [
-            FaultEvidence(id=f"f{i}", nemesis="partition", landed="yes", heal_verified=True)
-            for i in (1, 2)
-        ],
-        "checker": CheckerEvidence(
-            declared=["linearizable"], ran=["linearizable"], result="clean", ops_eligible=190,
-            ops_consumed=190, keys_total=2, keys_decided=2, canary_killed=4, canary_total=4,
-        ),
-        "redflags": dict.fromkeys(RED_FLAGS, ok),
-        "weak_audit": dict.fromkeys(WEAK_ITEMS, ok)
-        | {"WO11": AuditRow(status="short", evidence="one seed only")},
-        "budget": budgets({"duration_s": 60, "nodes": 5, "faults": 2, "seeds": 1, "ops": 600},
-                          nemesis=True),
-    }  # fmt: skip
-    return Evidence(**(fields | changes))
-
-
-def report(*, hostile: bool = False, fail: bool = False, **changes: Any) -> RunReport:
-    made = ops(changes.pop("count", 200), hostile=hostile)
-    text = HOSTILE if hostile else "Read 4 returned a value that was overwritten before it began."
-    result = CheckResult(
-        checker="linearizable",
-        valid=not fail,
-        model="register",
-        anomaly_types=["stale-read"] if fail else [],
-        anomalies={
-            "stale-read": [
-                Anomaly(type="stale-read", key=made[0].key, ops=[1, 3, 4, 7], minimal=True,
-                        epochs=["f1"], explanation=text)
-            ]
-        }
-        if fail
-        else {},
-        ops=OpCount(total=200, consumed=190, excluded={"unknown-read": 10}),
-        keys=KeyCount(total=2, decided=2),
-    )  # fmt: skip
-    found = evidence(violation=fail, **changes)
-    header = Header(
-        run="20261121T215100Z-42",
-        system="etcd",
-        system_version=HOSTILE if hostile else "3.4.23",
-        workload="register",
-        model="register",
-        nodes=[f"n{i}" for i in range(1, 6)],
-        concurrency=10,
-        seed=42,
-        clock=ClockSource(host="control"),
-        windows=[Window(epoch="f1", nemesis="partition", inject_start=4 * S, healed_at=9 * S)],
-    )
-    verdict = decide(
-        found,
-        {"linearizable": msgspec.to_builtins(result)},
-        blame="unknown - pending: generator swap" if fail else None,
-    )
-    canary = Canary(
-        killed=1,
-        total=1,
-        details=[{"kind": "stale-read", "mutant": text, "valid": False, "checker": "x"}],
-    )
-    facts = {"spec": SPEC, "healthy": {"n1": True}, "ended_by": HOSTILE if hostile else None}
-    return build_report(
-        verdict,
-        found,
-        [record(i, hostile) for i in range(2)],
-        History(header=header, ops=made),
-        SPEC,
-        facts,
-        canary=canary,
-        path=Path("store/x/run"),
-    )
 
 
 class Page(HTMLParser):
@@ -373,51 +218,3 @@ def test_the_command_runs_the_same_again() -> None:
         " --time-limit 60 --concurrency 10 --seed 42 -o clients=false -o keys=3 -o 'shape=a b'"
     )
     assert command_of({}) == ""
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    made = report(fail=True)
-    write_history(tmp_path / "history.jsonl", made.history)
-    records = [record(i) for i in range(2)]
-    faults = b"".join(msgspec.json.encode(r) + b"\n" for r in records)
-    (tmp_path / "faults.jsonl").write_bytes(faults)
-    (tmp_path / "run.json").write_text(json.dumps({"spec": SPEC}))
-    (tmp_path / "evidence.json").write_bytes(msgspec.json.encode(made.evidence))
-    (tmp_path / "verdict.json").write_bytes(msgspec.json.encode(made.verdict))
-    write_reports(tmp_path, made.verdict, records, made.history, {"spec": SPEC}, made.canary)
-    return tmp_path
-
-
-FILES = ("report.html", "findings.md", "junit.xml", "plots/latency.svg", "plots/rate.svg")
-
-
-def test_a_run_directory_is_drawn_again(run_dir: Path) -> None:
-    before = {name: (run_dir / name).read_bytes() for name in FILES}
-    for name in FILES:
-        (run_dir / name).unlink()
-    assert sorted(render(run_dir, load_report(run_dir))) == sorted(FILES)
-    assert render(run_dir, load_report(run_dir)) == [], "what is there already is left alone"
-    assert {name: (run_dir / name).read_bytes() for name in FILES} == before
-    assert "stale-read" in summary(run_dir)
-    assert not list(run_dir.rglob("*.partial"))
-
-
-def test_what_nobody_summed_up_is_no_run_to_report(run_dir: Path) -> None:
-    app = typer.Typer()
-    app.command()(report_command)
-    done = CliRunner().invoke(app, [str(run_dir)])
-    assert isinstance(done.exception, ConfigError)
-
-
-def test_a_directory_that_was_never_judged_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no verdict\.json"):
-        load_report(tmp_path)
-
-
-def test_a_verdict_that_its_evidence_does_not_carry_is_refused(run_dir: Path) -> None:
-    raw = json.loads((run_dir / "verdict.json").read_text())
-    raw["verdict"] = "PASS-hardening"
-    (run_dir / "verdict.json").write_text(json.dumps(raw))
-    with pytest.raises(ConfigError, match="PASS needs"):
-        load_report(run_dir)

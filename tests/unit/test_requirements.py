@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 from real_run import change_facts, unpack
-from third_party import BARE, PROCESSES, ship
+from third_party import BARE, LINKED, PROCESSES, ship
 
 import nemeses
 from clusters.systems.etcd.deployment import EtcdDeployment
@@ -54,9 +54,10 @@ STARTED = ("Supervised",)
 WANTED: dict[str, tuple[str, ...]] = {
     "none": (),
     **dict.fromkeys(
-        ("partition", "new-connections", "loss", "latency", "duplicate", "reorder", "corrupt"), ()
+        ("partition", "new-connections", "loss", "latency", "duplicate", "reorder", "corrupt"),
+        ("Linked",),
     ),
-    "split-brain": ("Leadership",),
+    "split-brain": ("Linked", "Leadership"),
     "kill": STARTED,
     "stop": (*STARTED, "Terminate", "ServerLogs"),
     "pause": SERVERS,
@@ -130,7 +131,7 @@ def test_a_system_without_capabilities_is_told_which(name: str, ships: Callable[
 
 
 def test_several_at_once_are_asked_one_by_one(ships: Callable[..., None]) -> None:
-    ships(BARE + PROCESSES)
+    ships(BARE + PROCESSES + LINKED)
     with pytest.raises(ConfigError, match="cannot have --nemesis stop: it lacks Terminate"):
         resolve(spec("kill,stop"), [])
     assert resolve(spec("kill,partition"), []).plans
@@ -278,7 +279,7 @@ def test_a_replay_is_refused_before_there_is_a_lab(
         raise AssertionError("it must not come to a run")
 
     monkeypatch.setattr(replay, "run_session", ran)
-    ships(BARE)
+    ships(BARE + LINKED)
     schedule = run.path / "schedule.json"
     plan = schedule.read_text()
     schedule.write_text(plan.replace('"shape": "one"', '"shape": "leader"'))

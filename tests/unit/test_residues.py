@@ -144,6 +144,8 @@ class Leased:
 
 
 class Serving:
+    members = ("n1", "n2")
+
     def restart_command(self, name: str) -> list[str]:
         return ["start", name]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_audit import but, good
+from made_audit import but, good
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.evidence import Evidence, Tier

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from clusters.remote import bundle
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("dstest", "nemeses", "workloads", "checkers", "clusters")
 FILES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
@@ -109,12 +111,84 @@ def test_folders_of_a_room_point_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_files_are_small_and_quiet(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= 400, "more than 400 lines: is it one thing?"
-    if path.name != "clock.py" and "agent_" not in path.name and path.parent.name != "agents":
-        for call in ("time.time()", "time.monotonic()", "datetime.now("):
-            assert call not in text, f"{call}: clocks are read in dstest/core/clock.py"
+def test_files_are_small(path: Path) -> None:
+    assert path.read_text().count("\n") <= 400, "more than 400 lines: is it one thing?"
+
+
+CLOCKS = {
+    "time": {
+        *("time", "monotonic", "perf_counter", "clock_gettime"),
+        *("time_ns", "monotonic_ns", "perf_counter_ns", "clock_gettime_ns"),
+        *("gmtime", "localtime", "ctime", "asctime", "strftime"),
+    },
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+}
+"""Module or class -> what reads a clock. CPU time (`process_time`) is none."""
+
+
+def is_sent_to_nodes(path: Path) -> bool:
+    """Agents run alone on a node, where nothing of ours can be imported."""
+    place = path.relative_to(ROOT)
+    folder = place.parent.as_posix()
+    return (
+        (folder == "clusters/remote" and place.stem in bundle.FILES)
+        or (folder == "nemeses/tools" and place.stem.startswith("agent_"))
+        or (folder.startswith("clusters/systems/") and place.parent.name == "agents")
+    )
+
+
+def clocks_read(text: str) -> list[str]:
+    tree = ast.parse(text)
+    names = {name: name for name in CLOCKS}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            for alias in node.names:
+                if module in CLOCKS and alias.name in CLOCKS[module]:
+                    found.append(f"{module}.{alias.name}")
+                elif alias.name in CLOCKS:
+                    names[alias.asname or alias.name] = alias.name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+            of = names.get(name, "")
+            if node.attr in CLOCKS.get(of, ()):
+                found.append(f"{of}.{node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_clocks_are_read_in_one_place(path: Path) -> None:
+    if path != ROOT / "dstest/core/clock.py" and not is_sent_to_nodes(path):
+        assert clocks_read(path.read_text()) == [], "clocks are read in dstest/core/clock.py"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\nt = time.time()",
+        "import time as t\nt.monotonic_ns()",
+        "from time import monotonic",
+        "from time import perf_counter as p",
+        "import datetime\ndatetime.datetime.now()",
+        "from datetime import datetime as d\nx = d.now",
+        "import datetime as dt\ndt.date.today()",
+        "clock = time.monotonic",
+    ],
+)
+def test_a_clock_is_seen_by_any_name(text: str) -> None:
+    assert clocks_read(text)
+
+
+def test_agents_use_nothing_of_ours_but_agents() -> None:
+    sent = [path for path in FILES if is_sent_to_nodes(path)]
+    assert len(sent) > len(bundle.FILES)
+    allowed = {"clusters.remote", *map(module_of, sent)}
+    for path in sent:
+        assert {m for m in imports_of(path) if room_of(m)} <= allowed, path
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
@@ -127,7 +201,7 @@ def test_functions_are_short(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_public_names_exist(path: Path) -> None:
-    if "agent_" in path.name or path.parent.name == "agents" or path.name == "__main__.py":
+    if is_sent_to_nodes(path) or path.name == "__main__.py":
         return
     if path.parent.name == "templates":
         return  # files of users, who need none

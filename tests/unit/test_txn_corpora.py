@@ -1,4 +1,4 @@
-"""Against Elle's recorded answers (corpora/elle).
+"""Against recorded answers: of the slow oracle to made histories, and Elle's own (corpora/elle).
 
 What may differ, and why ours is right:
 
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from places import OUTER, OWN, ROOTS
 
 from checkers.txn import ingest
 from checkers.txn.api import DEFAULT_MODELS, check
@@ -26,19 +26,13 @@ from checkers.txn.opmaps import from_op_maps
 from checkers.txn.tested import VACUOUS
 from dstest.core.check import CheckResult
 
-ELLE = (
-    Path(
-        os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
-    )
-    / "elle"
-)
-pytestmark = pytest.mark.skipif(not ELLE.exists(), reason=f"no corpus at {ELLE}")
+FILES = ("cases.json", "random.json", "random2.json.gz")
 
 Case = tuple[str, str, list[dict[str, Any]], tuple[str, ...], dict[str, Any], dict[str, Any]]
 
 
-def cases() -> Iterator[Case]:
-    for case in json.loads((ELLE / "cases.json").read_text()):
+def cases(path: Path) -> Iterator[Case]:
+    for case in json.loads(path.read_text()):
         opts = dict(case["opts"])
         models = opts.pop("consistency-models", DEFAULT_MODELS) or ()
         yield (
@@ -46,8 +40,7 @@ def cases() -> Iterator[Case]:
         )  # fmt: skip
 
 
-def randoms(name: str) -> Iterator[Case]:
-    path = ELLE / name
+def randoms(path: Path) -> Iterator[Case]:
     raw = path.read_bytes()
     for case in json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw):
         for model, verdict in case["verdicts"].items():
@@ -91,10 +84,14 @@ def equal(ours: CheckResult, elle: dict[str, Any]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cases", "random.json", "random2.json.gz"])
-def test_answers_as_elle(name: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [p for root in ROOTS for name in FILES if (p := root / "elle" / name).exists()],
+    ids=lambda p: f"{'made' if p.is_relative_to(OWN) else 'elle'}-{p.name}",
+)
+def test_answers_as_elle(path: Path) -> None:
     wrong, same, total = [], 0, 0
-    for case in cases() if name == "cases" else randoms(name):
+    for case in cases(path) if path.name == "cases.json" else randoms(path):
         _, workload, history, models, opts, elle = case
         ours = check(from_op_maps(history), workload, models, opts)
         if message := differs(case, ours):
@@ -106,8 +103,20 @@ def test_answers_as_elle(name: str) -> None:
     assert same >= 0.975 * total
 
 
-def test_huge_component_is_decided() -> None:
-    columns = ingest.load(ELLE / "huge-scc.edn.gz")
+def one_long_component(txns: int) -> list[dict[str, Any]]:
+    """Appends to one key, one after the other, then a read that saw none of them: a cycle of two
+    through every append, all of which are one component."""
+    rows: list[tuple[int, list[Any]]] = [(n % 7, [["append", "x", n]]) for n in range(1, txns + 1)]
+    rows += [(8, [["r", "x", []]]), (9, [["r", "x", [*range(1, txns + 1)]]])]
+    return [
+        {"index": 2 * at + done, "type": kind, "process": process, "f": "txn", "value": mops}
+        for at, (process, mops) in enumerate(rows)
+        for done, kind in enumerate(("invoke", "ok"))
+    ]
+
+
+def test_one_long_component_is_decided() -> None:
+    columns = from_op_maps(one_long_component(10_000))
     result = check(columns, "list-append", ["strong-snapshot-isolation"])
     assert result.valid is False
     assert result.anomaly_types == ["G-single-item-realtime"]
@@ -115,7 +124,32 @@ def test_huge_component_is_decided() -> None:
     assert result.seconds.check < 1
 
 
+@pytest.mark.outer_corpora
+def test_huge_component_is_decided() -> None:
+    assert OUTER is not None
+    columns = ingest.load(OUTER / "elle" / "huge-scc.edn.gz")
+    result = check(columns, "list-append", ["strong-snapshot-isolation"])
+    assert result.valid is False
+    assert result.anomaly_types == ["G-single-item-realtime"]
+    assert len(result.anomalies["G-single-item-realtime"][0].ops) == 2
+    assert result.seconds.check < 1
+
+
+@pytest.mark.outer_corpora
+def test_the_papers_example() -> None:
+    assert OUTER is not None
+    result = check(ingest.load(OUTER / "elle" / "paper-example.edn"), "list-append")
+    assert result.anomaly_types == ["G-single-item"]
+    assert result.not_ == ["consistent-view", "repeatable-read"]
+
+
 def test_operations_without_a_process_are_judged() -> None:
-    result = check(ingest.load(ELLE / "paper-example.edn"), "list-append")
+    done = [
+        [["append", "x", 1], ["r", "y", []]],
+        [["r", "x", [1]], ["append", "y", 1]],
+        [["r", "x", []], ["r", "y", [1]]],
+    ]
+    text = "\n".join(json.dumps({"type": "ok", "f": "txn", "value": mops}) for mops in done)
+    result = check(ingest.load(text.encode(), "json"), "list-append")
     assert result.anomaly_types == ["G-single-item"]
     assert result.not_ == ["consistent-view", "repeatable-read"]

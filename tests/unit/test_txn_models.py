@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import OUTER
 
 from checkers.txn import models
 
-CORPORA = Path(
-    os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"
-)
 OURS = {"garbage-read"}
 
 
 @pytest.fixture(scope="module")
 def elle() -> dict[str, Any]:
-    path = CORPORA / "elle" / "models.json"
-    if not path.exists():
-        pytest.skip(f"no corpus at {path}")
-    loaded: dict[str, Any] = json.loads(path.read_text())
+    assert OUTER is not None
+    loaded: dict[str, Any] = json.loads((OUTER / "elle" / "models.json").read_text())
     return loaded
 
 
+@pytest.mark.outer_corpora
 def test_same_anomalies(elle: dict[str, Any]) -> None:
     assert set(elle["all_anomalies"]) | {"GSIa", "GSIb", "GSI"} == set(models.ANOMALIES) - OURS
 
 
+@pytest.mark.outer_corpora
 def test_same_implied_anomalies(elle: dict[str, Any]) -> None:
     for name, implied in elle["implied"].items():
         assert models.anomalies_implied(name) == set(implied), name
 
 
+@pytest.mark.outer_corpora
 def test_same_models(elle: dict[str, Any]) -> None:
     differ = {"strict-serializable", "conflict-serializable"}
     assert set(elle["models"]) == set(models.known_models())
@@ -47,6 +44,7 @@ def test_same_models(elle: dict[str, Any]) -> None:
         assert models.implied_models(ours) == implied, name
 
 
+@pytest.mark.outer_corpora
 def test_same_boundary(elle: dict[str, Any]) -> None:
     for name, facts in elle["boundary"].items():
         found = models.boundary([name])

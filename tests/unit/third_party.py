@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dstest.core import registry
+
 BARE = '''\
 """A system that can do nothing for a nemesis; `Toy` may be given more."""
 
@@ -19,7 +21,6 @@ class Deployment:
         pass
 
     def endpoints(self): return []
-    def links(self): return None
 
     async def install(self): ...
     async def start(self): ...
@@ -61,6 +62,16 @@ Toy.deployment = Deployment
 """
 """To be added to `BARE`: servers, but nobody leads."""
 
+LINKED = """
+
+class Deployment(Deployment):
+    def links(self): return None
+
+
+Toy.deployment = Deployment
+"""
+"""To be added to `BARE`: members that all talk to each other."""
+
 
 def ship(folder: Path, source: str, **groups: str) -> None:
     """Write a distribution that `folder` on the path makes known.
@@ -73,6 +84,7 @@ def ship(folder: Path, source: str, **groups: str) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-plugin\nVersion: 1.0\n")
     rows = [f"[dstest.{group}]\n{row}\n" for group, row in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(rows))
+    registry.look_again()
 
 
 def context(deployment: Any, **rest: Any) -> Any:

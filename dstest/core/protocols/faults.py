@@ -126,6 +126,9 @@ class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
 class Nemesis(Protocol):
     """A family of faults. The runner calls `setup`, then per fault `inject`, `heal`; `audit` last.
 
+    A run works with a copy of its own: what it keeps between its calls is that run's. Records are
+    never changed, but replaced.
+
     `requires` are the capabilities that every fault of it asks of the system, as protocols; a run
     whose system lacks one of them is refused when it is planned.
 

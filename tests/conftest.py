@@ -1,0 +1,32 @@
+"""What all tests share: which corpora of histories are read."""
+
+from __future__ import annotations
+
+import pytest
+from places import OUTER, OUTER_ASKED
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-corpora",
+        action="store_true",
+        help="fail where the histories of other projects are absent (DSTEST_CORPORA)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--require-corpora") and OUTER is None:
+        raise pytest.UsageError(
+            f"--require-corpora: no corpora of other projects at {OUTER_ASKED}; set DSTEST_CORPORA"
+        )
+
+
+def pytest_report_header() -> str:
+    if OUTER is None:
+        return f"corpora: our own; those of other projects are absent ({OUTER_ASKED})"
+    return f"corpora: our own, and those of other projects at {OUTER}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if OUTER is None:
+        items[:] = [item for item in items if item.get_closest_marker("outer_corpora") is None]

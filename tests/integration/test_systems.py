@@ -1,0 +1,62 @@
+"""Every fault on other systems than etcd: it lands and heals there, or is refused and named.
+
+What the run finds is not asked for: memcached forgets what it held when it is killed, and Redis
+loses acknowledged writes in a failover.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from runs import RATE, SHORT, dstest, faults_of
+from systems_table import TESTED, lacks
+
+from dstest.core import registry
+from dstest.core.errors import Exit
+from dstest.core.node import LabInfo
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.progress import Quiet
+from dstest.runner.session import run_session
+
+PAIRS = [(s, n) for s in TESTED for n in registry.names("nemeses") if n != "none"]
+FIT = [pair for pair in PAIRS if not lacks(*pair)]
+UNFIT = [pair for pair in PAIRS if lacks(*pair)]
+
+OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
+"""What a fault is told besides, where not every one of its kind can show on the system."""
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("system", "nemesis"), FIT, ids=["-".join(pair) for pair in FIT])
+def test_a_fault_lands_and_heals(lab: LabInfo, tmp_path: Path, system: str, nemesis: str) -> None:
+    wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=22.0, seed=11, rate=RATE)
+    plugins = resolve(wanted, [*SHORT, *OPTIONS.get((system, nemesis), ())])
+    done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
+    (fault,) = faults_of(done.path)
+    told = (fault["notes"], fault["injector"], fault["victim"], fault["control"])
+    assert fault["landed"] == "yes", told
+    assert fault["heal_verified"], fault["notes"]
+    left = json.loads((done.path / "run.json").read_text())["residue"]
+    assert not fault["residue"]
+    assert sorted(left) == [f"n{i + 1}" for i in range(5)]
+    assert not any(left.values()), left
+
+
+@pytest.mark.parametrize(("system", "nemesis"), UNFIT, ids=["-".join(pair) for pair in UNFIT])
+def test_what_does_not_fit_is_refused_before_there_is_a_lab(
+    tmp_path: Path, system: str, nemesis: str
+) -> None:
+    """`wrong_usage`: no run, no directory."""
+    words = ("--system", system, "--nemesis", nemesis, "--time-limit", "60")
+    more = ("-o", f"other_build={__file__}") if nemesis in ("mixed-versions", "upgrade") else ()
+    done = dstest("run", *words, *more, "--store", tmp_path / "store")
+    assert done.returncode == Exit.USAGE, done.stderr
+    assert f"system {system} cannot have --nemesis {nemesis}: it lacks" in done.stderr
+    for capability in lacks(system, nemesis):
+        assert f"{capability} (" in done.stderr.replace("\n", " ")
+    assert not (tmp_path / "store").exists()

@@ -1,0 +1,115 @@
+"""A run as users have it: one seed, one minute, one size."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_audit import (
+    CLIENTS,
+    RATE,
+    S,
+    history,
+    minute,
+    ops,
+    windows,
+)
+
+from dstest.core.op import Op
+from dstest.core.verdict import State
+from dstest.judge.audit import measure, red_flags
+from dstest.judge.decide import decide
+from dstest.judge.evidence import build_evidence
+from dstest.judge.facts import Healed
+
+
+def test_one_clean_minute_is_a_smoke_pass_that_says_why_not_more() -> None:
+    verdict = decide(build_evidence(minute()))
+    assert (verdict.verdict, verdict.rule) == (State.PASS_SMOKE, "V12b"), verdict.reason
+    said = " ".join(verdict.why_not_better)
+    for expected in (
+        "one seed only: 3 agreeing seeds are needed for PASS-hardening",
+        "cluster sizes run: 5",
+        "hardening asks for 300 s",
+        "20,000 operations",
+    ):
+        assert said.count(expected) == 1
+    assert said.count("agreeing seeds") == said.count("300 s") == 1
+
+
+def test_without_a_fault() -> None:
+    quiet = [msgspec.structs.replace(o, fault_epoch=None) for o in minute().history.ops]
+    facts = minute(history=history(tuple(quiet), windows=[]), records=[], faults_planned=0)
+    evidence = build_evidence(facts)
+    assert evidence.budget.met == "smoke"
+    assert evidence.redflags["RF3"].status == evidence.redflags["RF4"].status == "n/a"
+    verdict = decide(evidence)
+    assert (verdict.verdict, verdict.rule) == (State.PASS_SMOKE, "V11"), verdict.reason
+
+
+@pytest.mark.parametrize(("busy_share", "status"), [(1.0, "ok"), (0.7, "ok"), (0.3, "short")])
+def test_a_closed_loop_keeps_its_clients_busy(busy_share: float, status: str) -> None:
+    """How fast the system answers is not the point: a slow second with all clients waiting is."""
+    gap = S * CLIENTS // RATE
+    waiting = tuple(
+        msgspec.structs.replace(o, complete_ts=o.invoke_ts + int(gap * busy_share))
+        for o in ops()[: 60 * RATE]
+    )
+    facts = minute(history=history(waiting, windows=windows()[:2], rate=None))
+    row = red_flags(facts, measure(facts))["RF1"]
+    assert row.status == status
+    assert "busy" in row.evidence
+
+
+def test_clients_that_hang_in_a_fault_are_not_missing_load() -> None:
+    """In a majority partition every client waits for its timeout: that is the fault, not a gap."""
+    kept = tuple(o for o in ops()[: 60 * RATE] if not 20 * S < o.invoke_ts < 31 * S)
+    facts = minute(history=history(kept, windows=windows()[:2]))
+    assert red_flags(facts, measure(facts))["RF1"].status == "ok"
+
+
+def test_a_slow_recovery_is_not_missing_load() -> None:
+    """Nobody is answered for fifteen seconds after a heal, or at some other time."""
+    healed_ns = windows()[0].healed_at or 0
+
+    def mute(from_ns: int, *healed: Healed) -> str:
+        kept = tuple(
+            msgspec.structs.replace(o, output=None, error="no leader")
+            if from_ns <= o.invoke_ts < from_ns + 15 * S
+            else o
+            for o in ops()[: 60 * RATE]
+        )
+        facts = minute(history=history(kept, windows=windows()[:2]), recoveries=list(healed))
+        return red_flags(facts, measure(facts))["RF1"].status
+
+    recovered = Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)
+    assert mute(healed_ns, recovered) == "ok"
+    assert mute(healed_ns) == "short"
+    assert mute(healed_ns, Healed(healed_ns=healed_ns, settled_ns=None)) == "short"
+    assert mute(4 * S, recovered) == "short"
+
+
+def test_clients_that_ask_for_nothing_are_not_recovering() -> None:
+    """A recovery excuses what nobody answers, not what nobody asks."""
+    healed_ns = windows()[0].healed_at or 0
+    kept = tuple(o for o in ops()[: 60 * RATE] if not 35 * S < o.invoke_ts < 42 * S)
+    facts = minute(
+        history=history(kept, windows=windows()[:2]),
+        recoveries=[Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)],
+    )
+    row = red_flags(facts, measure(facts))["RF1"]
+    assert (row.status, "silent for" in row.evidence) == ("short", True), row.evidence
+
+
+def test_a_low_rate_is_not_short_by_chance() -> None:
+    import random
+
+    dice, at = random.Random(4), 0.0
+    made: list[Op] = []
+    while at < 60:
+        at += dice.expovariate(10)
+        made.append(
+            Op(op_id=len(made), process_id=len(made) % CLIENTS, invoke_ts=int(at * S),
+               complete_ts=int(at * S) + 1, op_type="read", key="k", output=1, node_seen="n1")
+        )  # fmt: skip
+    facts = minute(history=history(tuple(made), windows=[], rate=10.0), records=[])
+    assert red_flags(facts, measure(facts))["RF1"].status == "ok"

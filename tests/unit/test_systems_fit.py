@@ -1,0 +1,56 @@
+"""Every system with every nemesis: planned where it fits, refused with what lacks where not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from dstest.cli.listing import list_
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.requirements import lacking
+
+SYSTEMS = registry.names("systems")
+NEMESES = registry.names("nemeses")
+OPTIONS = {
+    "credentials": ["auth=true"],
+    "mixed-versions": [f"other_build={__file__}"],
+    "upgrade": [f"other_build={__file__}"],
+}
+
+
+def planned(system: str, nemesis: str) -> bool:
+    """Was it planned? Refusals name all that lacks."""
+    wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=120.0, seed=5)
+    options = OPTIONS.get(nemesis, []) if system == "etcd" or nemesis != "credentials" else []
+    try:
+        plans = resolve(wanted, options).plans
+    except ConfigError as error:
+        said = error.message
+        assert f"system {system} cannot have --nemesis {nemesis}: it lacks" in said
+        found = lacking(registry.load("systems", system), registry.load("nemeses", nemesis))
+        names = [lack.capability for lack in found if not lack.when]
+        assert names
+        assert all(f"{name} (" in said for name in names)
+        return False
+    assert bool(plans) == (nemesis != "none")
+    return True
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_listed_as_fitting_is_planned_and_nothing_else(system: str) -> None:
+    app = Typer()
+    app.command()(list_)
+    rows = json.loads(CliRunner().invoke(app, ["--json"]).stdout)["matrix"]
+    fits = {
+        r["nemesis"]: r["fits"]
+        for r in rows
+        if (r["system"], r["workload"]) == (system, "register")
+    }
+    assert fits == {nemesis: planned(system, nemesis) for nemesis in NEMESES}
+    assert all(fits.values()) == (system == "etcd")
