@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from dstest.core import registry
+from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
+from dstest.core.implements import implements
+from dstest.core.protocols import Linked
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
@@ -33,6 +37,15 @@ class _Run(NamedTuple):
     given: Sequence[str] | None
     path: str
 
+    @property
+    def fault(self) -> str:
+        """The first one to try: a partition, where members of the system talk to each other."""
+        try:
+            system = registry.load("systems", self.spec["system"])
+        except (ConfigError, KeyError):
+            return "partition"
+        return "partition" if implements(system.deployment, Linked) else "kill"
+
     def command(self, **changes: Any) -> str:
         """The command of this run, without its seed, with other flags; its load is as long as any
         pass needs."""
@@ -41,7 +54,7 @@ class _Run(NamedTuple):
         if spec.get("time_limit_s") is not None:
             spec["time_limit_s"] = max(spec["time_limit_s"], _LOAD_MIN_S)
         if spec.get("nemesis") == "none" and spec.get("tier") in _WITH_FAULTS:
-            spec["nemesis"] = "partition"
+            spec["nemesis"] = self.fault
         given = None if self.given is None else [*self.given, *options]
         return command_of(spec, given)
 
@@ -89,7 +102,7 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("RF10:", _tier),
     ("RF6:", _tier),
     (" budget asks for ", _tier),
-    ("No fault was planned", lambda run, _: run.command(nemesis="partition")),
+    ("No fault was planned", lambda run, _: run.command(nemesis=run.fault)),
     ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
     ("A violation stands", lambda run, _: ""),
     ("re-run", _replay),

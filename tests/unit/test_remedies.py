@@ -93,6 +93,16 @@ def test_a_suggested_run_is_long_enough_for_what_it_is_to_show() -> None:
     assert said[said.index("--time-limit") + 1] == "30"
 
 
+@pytest.mark.parametrize(
+    ("system", "fault"),
+    [("etcd", "partition"), ("memcached", "kill"), ("nowhere-installed", "partition")],
+)
+def test_the_first_fault_is_one_that_the_system_can_have(system: str, fault: str) -> None:
+    for line in ("No fault was planned: x", "WO11: one seed only"):
+        said = command(line, system=system, nemesis="none")
+        assert said[said.index("--nemesis") + 1] == fault
+
+
 def test_the_smoke_budget_is_not_met_by_a_hardening_session_alone() -> None:
     said = command("The smoke budget asks for 20 seconds of load; this run had 4.")
     assert said[said.index("--tier") + 1] == "smoke"
