@@ -48,6 +48,18 @@ def test_a_workload(lab: LabInfo, tmp_path: Path) -> None:
     assert verdict_of(latest(tmp_path / "store"))["verdict"] == "PASS-smoke"
 
 
+@pytest.mark.parametrize("nemesis", ["none", "kill"])
+def test_a_system(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
+    system, _ = write(KINDS["system"], "small-store", tmp_path)
+    options = [part for option in SHORT for part in ("-o", option)] if nemesis == "kill" else []
+    what = ("--workload", "register", "--nemesis", nemesis)
+    assert a_run(lab, tmp_path, "--system", system, *what, *options) == Exit.PASS
+    assert verdict_of(latest(tmp_path / "store"))["verdict"] == "PASS-smoke"
+    assert [record["landed"] for record in faults_of(latest(tmp_path / "store"))] == (
+        ["yes"] if nemesis == "kill" else []
+    )
+
+
 @pytest.mark.parametrize("sabotaged", [False, True])
 def test_a_nemesis(lab: LabInfo, tmp_path: Path, sabotaged: bool) -> None:
     fault, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)

@@ -1,4 +1,4 @@
-"""`my-system`: a small server on each node, and registers, each on the node of its key's hash.
+"""`my-system`: a server on each node; a register is where its hash is.
 
 What to change:
 
@@ -41,6 +41,7 @@ class Talk(socketserver.StreamRequestHandler):
                 self.wfile.write(b"%s\n" % json.dumps(answer).encode())
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address, request_queue_size = True, 100
+    handle_error = lambda *_: os._exit(1)  # a server whose disk refuses does not go on
 Server((sys.argv[1], 7600), Talk).serve_forever()
 """
 
@@ -74,7 +75,7 @@ class RegisterClient(StreamClient):
 
 
 class MySystem(SupervisedSystem):
-    name, doc = "my-system", "registers on servers that know nothing of one another"
+    name, doc = "my-system", "registers on servers that do not talk"
     services = ("server",)
     deployment = MySystemDeployment
     clients = {"register": RegisterClient}

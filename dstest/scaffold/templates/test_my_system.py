@@ -1,4 +1,4 @@
-"""`my-system` without nodes: what is to run there, and its client against a server started here."""
+"""`my-system` without nodes: its client, and a server of this machine."""
 
 from __future__ import annotations
 
