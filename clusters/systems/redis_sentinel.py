@@ -32,7 +32,7 @@ def connect(address: str, port: int, timeout_s: float) -> Any:
 
     waits = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
     once = {"retry": Retry(NoBackoff(), 0), "single_connection_client": True, "protocol": 2}
-    once |= {"lib_name": None, "lib_version": None}  # nothing but what we ask for is sent
+    once |= {"driver_info": None}  # nothing but what we ask for is sent
     return Redis(host=address, port=port, decode_responses=True, **waits, **once)
 
 

@@ -15,6 +15,7 @@ are answered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -28,12 +29,14 @@ from nemeses.base.member_fault import signal
 from nemeses.base.process_evidence import control, landed
 from nemeses.base.process_fault import Looks, ProcessFault, Proven, served_before
 from nemeses.observe.answers import ask_all, services_of, ways
-from nemeses.observe.processes import Sight, look_twice, running, struck
+from nemeses.observe.processes import Sight, look_twice, ports_of, running, struck
 
 __all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
 
 LEAK_SPARE: Final = 16
 """A server that may open fewer files than this, though it could be allowed more, is not healed."""
+
+CONNECT_S: Final = 1.0
 
 LOWERED_MAX: Final = 64
 """Nobody else lets a process open so few files."""
@@ -92,8 +95,14 @@ class Descriptors(ProcessFault):
     residues: tuple[Residue, ...] = (LIMITS,)
     explains: frozenset[str] = frozenset({"exit", "fatal", "panic"})
 
+    def __init__(self) -> None:
+        self._held: dict[str, list[asyncio.StreamWriter]] = {}
+        """By fault, idle connections to its targets, closed at its heal: a server may accept no new
+        one until one of those that it has ends, and clients keep theirs."""
+
     async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         record = await super()._before(ctx, record)
+        self._held[record.fault_id] = await _connections(ctx, record.targets)
         files = await _files(ctx, _was(record))
         names = {s.name for n in ctx.nodes for s in services_of(ctx, n)}
         facts = {
@@ -119,6 +128,8 @@ class Descriptors(ProcessFault):
         for name in record.targets:
             rows = [*struck(record.facts, name), *now.get(name, ())]
             await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
+        for writer in self._held.pop(record.fault_id, ()):
+            writer.close()
         await ctx.need(Supervised).restart(record.targets)
 
     def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
@@ -192,6 +203,18 @@ class Descriptors(ProcessFault):
         """A limit that was lowered and is still nearly met."""
         found = await asyncio.gather(*(files_of(node, p.pid, p.start_time) for p in now))
         return [text for files in found if files for text in lowered(files)]
+
+
+async def _connections(ctx: NemesisContext, names: Sequence[str]) -> list[asyncio.StreamWriter]:
+    """One to each service of these members that accepts one."""
+    found = []
+    for name in names:
+        for port in ports_of(ctx, name):
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(CONNECT_S):
+                    _, writer = await asyncio.open_connection(ctx.node(name).info.address, port)
+                found.append(writer)
+    return found
 
 
 async def files_of(node: Node, pid: int, start: int) -> Files | None:

@@ -56,7 +56,7 @@ MEMORY: Final = Group("memory")
 UNLIMITED_BYTES: Final = 1 << 60
 """A limit of this or more is none; the kernel's own figure depends on the size of a page."""
 
-SLACK_BYTES: Final = 1 << 16
+SLACK_BYTES: Final = 1 << 13
 """A server that stays this far below its limit is not under pressure."""
 
 START_TRIES: Final = 3
@@ -131,6 +131,10 @@ class Memory(Kill):
         record = await super()._before(ctx, record)
         facts = {**record.facts, "memory_before": await _readings(ctx)}
         return msgspec.structs.replace(record, facts=facts)
+
+    def patience_s(self, record: LandingRecord) -> float:
+        """A server that hardly needs any more memory meets its limit late."""
+        return 20.0
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await asyncio.gather(*(self.squeeze(ctx, record, n) for n in record.targets))

@@ -34,7 +34,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("system", "nemesis"), FIT, ids=["-".join(pair) for pair in FIT])
 def test_a_fault_lands_and_heals(lab: LabInfo, tmp_path: Path, system: str, nemesis: str) -> None:
-    wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=22.0, seed=11, rate=RATE)
+    wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=15.0, seed=11, rate=RATE)
     plugins = resolve(wanted, [*SHORT, *OPTIONS.get((system, nemesis), ())])
     done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
     (fault,) = faults_of(done.path)

@@ -1,0 +1,78 @@
+"""Clients that connect at need: what is definite, what is counted, what a refusal closes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clusters.supervise import LinkedClient
+from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
+
+AT = Endpoint(node="n1", address="10.0.0.1", port=1)
+
+
+class Refused(Exception):
+    pass
+
+
+class Link:
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class Client(LinkedClient):
+    refusals = {"Refused": "REFUSED", "MISCONF": "MISCONF"}
+    fails: Exception | None = None
+    answers: Exception | None = None
+
+    async def connect(self) -> Link:
+        if self.fails:
+            raise self.fails
+        return Link()
+
+    async def do_read(self, op: OpDraft) -> Any:
+        link = await self.link()
+        if self.answers:
+            raise self.answers
+        return link
+
+
+def read(client: Client) -> Any:
+    draft = OpDraft(op_type="read", key="1", input=None)
+    return asyncio.run(client.invoke(draft, 1.0)).output
+
+
+def test_without_a_connection_nothing_was_sent() -> None:
+    client = Client(AT, [AT], {})
+    client.fails = OSError("no route")
+    with pytest.raises(Definite, match="not-connected: OSError"):
+        read(client)
+    assert client.calls == 0
+    client.fails = None
+    assert read(client) is read(client)
+    assert client.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Refused("no"), "REFUSED"),
+        (ValueError("MISCONF Errors writing to the AOF file"), "MISCONF"),
+        (ValueError("not MISCONF"), None),
+        (ValueError("MISCONFIGURED"), None),
+    ],
+)
+def test_refusals_by_name_or_first_word(answer: Exception, code: str | None) -> None:
+    client = Client(AT, [AT], {})
+    link = read(client)
+    client.answers = answer
+    with pytest.raises(Definite if code else Indefinite, match=code or "ValueError"):
+        read(client)
+    assert link.closed == bool(code)
+    client.answers = None
+    assert (read(client) is link) == (not code)
