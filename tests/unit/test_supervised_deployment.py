@@ -1,0 +1,166 @@
+"""What the base of systems asks of nodes, and makes of what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusters.supervise import Durable, FullMesh, SupervisedSystem
+from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM
+from clusters.systems.memcached import SYSTEM as MEMCACHED
+from clusters.systems.redis_sentinel import SYSTEM as REDIS
+from dstest.core.errors import LabError
+from dstest.core.node import Completed
+from dstest.core.protocols import Process, Service
+from dstest.core.protocols.services import Probe, Timing
+
+ROWS = {
+    "db": {
+        "main": [7, 70],
+        "processes": [[7, 70], [8, 80]],
+        "exit": None,
+        "group": {"kind": "v1", "path": "/f/dstest-service-db"},
+        "frozen": False,
+    },
+    "side": {
+        "main": None,
+        "processes": [],
+        "exit": {"status": -9},
+        "group": None,
+        "frozen": False,
+    },
+}
+
+
+class Node:
+    """Notes what is asked of it."""
+
+    def __init__(self, name: str, **answers: int) -> None:
+        self.name, self.info = name, SimpleNamespace(address=f"10.0.0.{name[1:]}", lab_id="x")
+        self.ran: list[str] = []
+        self.files: dict[str, bytes] = {}
+        self.status = answers
+
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        text = " ".join(argv)
+        self.ran.append(text)
+        status = next((s for word, s in self.status.items() if word in text), 0)
+        stdout = f"{GROUPS}\n" if "override.json" in text else ""
+        return Completed(status=status, stdout=stdout, stderr="")
+
+    async def call(self, verb: str, **given: Any) -> Any:
+        if verb == "services":
+            return ROWS
+        if verb == "stat":
+            return {"exists": True, "size": 5}
+        if given["offset"] > 5:
+            raise LabError("no such file")
+        return {"data": base64.b64encode(b"a line\n").decode()}
+
+    async def put(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        self.files[path] = data
+
+    async def get(self, path: str, bytes_max: int = 0) -> bytes:
+        return b"its last words"
+
+
+class Made(FullMesh, Durable):
+    timing = Timing(start_s=0.3)
+    well = True
+
+    def services(self, node: Any) -> Sequence[Service]:
+        db = Service(name="db", argv=("db",), probe=Probe(1), log="/l/db", data=("/d",))
+        side = Service(name="side", argv=("side",), probe=Probe(2), log="/l/side", after=("db",))
+        return [db, side]
+
+    async def healthy(self) -> dict[str, bool]:
+        return dict.fromkeys(self.members, self.well)
+
+    async def version(self) -> str:
+        return "1"
+
+
+def made(**answers: int) -> tuple[Made, Node, Node]:
+    one, two = Node("n1", **answers), Node("n2", **answers)
+    nodes: Any = [one, two]
+    return Made(nodes, {}), one, two
+
+
+def test_a_start_lays_what_is_to_run_stops_wipes_and_starts() -> None:
+    deployment, one, two = made()
+    asyncio.run(deployment.install())
+    asyncio.run(deployment.start())
+    names = [row["name"] for row in json.loads(one.files[MEMBER])["services"]]
+    assert names == ["db", "side"]
+    assert PROGRAM in two.files
+    order = [next(i for i, text in enumerate(one.ran) if word in text)
+             for word in ("command -v", "stop", "find /d", "services start")]  # fmt: skip
+    assert order == sorted(order)
+
+
+def test_what_cannot_be_started_is_said_with_the_end_of_a_log() -> None:
+    deployment, *_ = made()
+    deployment.well = False
+    with pytest.raises(LabError, match="its last words"):
+        asyncio.run(deployment.start())
+    with pytest.raises(LabError, match="has no db"):
+        asyncio.run(made(command=1)[0].install())
+
+
+def test_all_processes_are_told_by_service() -> None:
+    deployment, *_ = made()
+    rows = [Process("db", 7, 70, True), Process("db", 8, 80, False)]
+    assert asyncio.run(deployment.processes()) == {"n1": rows, "n2": rows}
+    assert asyncio.run(deployment.exits())["n1"] == {"db": None, "side": -9}
+    assert asyncio.run(deployment.freezer_groups())["n2"] == ["/f/dstest-service-db"]
+
+
+def test_faults_name_the_service_or_mean_all() -> None:
+    deployment, one, two = made()
+    acts = (deployment.kill, deployment.terminate, deployment.pause, deployment.resume,
+            deployment.freeze, deployment.thaw)  # fmt: skip
+    for act in acts:
+        asyncio.run(act(["n2"], "db"))
+    asyncio.run(deployment.kill(["n2"]))
+    asyncio.run(deployment.restart(["n2"]))
+    words = [text.removeprefix(f"{PROGRAM} ") for text in two.ran]
+    assert words == ["signal 9 db", "signal 15 db", "signal 19 db", "signal 18 db", "freeze db",
+                     "thaw db", "signal 9", "start"]  # fmt: skip
+    assert one.ran == []
+    assert deployment.thaw_command() == [PROGRAM, "thaw"]
+
+
+def test_logs_overrides_and_groups() -> None:
+    deployment, one, _ = made()
+    assert asyncio.run(deployment.log_sizes("side")) == {"n1": 5, "n2": 5}
+    assert asyncio.run(deployment.log_since("n1", 0)) == "a line\n"
+    assert asyncio.run(deployment.log_since("n1", 9)) == ""
+    assert deployment.log_files() == ["/l/db", "/l/side"]
+    assert deployment.data_dir() == "/d"
+    assert deployment.links() is None
+    asyncio.run(deployment.override("n1", "db", ["-x"], "/other"))
+    (row,) = (json.loads(d) for path, d in one.files.items() if path.endswith("override.json"))
+    assert row == {"argv": ["-x"], "program": "/other"}
+    assert asyncio.run(deployment.overridden()) == ["n1", "n2"]
+    asyncio.run(deployment.clear_override("n1", "db"))
+    asyncio.run(deployment.start_in("/g"))
+    assert one.files[GROUPS] == b"/g"
+    asyncio.run(deployment.start_in(""))
+    assert one.ran[-1] == f"rm -f {GROUPS}"
+
+
+@pytest.mark.parametrize("system", [MEMCACHED, REDIS], ids=lambda system: system.name)
+def test_what_a_system_says_fits_its_services(system: SupervisedSystem) -> None:
+    nodes: Any = [Node("n1"), Node("n2"), Node("n3")]
+    deployment: Any = system.deploy(nodes, {})
+    for member in deployment.members.values():
+        assert tuple(service.name for service in member.services) == system.services
+    assert [one.node for one in deployment.endpoints()] == ["n1", "n2", "n3"]
+    assert not any(one.pinned for one in deployment.endpoints())
+    assert system.members(["n1", "n2"], {}) == ["n1", "n2"]
