@@ -67,6 +67,8 @@ class SupervisedDeployment(
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.options = dict(options)
+        self.last_errors: dict[str, str] = {}
+        """Of members that did not answer when last asked by `answers`: why not."""
 
     @abc.abstractmethod
     def services(self, node: Node) -> Sequence[Service]:
@@ -131,9 +133,12 @@ class SupervisedDeployment(
         async def one(node: Node) -> T | None:
             try:
                 async with asyncio.timeout(self.timing.answer_s):
-                    return await ask(node)
-            except Exception:
-                return None  # whatever a library makes of it
+                    answer = await ask(node)
+            except Exception as error:  # whatever a library makes of it
+                self.last_errors[node.name] = repr(error)
+                return None
+            self.last_errors.pop(node.name, None)
+            return answer
 
         return await self.each(list(self.members), one)
 
@@ -186,8 +191,10 @@ class SupervisedDeployment(
                 tail = (await self.nodes[waiting[0]].get(log, bytes_max=600)).decode(
                     "utf-8", "replace"
                 )
+                why = self.last_errors.get(waiting[0])
+                asked = f"{waiting[0]}, asked last: {why}; " if why else ""
                 raise LabError(
-                    f"{', '.join(waiting)} serve nobody after {self.timing.start_s:.0f} s; "
+                    f"{', '.join(waiting)} serve nobody after {self.timing.start_s:.0f} s; {asked}"
                     f"end of {log} on {waiting[0]}: {tail}",
                     remedy="see the logs in nodes/ of the run directory",
                 )

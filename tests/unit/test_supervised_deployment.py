@@ -113,6 +113,22 @@ def test_what_cannot_be_started_is_said_with_the_end_of_a_log() -> None:
         asyncio.run(made(command=1)[0].install())
 
 
+def test_what_a_client_library_said_last_is_in_the_error() -> None:
+    deployment, *_ = made()
+
+    async def ask(node: Any) -> bool:
+        if node.name == "n2":
+            raise ConnectionError("no password was given")
+        return True
+
+    async def healthy() -> dict[str, bool]:
+        return {name: bool(ok) for name, ok in (await deployment.answers(ask)).items()}
+
+    deployment.healthy = healthy  # type: ignore[method-assign]
+    with pytest.raises(LabError, match=r"n2, asked last: .*no password was given"):
+        asyncio.run(deployment.start())
+
+
 def test_all_processes_are_told_by_service() -> None:
     deployment, *_ = made()
     rows = [Process("db", 7, 70, True), Process("db", 8, 80, False)]
