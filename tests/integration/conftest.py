@@ -28,7 +28,10 @@ EVERY_TIME = {
     "test_a_fault_lands_and_heals[memcached-kill]",
     "test_a_fault_lands_and_heals[redis-sentinel-partition]",
     "test_a_fault_lands_and_heals[redis-sentinel-disk-full]",
+    "test_each_kind_of_cut_is_proven[leader-both-drop]",
+    "test_each_kind_of_cut_is_proven[bridge-both-drop-true]",
 }
+"""Of the self-tests, those that `make test` runs as well."""
 
 
 TABLES: dict[str, Callable[[list[Seen]], str]] = {
@@ -79,7 +82,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Self-tests of single nemeses take half an hour together: `make nemesis-selftest` runs all."""
+    """Self-tests of single nemeses take an hour together: `make nemesis-selftest` runs them all."""
     for item in items:
         here = item.path.parent == Path(__file__).parent
         single = "test_nemesis_" in item.path.name or item.path.name == "test_systems.py"

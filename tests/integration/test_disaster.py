@@ -185,6 +185,7 @@ def test_a_container_that_stops_in_mid_run(
         LAB.down("pytest-stop")
 
 
+@pytest.mark.selftest
 def test_ssh_to_one_node_is_cut(lab: LabInfo, tmp_path: Path, started: Started) -> None:
     rules = (
         "table inet testcut { chain c { type filter hook input priority -400; policy accept; "

@@ -140,7 +140,9 @@ def test_a_lab_of_which_nothing_runs_is_made_anew(lab_packages: tuple[str, ...])
 
 
 @pytest.mark.usefixtures("own_labs")
-@pytest.mark.parametrize("delay_s", [0.1, 0.2, 0.25, 0.3, 0.4, 0.6])
+@pytest.mark.parametrize(
+    "delay_s", [0.1, 0.3, *(pytest.param(s, marks=pytest.mark.long) for s in (0.2, 0.25, 0.4, 0.6))]
+)
 def test_what_a_killed_up_leaves_is_collected(
     delay_s: float, lab_packages: tuple[str, ...]
 ) -> None:

@@ -39,3 +39,30 @@ def test_paths_by_name(lab: LabInfo, tmp_path: Path, name: str) -> None:
     # A round trip over n2->n1 comes back over n1->n2: nobody expects it to be what it was.
     others = 20 - len(wanted) - (name == "latency")
     assert len(fault["control"]["during"]) == others
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("shape=one", "direction=in", "action=reject"),
+        ("shape=halves", "direction=out", "action=drop"),
+        ("shape=leader", "direction=both", "action=drop"),
+        ("shape=bridge", "direction=both", "action=drop", "clients=true"),
+    ],
+    ids=lambda options: "-".join(o.split("=")[1] for o in options),
+)
+def test_each_kind_of_cut_is_proven(lab: LabInfo, tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = run_here(lab, tmp_path, options=(*SHORT, *options), rate=None)
+    assert done.exit_code == 0, (done.verdict.reason, faults_of(done.path))
+    (fault,) = faults_of(done.path)
+    wanted = dict(option.split("=") for option in options)
+    assert fault["facts"]["shape"] == wanted["shape"]
+    assert fault["landed"] == "yes"
+    if wanted["shape"] == "leader":
+        assert fault["facts"]["new_term"] > fault["facts"]["term_before"]
+        assert fault["targets"] == [fault["facts"]["leader_before"]]
+    if wanted["direction"] == "in":
+        back = {"->".join(reversed(path.split("->"))) for path in fault["facts"]["cuts"]}
+        assert back <= set(fault["control"]["during"]), "the other direction stays alive"
+    if "clients" in wanted:
+        assert any(rule.startswith("clients->") for rule in fault["injector"]["during"])

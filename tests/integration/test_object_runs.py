@@ -13,7 +13,12 @@ from nemeses.none import NoNemesis
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("workload", ["bank-replicas", "queue", "watch"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "workload", ["queue", *(pytest.param(name, marks=LONG) for name in ("bank-replicas", "watch"))]
+)
 def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) -> None:
     done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert done.exit_code == 0, done.verdict.reason

@@ -28,7 +28,7 @@ def assert_not_proven(done: Finished) -> None:
     assert (done.path / "status").read_text().strip() == "verdict: INCONCLUSIVE-fault-not-proven"
 
 
-@pytest.mark.parametrize("hook", ["forward", "output"])
+@pytest.mark.parametrize("hook", ["forward", pytest.param("output", marks=pytest.mark.selftest)])
 def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, hook: str) -> None:
     done = run_here(lab, tmp_path, nemesis=Partition(hook=hook), options=(*SHORT, "action=drop"))
     assert_not_proven(done)
@@ -45,6 +45,7 @@ class Astray(Partition):
         return carrying(super().plan(*args, **fields), targets=["n9"])
 
 
+@pytest.mark.selftest
 def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such node: n9"):
         run_here(lab, tmp_path, options=(*SHORT, "shape=one", "targets=n9"))
@@ -55,6 +56,7 @@ def test_targets_that_are_not_in_the_cluster(lab: LabInfo, tmp_path: Path) -> No
     assert "not in the cluster" in fault["notes"][0]
 
 
+@pytest.mark.selftest
 def test_a_fault_on_an_idle_load(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, rate=1.0)
     assert_not_proven(done)
@@ -94,6 +96,7 @@ class HalfCut(Partition):
             return await super().inject(ctx, plan)  # type: ignore[arg-type]
 
 
+@pytest.mark.selftest
 def test_rules_missing_on_one_side(lab: LabInfo, tmp_path: Path) -> None:
     options = (*SHORT, "shape=majorities-ring")
     assert_not_proven(run_here(lab, tmp_path, nemesis=HalfCut(), options=options))
