@@ -21,15 +21,12 @@ EVERY_TIME = {
     "test_it_lands_and_heals[kill-primaries]",
     "test_it_lands_and_heals[pause-majority]",
     "test_the_wrong_process_is_killed",
-    "test_kill_9_of_ours_in_mid_fault[pause-T]",
     "test_the_file_system_forgets_what_was_not_synced",
     "test_unsynced_writes_are_lost_and_the_loss_is_found",
     "test_all_go_back_and_the_loss_is_found",
     "test_a_fault_lands_and_heals[memcached-kill]",
     "test_a_fault_lands_and_heals[redis-sentinel-partition]",
-    "test_a_fault_lands_and_heals[redis-sentinel-disk-full]",
     "test_each_kind_of_cut_is_proven[leader-both-drop]",
-    "test_each_kind_of_cut_is_proven[bridge-both-drop-true]",
 }
 """Of the self-tests, those that `make test` runs as well."""
 

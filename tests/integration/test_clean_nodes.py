@@ -16,6 +16,7 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import Probe, Service
 from dstest.runner import residues
 from nemeses.disk import faultfs
+from nemeses.none import NoNemesis
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
 from nemeses.tools import netqueue, nft
@@ -174,7 +175,7 @@ def test_a_run_says_what_it_has_removed(lab: LabInfo, tmp_path: Path) -> None:
         await nft.load(nodes["n4"], nft.account_rules([nodes["n2"].info]))
 
     on_nodes(lab, leave)
-    done = run_here(lab, tmp_path, nemesis=None)
+    done = run_here(lab, tmp_path, nemesis=NoNemesis(), options=(), time_limit_s=2.0)
     facts = json.loads((done.path / "run.json").read_text())
     assert facts["cleaned"] == {"n4": ["table inet dstest"]}
     assert not any(facts["residue"].values())

@@ -30,7 +30,7 @@ def behind_our_back(lab: LabInfo, folder: Path, script: str, node: str = "n2") -
     log, store = folder / "log", folder / "store"
     process = start(
         log,
-        *(*CALM, "--time-limit", "30", "-o", "fault_s=4", "-o", "quiet_s=6"),
+        *(*CALM, "--time-limit", "21", "-o", "fault_s=4", "-o", "quiet_s=6"),
         *("-o", "paths=n4:n5,n5:n4", "--lab-id", lab.lab_id, "--store", store),
     )
     try:

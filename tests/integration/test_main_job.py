@@ -88,6 +88,7 @@ def test_cas_register_passes(lab: LabInfo, tmp_path: Path) -> None:
     assert done.verdict.checkers["linearizable"]["model"] == "cas-register"
 
 
+@pytest.mark.long
 def test_no_nemesis_is_a_smoke_pass(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, options=(), nemesis=NoNemesis(), time_limit_s=21.0, rate=None)
     assert done.exit_code == 0, done

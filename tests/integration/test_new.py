@@ -48,7 +48,7 @@ def test_a_workload(lab: LabInfo, tmp_path: Path) -> None:
     assert verdict_of(latest(tmp_path / "store"))["verdict"] == "PASS-smoke"
 
 
-@pytest.mark.parametrize("nemesis", ["none", "kill"])
+@pytest.mark.parametrize("nemesis", [pytest.param("none", marks=pytest.mark.long), "kill"])
 def test_a_system(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     system, _ = write(KINDS["system"], "small-store", tmp_path)
     options = [part for option in SHORT for part in ("-o", option)] if nemesis == "kill" else []
@@ -60,7 +60,7 @@ def test_a_system(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     )
 
 
-@pytest.mark.parametrize("sabotaged", [False, True])
+@pytest.mark.parametrize("sabotaged", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_nemesis(lab: LabInfo, tmp_path: Path, sabotaged: bool) -> None:
     fault, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)
     if sabotaged:
@@ -78,6 +78,7 @@ def test_a_nemesis(lab: LabInfo, tmp_path: Path, sabotaged: bool) -> None:
         assert verdict_of(run)["verdict"] == "PASS-smoke"
 
 
+@pytest.mark.long
 def test_a_nemesis_heals_without_us(
     lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_missing_guards_are_caught(lab: LabInfo, tmp_path: Path, workload: str, 
         assert set(result["anomaly_types"]) & {"lost-update", "incompatible-order"}
 
 
+@pytest.mark.long
 def test_stale_reads_break_strictness_alone(lab: LabInfo, tmp_path: Path) -> None:
     options = (*SHORT, "reads=serializable", "shape=one", "direction=both")
     done = run_here(lab, tmp_path, workload="list-append", options=options, rate=None)
