@@ -229,14 +229,13 @@ Decide = Callable[[Part, Findings], int]
 class PerKey:
     """A checker that decides each key alone.
 
-    `mutants` names the broken copies of a history that it must reject (dstest.judge.canary_family).
-    `keyed` is whether operations of different keys have nothing to do with each other. `types` are
-    the operations it knows, `observers` those of them that change nothing, `passes` others that
-    change nothing either and are left to other checkers; `vacuous` says what a history must hold to
-    be judged. `op_types` are the operations by model, for those who ask before there is a history;
-    `options` what `dstest check -o` may tell of a history that does not say it. `owed` are
-    types of operation whose acknowledgement must be looked for: a key that has one, and of which
-    nothing was tested, is not decided by what was tested of others.
+    What it says of itself is `dstest.core.protocols.CheckerTraits`. `types` are the operations it
+    knows, `observers` those of them that change nothing, `passes` others that change nothing either
+    and are left to other checkers; `vacuous` says what a history must hold to be judged. `op_types`
+    are the operations by model, for those who ask before there is a history; `options` what `dstest
+    check -o` may tell of a history that does not say it. `owed` are types of operation whose
+    acknowledgement must be looked for: a key that has one, and of which nothing was tested, is not
+    decided by what was tested of others.
     """
 
     kind = "history"
@@ -253,12 +252,14 @@ class PerKey:
         passes: frozenset[str] = frozenset(),
         key_of: Callable[[Op], Any] = _by_key,
         kind: str = "history",
+        prefix_closed: bool = False,
         options: Mapping[str, Option] = MappingProxyType({}),
         owed: frozenset[str] = frozenset(),
     ) -> None:
         self.name = self.mutants = name
         self.models = models
         self.kind = kind
+        self.prefix_closed = prefix_closed
         self.options = options
         self._owed = owed
         self._decide = decide

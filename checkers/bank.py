@@ -140,6 +140,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("strict-serializable", "serializable", "snapshot-isolation"),
     types=frozenset({"transfer", "read"}),
+    prefix_closed=True,
     passes=frozenset({"dump"}),
     vacuous="no transfer was acknowledged, or nobody read the accounts",
     options={

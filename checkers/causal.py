@@ -203,6 +203,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("causal",),
     types=frozenset({"read", "write"}),
+    prefix_closed=True,
     vacuous="no completed read, or no write",
     key_of=in_one,
 )

@@ -140,6 +140,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("counter",),
     types=frozenset({"inc", "read"}),
+    prefix_closed=True,
     owed=frozenset({"inc"}),
     vacuous="no counter had both an increment and a value that was seen",
     options={"counter_start": Option(type=int, default=None, help="counter: its first value")},

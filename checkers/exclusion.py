@@ -159,6 +159,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("lock", "lease"),
     types=frozenset({"acquire", "renew", "release"}),
+    prefix_closed=True,
     vacuous="no lock was held by two different processes, one after the other",
     observers=frozenset(),
 )

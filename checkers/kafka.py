@@ -158,6 +158,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("linearizable", "kafka"),
     types=frozenset({"send", "poll"}),
+    prefix_closed=True,
     owed=frozenset({"send"}),
     vacuous="no poll covered an acknowledged send",
     observers=frozenset({"poll"}),

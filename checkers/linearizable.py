@@ -50,7 +50,7 @@ class Linearizable:
     name = "linearizable"
     kind = "history"
     mutants = "linearizable"
-    keyed = True
+    keyed = prefix_closed = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
     options: Mapping[str, Option] = {
@@ -71,6 +71,7 @@ class LinearizableModel:
     """Checker of a model of one's own; see `checkers.lin.model.Model`."""
 
     kind = "history"
+    keyed = prefix_closed = True
 
     def __init__(self, model: Model) -> None:
         self.model = model

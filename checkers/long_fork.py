@@ -107,6 +107,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("strict-serializable", "snapshot-isolation"),
     types=_TYPES,
+    prefix_closed=True,
     vacuous="no group had two writes and two reads",
 )
 REVERSE: Final = PerKey(
@@ -114,5 +115,6 @@ REVERSE: Final = PerKey(
     decide_reverse,
     models=("strict-serializable", "strong-snapshot-isolation"),
     types=_TYPES,
+    prefix_closed=True,
     vacuous="no read saw any of two acknowledged writes",
 )

@@ -154,6 +154,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("fifo", "prefix"),
     types=frozenset({"enqueue", "dequeue", "drain", "append", "read"}),
+    prefix_closed=True,
     owed=frozenset({"enqueue", "append"}),
     vacuous="nothing came out, or no read began after an append had ended",
 )

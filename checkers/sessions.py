@@ -115,5 +115,6 @@ CHECKER: Final = PerKey(
     decide,
     models=("session", *GUARANTEES),
     types=frozenset({"read", "write"}),
+    prefix_closed=True,
     vacuous="no session came back to a key",
 )

@@ -70,6 +70,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("linearizable",),
     types=frozenset({"add", "read"}),
+    prefix_closed=True,
     owed=frozenset({"add"}),
     vacuous="no read began after an element was known to be there",
 )

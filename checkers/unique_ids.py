@@ -64,6 +64,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("unique", "increasing"),
     types=frozenset({"generate"}),
+    prefix_closed=True,
     vacuous="fewer than two ids were given",
     observers=frozenset(),
 )

@@ -94,6 +94,7 @@ CHECKER: Final = PerKey(
     decide,
     models=("watch",),
     types=frozenset({"write", "watch"}),
+    prefix_closed=True,
     vacuous="no watch covered an acknowledged write",
     observers=frozenset({"watch"}),
     key_of=in_one,

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.protocols import Nemesis, When
+from dstest.core.protocols import Nemesis, NemesisTraits
 from nemeses.shapes_page import shapes
 
 __all__ = ["CATALOGUE", "Fault", "Row", "markdown", "rows"]
@@ -283,8 +283,9 @@ def _asked(nemesis: Nemesis) -> str:
     """What it asks of a system, in a sentence."""
     always = [capability.__name__ for capability in nemesis.requires]
     said = f"asks of the system: {', '.join(always) or 'nothing'}"
-    whens: tuple[When, ...] = getattr(nemesis, "requires_when", ())
-    for when in (row for row in whens if row.among(nemesis.options)):
+    for when in (
+        row for row in NemesisTraits.of(nemesis).requires_when if row.among(nemesis.options)
+    ):
         said += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
     return said
 

@@ -17,7 +17,16 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, Prepares
+from dstest.core.protocols import (
+    FaultPlan,
+    Nemesis,
+    NemesisContext,
+    NemesisTraits,
+    Option,
+    PlanOptions,
+    Prepares,
+    lacking_of,
+)
 from nemeses.overlap import LANES, UNSETTLING
 
 __all__ = ["Mix", "parse_weights"]
@@ -84,7 +93,7 @@ class Mix:
 
     def __init__(self, members: Sequence[Nemesis]) -> None:
         self.parts: Mapping[str, Nemesis] = {member.name: member for member in members}
-        alone = [member.name for member in members if getattr(member, "restarts_nodes", False)]
+        alone = [member.name for member in members if NemesisTraits.of(member).restarts_nodes]
         if alone:
             raise ConfigError(
                 f"{', '.join(alone)} takes with the nodes what others need there",
@@ -115,7 +124,7 @@ class Mix:
                 random.Random(rng.getrandbits(64)),
                 nodes,
                 time_limit_s,
-                self._of(member, options),
+                PlanOptions(self._of(member, options), lacking_of(options)),
             )
             for name, member in self.parts.items()
         }

@@ -95,6 +95,7 @@ class TxnChecker:
 
     kind = "history"
     mutants = "transactions"
+    prefix_closed = True
     models: tuple[str, ...] = judged_models(DETECTABLE)
     op_types = dict.fromkeys(models, frozenset({"txn"}))
 

@@ -29,6 +29,7 @@ class SupervisedSystem:
     clients: Mapping[str, MakesClient] = {}
     options: Mapping[str, Option] = {}
     definite_errors: Mapping[str, str] = {}
+    client_packages: tuple[str, ...] = ()
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
     log_start = STARTED

@@ -89,6 +89,7 @@ class Memcached(SupervisedSystem):
     packages = ("memcached",)
     services = ("memcached",)
     deployment = MemcachedDeployment
+    client_packages = ("pymemcache",)
     clients = {"register": RegisterClient}
     definite_errors = {"not-connected": "ours: there was no connection, so nothing was sent"}
     ports, client_port = (PORT,), PORT

@@ -135,6 +135,7 @@ class RedisSentinel(SupervisedSystem):
     packages = ("redis-server", "redis-sentinel")
     services = ("redis", "sentinel")
     deployment = RedisDeployment
+    client_packages = ("redis",)
     clients = {"register": RegisterClient, "set": SetClient}
     definite_errors = {
         "not-connected": "ours: there was no connection to a primary, so nothing was sent",

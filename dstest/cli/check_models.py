@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def _declared() -> dict[str, Option]:
     """What checkers may be told of a history."""
     found: dict[str, Option] = {}
     for name in registry.names("checkers"):
-        found |= getattr(registry.load("checkers", name), "options", {})
+        found |= CheckerTraits.of(registry.load("checkers", name)).options
     return found
 
 

@@ -10,6 +10,7 @@ from dstest.cli.check_source import guess
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
+from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 
 __all__ = ["Source", "judge_oracles", "require_fitting"]
@@ -20,7 +21,7 @@ def _default(chosen: Any, history: History) -> str:
     if history.header.model in chosen.models:
         return str(history.header.model)
     types = {op.op_type for op in history.ops}
-    known = getattr(chosen, "op_types", {})
+    known = CheckerTraits.of(chosen).op_types
     fit = (m for m in chosen.models if types <= known.get(m, types))
     return str(next(fit, chosen.models[0]))
 

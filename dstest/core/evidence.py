@@ -18,6 +18,7 @@ __all__ = [
     "Landed",
     "LandingRecord",
     "Lint",
+    "PageCache",
     "Rerun",
     "Signal",
     "Tier",
@@ -25,6 +26,8 @@ __all__ = [
 
 Landed = Literal["yes", "no", "ambiguous"]
 Tier = Literal["none", "smoke", "hardening", "release"]
+PageCache = Literal["", "kept", "lost"]
+"""What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +73,13 @@ class LandingRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a landing record that the verdict reads."""
+    """The part of a landing record that the verdict reads. `page_cache` is the nemesis' trait."""
 
     id: str
     nemesis: str
     landed: Landed
     heal_verified: bool
+    page_cache: PageCache = ""
     injector: dict[str, Any] = msgspec.field(default_factory=dict)
     victim: dict[str, Any] = msgspec.field(default_factory=dict)
     why: str = ""

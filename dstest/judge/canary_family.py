@@ -16,6 +16,7 @@ import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.history import History
+from dstest.core.protocols import CheckerTraits
 from dstest.judge.canary import Mutant, mutants, planted_stale_read
 from dstest.judge.canary_models import TIMELY, model_mutants
 from dstest.judge.canary_oracles import OBJECTS, mutator
@@ -66,7 +67,7 @@ def _transactions(checker: Any, model: str, history: History) -> Family:
 
 def family_of(checker: Any, model: str, history: History) -> Family:
     """The mutants for a checker that judges `history` by `model`."""
-    name = getattr(checker, "mutants", None)
+    name = CheckerTraits.of(checker).mutants
     if name == "transactions":
         return _transactions(checker, model, history)
     if name == "linearizable":
@@ -74,8 +75,8 @@ def family_of(checker: Any, model: str, history: History) -> Family:
         tells = {} if timely is None else {NO_TIME: timely}
         plants = {NO_TIME: planted_stale_read} if model in _REGISTERS else {}
         return Family(partial(model_mutants, model=model), tells, sure=True, plants=plants)
-    make = None if name is None else mutator(name, model)
-    if name is None or make is None:
+    make = mutator(name, model)
+    if make is None:
         return Family(mutants, {}, sure=False)
     told = OBJECTS[name].tells.get(model, {})
     return Family(make, {weaker: frozenset(kinds) for weaker, kinds in told.items()}, sure=True)

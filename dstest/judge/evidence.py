@@ -14,7 +14,14 @@ import msgspec
 
 from dstest.core import limits
 from dstest.core.check import CheckResult
-from dstest.core.evidence import CheckerEvidence, Evidence, FaultEvidence, LandingRecord, Lint
+from dstest.core.evidence import (
+    CheckerEvidence,
+    Evidence,
+    FaultEvidence,
+    LandingRecord,
+    Lint,
+    PageCache,
+)
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags, weak_items
@@ -172,12 +179,13 @@ def _why(record: LandingRecord) -> str:
     return "; ".join(said)
 
 
-def _fault(record: LandingRecord) -> FaultEvidence:
+def _fault(record: LandingRecord, page_cache: PageCache) -> FaultEvidence:
     return FaultEvidence(
         id=record.fault_id,
         nemesis=record.nemesis,
         landed=record.landed,
         heal_verified=record.heal_verified,
+        page_cache=page_cache,
         injector=msgspec.to_builtins(record.injector) if record.injector else {},
         victim=msgspec.to_builtins(record.victim) if record.victim else {},
         why=_why(record),
@@ -229,7 +237,7 @@ def build_evidence(
         missing_capability=list(facts.missing_capability),
         serious=facts.serious,
         fault_planned=facts.faults_planned > 0 or bool(facts.records),
-        faults=[_fault(record) for record in facts.records],
+        faults=[_fault(r, facts.page_cache.get(r.nemesis, "")) for r in facts.records],
         faults_planned=max(facts.faults_planned, len(facts.records)),
         checker=checker_evidence(facts),
         oracle_kinds=kinds or ["no-error"],

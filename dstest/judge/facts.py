@@ -14,7 +14,7 @@ import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.claims import GATED, Fields
-from dstest.core.evidence import LandingRecord, Rerun, Tier
+from dstest.core.evidence import LandingRecord, PageCache, Rerun, Tier
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.judge.process_facts import ProcessFacts
@@ -113,8 +113,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     such a node say nothing of it.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs;
     `log_gaps` says what of them is missing. `processes` is what was seen of the system's processes,
-    None where nobody looked. `explains` names per nemesis the kinds of alarms that its faults
-    explain on the nodes that they are aimed at.
+    None where nobody looked. `explains` and `page_cache` are traits of the nemeses, by name: which
+    alarms their faults explain on the nodes that they are aimed at, and what becomes of unsynced
+    writes.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
     `minimum` says how many good operations of a type the workload needs to prove anything.
@@ -155,6 +156,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     log_gaps: list[str] = msgspec.field(default_factory=list)
     processes: ProcessFacts | None = None
     explains: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    page_cache: dict[str, PageCache] = msgspec.field(default_factory=dict)
     settled_ns: int | None = None
     load_end_ns: int | None = None
     minimum: dict[str, int] = msgspec.field(default_factory=dict)

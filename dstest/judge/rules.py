@@ -145,14 +145,10 @@ def _no_fault(v: View) -> list[str]:
     return ["No fault was planned: PASS-hardening needs faults that are proven to have landed."]
 
 
-_KEEP_THE_PAGE_CACHE: Final = frozenset(("kill", "stop", "restart", "rolling"))
-
-
 def _undurable(v: View) -> list[str]:
     """A pass after kills is easily read as a pass of durability."""
-    kinds = {fault.nemesis for fault in v.e.faults}
-    killed = sorted(kinds & _KEEP_THE_PAGE_CACHE)
-    if not killed or "power" in kinds:
+    killed = sorted({fault.nemesis for fault in v.e.faults if fault.page_cache == "kept"})
+    if not killed or any(fault.page_cache == "lost" for fault in v.e.faults):
         return []
     said = (
         f"Durability was not tested: {', '.join(killed)} loses nothing that reached the page cache"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ __all__ = ["clock_source", "cpu_s", "host_facts", "node_clocks", "wall_minus_mon
 
 PING_TIMEOUT_S: Final = 5.0
 
-_LIBRARIES: Final = ("asyncssh", "grpcio", "msgspec", "numpy", "protobuf")
+_LIBRARIES: Final = ("asyncssh", "msgspec", "numpy")
 
 
 def _boot_id() -> str:
@@ -49,10 +49,10 @@ def cpu_s() -> dict[str, float]:
     }
 
 
-def host_facts() -> dict[str, Any]:
-    """Versions and the host, for `run.json`."""
+def host_facts(packages: Sequence[str]) -> dict[str, Any]:
+    """Versions and the host, for `run.json`; `packages` are those of the system's clients."""
     libraries = {}
-    for name in _LIBRARIES:
+    for name in sorted({*_LIBRARIES, *packages}):
         try:
             libraries[name] = version(name)
         except PackageNotFoundError:

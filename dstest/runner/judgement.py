@@ -20,7 +20,7 @@ from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import ClockSource, Header, History
 from dstest.core.implements import implements
-from dstest.core.protocols import Endpoint, Membership, Processes, Replicas
+from dstest.core.protocols import Endpoint, Membership, NemesisTraits, Processes, Replicas
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
@@ -169,10 +169,10 @@ def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
     ]
 
 
-def _explains(nemesis: str) -> list[str]:
-    """Kinds of alarms that this nemesis declares to explain; none for one that is not known."""
+def _traits(nemesis: str) -> NemesisTraits:
+    """What this nemesis declares; nothing for one that is not known."""
     known = nemesis in registry.names("nemeses")
-    return sorted(getattr(registry.load("nemeses", nemesis), "explains", ())) if known else []
+    return NemesisTraits.of(registry.load("nemeses", nemesis)) if known else NemesisTraits()
 
 
 def _run_facts(
@@ -188,6 +188,7 @@ def _run_facts(
         processes = None
     logs = scan_logs(run, system, log_names(system, facts), facts, processes)
     records: list[LandingRecord] = folded.records
+    nemeses = {name: _traits(name) for name in dict.fromkeys(r.nemesis for r in records)}
     agreed = reconcile(folded, facts, _beside(run))
     # A run that died did not come to write run.json again.
     journaled = {k: v for note in folded.notes for k, v in note.get("members_at", {}).items()}
@@ -215,7 +216,8 @@ def _run_facts(
         alarms=logs.alarms,
         log_gaps=logs.gaps,
         processes=processes,
-        explains={r.nemesis: _explains(r.nemesis) for r in records},
+        explains={name: sorted(one.explains) for name, one in nemeses.items()},
+        page_cache={name: one.page_cache for name, one in nemeses.items()},
         settled_ns=facts.get("settled_ns"),
         load_end_ns=facts.get("load_end_ns"),
         minimum=dict(workload.minimum),

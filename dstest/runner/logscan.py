@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.implements import implements
-from dstest.core.protocols import LogFiles
+from dstest.core.protocols import LogFiles, SystemTraits
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
@@ -88,9 +88,10 @@ class _Reader:
     def __init__(self, node: str, system: Any, facts: Mapping[str, Any]) -> None:
         self.node = node
         self.facts = facts
-        self.own: Sequence[str] = getattr(system, "log_alarms", ())
-        self.harmless: Sequence[str] = getattr(system, "log_harmless", ())
-        self.mark: str = getattr(system, "log_start", "")
+        traits = SystemTraits.of(system)
+        self.own = traits.log_alarms
+        self.harmless = traits.log_harmless
+        self.mark = traits.log_start
         self.lines = self.starts = self.stamped = self.in_time = 0
         self.alarms: list[Alarm] = []
         self._ts: int | None = None

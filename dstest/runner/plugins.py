@@ -9,12 +9,20 @@ import msgspec
 from dstest.core import limits, plugin_files, registry
 from dstest.core.errors import ConfigError
 from dstest.core.node import Lab
-from dstest.core.protocols import Checker, FaultPlan, Finishing, Nemesis, Option, System, Workload
+from dstest.core.protocols import (
+    Checker,
+    CheckerTraits,
+    FaultPlan,
+    Finishing,
+    Nemesis,
+    Option,
+    System,
+    Workload,
+)
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
 from dstest.runner.requirements import check_lab, check_plans, check_requires, for_planning
 from dstest.runner.schedule_file import Schedule
-from dstest.runner.streaming import PREFIX_CLOSED
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
@@ -105,7 +113,7 @@ def _nemesis(names: str) -> Nemesis:
 
 def _speaks(checker: Checker, model: str, work: Workload) -> bool:
     """Does the checker know the model, and the model every operation of the workload?"""
-    op_types = getattr(checker, "op_types", {}).get(model)
+    op_types = CheckerTraits.of(checker).op_types.get(model)
     return model in checker.models and work.op_types <= (op_types or work.op_types)
 
 
@@ -208,7 +216,7 @@ def resolve(
     if not any(_speaks(checker, model, work) for checker in checkers):
         said = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
         raise ConfigError(f"--model {model}: {said}", remedy=f"leave --model out for {work.model}")
-    if spec.stop_on_violation and not PREFIX_CLOSED.intersection(work.checkers):
+    if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
         raise ConfigError(
             f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",
             remedy="leave it out for this workload",

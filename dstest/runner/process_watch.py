@@ -52,7 +52,7 @@ class _Node:
 
     def __init__(self, node: Any, deployment: Deployment) -> None:
         self.node = node
-        member = getattr(deployment, "members", {}).get(node.name)
+        member = deployment.members.get(node.name)
         self.services: Sequence[Service] = member.services if member else ()
         self.servers = deployment if isinstance(deployment, Processes) else None
         self.mains: set[Process] = set()

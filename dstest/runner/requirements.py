@@ -15,11 +15,12 @@ from dstest.core.errors import ConfigError
 from dstest.core.implements import broken_claims, implements, members_of, unfit
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
-    LACKING,
     Composite,
     Deployment,
     FaultPlan,
     Nemesis,
+    NemesisTraits,
+    PlanOptions,
     System,
     When,
     administration,
@@ -130,8 +131,7 @@ def _requires(nemesis: Nemesis) -> tuple[type, ...]:
 
 
 def _when(nemesis: Nemesis) -> tuple[When, ...]:
-    found: tuple[When, ...] = getattr(nemesis, "requires_when", ())
-    return found
+    return NemesisTraits.of(nemesis).requires_when
 
 
 def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = "") -> list[Lack]:
@@ -165,7 +165,7 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:
     """Raises ConfigError where the lab cannot do to its nodes what the nemesis asks of it."""
     for part in _parts(nemesis):
-        for asked in getattr(part, "requires_lab", ()):
+        for asked in NemesisTraits.of(part).requires_lab:
             if methods := unfit(type(lab), asked):
                 raise ConfigError(
                     f"lab {lab.name} cannot have --nemesis {part.name}: it lacks"
@@ -174,11 +174,11 @@ def check_lab(lab: Lab, nemesis: Nemesis) -> None:
                 )
 
 
-def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, and under `LACKING` what a fault that is drawn at random may not ask for."""
+def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -> PlanOptions:
+    """The options, and what a fault that is drawn at random may not ask for."""
     kind = deployment_of(system)
     asked = {c for part in _parts(nemesis) for when in _when(part) for c in when.requires}
-    return {**options, LACKING: frozenset(c for c in asked if unfit(kind, c))}
+    return PlanOptions(options, frozenset(c for c in asked if unfit(kind, c)))
 
 
 def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:

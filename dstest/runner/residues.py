@@ -16,6 +16,7 @@ from clusters.remote.residues import LEASES
 from dstest.core import registry
 from dstest.core.errors import DstestError, LabError
 from dstest.core.node import LabInfo, Node
+from dstest.core.protocols import Nemesis, NemesisTraits, System, SystemTraits
 from dstest.core.residue import GUARD_LEASES, Found, Residue, read_found
 
 __all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
@@ -31,10 +32,17 @@ _GUARDS: Final = {f"lease {lease_id}" for lease_id in GUARD_LEASES}
 ByNode = dict[str, list[Found]]
 
 
-def residues(*more: Any) -> list[Residue]:
-    """All kinds, in the order of their removal. `more` are plug-ins that are not registered."""
-    owners = [registry.load(g, n) for g in ("systems", "nemeses") for n in registry.names(g)]
-    found = [LEASES, *(kind for o in [*owners, *more] for kind in getattr(o, "residues", ()))]
+def _all(group: str) -> list[Any]:
+    return [registry.load(group, name) for name in registry.names(group)]
+
+
+def residues(system: System | None = None, nemesis: Nemesis | None = None) -> list[Residue]:
+    """All kinds, in the order of their removal; of these two as well, registered or not."""
+    traits: list[SystemTraits | NemesisTraits] = [
+        *(SystemTraits.of(one) for one in [*_all("systems"), system] if one is not None),
+        *(NemesisTraits.of(one) for one in [*_all("nemeses"), nemesis] if one is not None),
+    ]
+    found = [LEASES, *(kind for one in traits for kind in one.residues)]
     # Systems on one base share kinds; two of one name that differ are looked for both.
     return sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
 

@@ -21,12 +21,14 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted, LabError
 from dstest.core.node import LabInfo
 from dstest.core.protocols import (
+    CheckerTraits,
     Deployment,
     LogFiles,
     Membership,
     NemesisContext,
     Prepares,
     Replicas,
+    SystemTraits,
 )
 from dstest.judge.facts import agree
 from dstest.runner import facts, recovery, residues
@@ -40,7 +42,7 @@ from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
 from dstest.runner.requirements import deployed
 from dstest.runner.settle import all_serve
-from dstest.runner.streaming import PREFIX_CLOSED, watch_for_violation
+from dstest.runner.streaming import watch_for_violation
 from dstest.store.layout import RunDir, disk_full
 from dstest.store.segment import SegmentWriter
 
@@ -84,7 +86,8 @@ class Run:
         self._watching: asyncio.Task[None] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis)
         self._recovery = recovery.Recovery()
-        self._facts: dict[str, Any] = {"host": facts.host_facts(), "lab": lab.kind}
+        packages = SystemTraits.of(plugins.system).client_packages
+        self._facts: dict[str, Any] = {"host": facts.host_facts(packages), "lab": lab.kind}
 
     async def execute(self) -> Outcome:
         """Run to the end. Raises nothing of ours: what went wrong is in the outcome."""
@@ -244,7 +247,7 @@ class Run:
     async def _stream(self, clock: RunClock) -> str:
         """What a look at the run so far has proved; for ever, where nobody asked for looks."""
         plugins = self._plugins
-        names = [c.name for c in plugins.checkers if c.name in PREFIX_CLOSED]
+        names = [c.name for c in plugins.checkers if CheckerTraits.of(c).prefix_closed]
         if not plugins.spec.stop_on_violation or not names:
             await asyncio.Event().wait()
         found = await watch_for_violation(

@@ -6,8 +6,8 @@ A child of low priority per checker reads the segments on (`following.py`). Ever
 asked for a look: it cuts what there is at an instant that all workers have surely written up to,
 and asks the checker. What was begun before the cut and had not ended is of unknown outcome there;
 what began after it is left out. A violation of such a part is one of the whole run for checkers
-that are closed under prefixes, and only those are asked: whether something is lost at the end
-cannot be known before.
+that are closed under prefixes (`CheckerTraits`), and only those are asked: whether something is
+lost at the end cannot be known before.
 """
 
 from __future__ import annotations
@@ -26,19 +26,11 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import RunClock
 from dstest.core.history import Header, History
+from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import budgeted
 from dstest.runner.following import Following
 
-__all__ = ["PREFIX_CLOSED", "Look", "main", "watch_for_violation"]
-
-PREFIX_CLOSED: Final = frozenset(
-    {
-        *("bank", "causal", "causal-reverse", "counter-bounds", "exclusion", "kafka"),
-        *("linearizable", "list-append", "long-fork", "order", "rw-register", "sessions"),
-        *("set-full", "unique-ids", "watch"),
-    }
-)
-"""Checkers for which a violation in a part up to some instant is a violation of the whole."""
+__all__ = ["Look", "main", "watch_for_violation"]
 
 MARGIN_NS: Final = 1_000_000_000
 """An event is written right after it is stamped; a worker that is this late is found hanging."""
@@ -135,7 +127,7 @@ def main() -> None:
         look = msgspec.json.decode(line, type=Look)
         checker = registry.load("checkers", look.checker)
         if following is None:
-            following = Following(Path(look.segments), keyed=getattr(checker, "keyed", False))
+            following = Following(Path(look.segments), keyed=CheckerTraits.of(checker).keyed)
         history = History(header=Header(options=look.options), ops=following.look(look.cut_ns))
         result = budgeted(checker, history, look.model, Budget(time_s=LOOK_S))
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")

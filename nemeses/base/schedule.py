@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import LACKING, FaultPlan, Option, When
+from dstest.core.protocols import FaultPlan, Option, When, lacking_of
 
 __all__ = [
     "RECOVERY_S",
@@ -97,7 +97,7 @@ def drawable(
     requires_when: Sequence[When], fact: str, values: Sequence[str], options: Mapping[str, Any]
 ) -> list[str]:
     """Of these values of a planned fact, those that ask for nothing which the system lacks."""
-    lacking: frozenset[type] = options.get(LACKING, frozenset())
+    lacking = lacking_of(options)
     without = {
         when.value
         for when in requires_when

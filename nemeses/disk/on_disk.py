@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Option, Process, Supervised
 from dstest.core.residue import Residue
@@ -44,6 +44,7 @@ class OnDisk(Kill):
     residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
     # A server whose disk refuses ends by its own decision, with loud last words.
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
+    page_cache: PageCache = ""
 
     counter: str
     """Which of its counters says that the fault was felt."""

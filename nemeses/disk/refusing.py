@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import (
     DataDir,
     FaultPlan,
@@ -194,6 +194,7 @@ class Power(OnDisk):
     faults: tuple[str, ...] = ("N17",)
     # What was promised is on the disk: after a cut nothing is corrupt, and nobody panics.
     explains: frozenset[str] = frozenset({"exit"})
+    page_cache: PageCache = "lost"
     counter = "discarded_bytes"
     signal = "unsynced bytes discarded"
     options: Mapping[str, Option] = {

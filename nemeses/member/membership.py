@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option, Process
 from nemeses.base.process_fault import Looks, Proven
@@ -40,6 +40,7 @@ class Membership(Kill):
     doc = "removes a member under load, wipes its data and lets its node join anew"
     faults: tuple[str, ...] = ("N33",)
     requires = (*Kill.requires, Members)
+    page_cache: PageCache = ""
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import (
     FaultPlan,
     NemesisContext,
@@ -50,6 +50,7 @@ class Kill(ProcessFault):
     faults: tuple[str, ...] = ("N01",)
     requires: tuple[type, ...] = (Supervised,)
     explains: frozenset[str] = frozenset({"exit"})
+    page_cache: PageCache = "kept"
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
     async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:

@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     ControlGroups,
@@ -88,6 +88,7 @@ class Memory(Kill):
     requires = (*Kill.requires, ControlGroups)
     residues: tuple[Residue, ...] = (MEMORY.residue,)
     explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
+    page_cache: PageCache = ""
     options: Mapping[str, Option] = {
         "mode": Option(
             type=str,

@@ -9,9 +9,11 @@ from made_evidence import (
     but,
 )
 
+from dstest.core import registry
 from dstest.core.evidence import (
     FaultEvidence,
 )
+from dstest.core.protocols import NemesisTraits
 from dstest.core.verdict import State
 from dstest.judge.decide import aggregate, decide, session, session_exit_code
 
@@ -77,7 +79,13 @@ def test_a_pass_after_kills_says_that_durability_was_not_tested(
     kinds: tuple[str, ...], said: bool
 ) -> None:
     faults = [
-        FaultEvidence(id=f"f{i}", nemesis=kind, landed="yes", heal_verified=True)
+        FaultEvidence(
+            id=f"f{i}",
+            nemesis=kind,
+            landed="yes",
+            heal_verified=True,
+            page_cache=NemesisTraits.of(registry.load("nemeses", kind)).page_cache,
+        )
         for i, kind in enumerate(kinds)
     ]
     verdict = decide(but(faults=faults, faults_planned=len(faults)))

@@ -27,13 +27,13 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.implements import members_of
 from dstest.core.protocols import (
-    LACKING,
     Deployment,
     FaultPlan,
     Kill,
     Leadership,
     NemesisContext,
     Pause,
+    PlanOptions,
     When,
 )
 from dstest.core.spec import RunSpec
@@ -216,9 +216,8 @@ def test_plans_on_etcd_are_those_of_the_seed_alone(name: str) -> None:
     nodes = [f"n{i + 1}" for i in range(planned.spec.nodes)]
     rng = random.Random
     plan: Callable[..., list[FaultPlan]] = planned.nemesis.plan
-    told = {**planned.spec.options, LACKING: frozenset()}
-    assert plan(rng(5), nodes, 90.0, told) == plan(rng(5), nodes, 90.0, planned.spec.options)
-    assert LACKING not in planned.spec.options
+    given = PlanOptions(planned.spec.options, frozenset())
+    assert plan(rng(5), nodes, 90.0, given) == plan(rng(5), nodes, 90.0, planned.spec.options)
 
 
 def test_a_schedule_is_held_to_the_same(less: Callable[..., None]) -> None:

@@ -19,14 +19,19 @@ from dstest.core.check import Budget
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.op import Outcome
+from dstest.core.protocols import CheckerTraits
 from dstest.core.spec import RunSpec
 from dstest.runner import following
 from dstest.runner.following import Following, prefix
 from dstest.runner.plugins import resolve
-from dstest.runner.streaming import PREFIX_CLOSED, Look
+from dstest.runner.streaming import Look
 from dstest.store.segment import SegmentWriter
 
-STREAMED = [name for name, kind in KINDS.items() if kind.checker in PREFIX_CLOSED]
+STREAMED = [
+    name
+    for name, kind in KINDS.items()
+    if CheckerTraits.of(registry.load("checkers", kind.checker)).prefix_closed
+]
 
 
 @pytest.mark.parametrize("name", STREAMED)

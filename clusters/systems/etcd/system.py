@@ -27,6 +27,7 @@ class Etcd:
     deployment: type[Deployment] = EtcdDeployment
     services: tuple[str, ...] = ("etcd",)
     capabilities = frozenset(CLIENTS)
+    client_packages = ("grpcio", "protobuf")
     definite_errors = DEFINITE_ERRORS
     client_port = CLIENT_PORT
     residues = RESIDUES

@@ -55,15 +55,16 @@ from dstest.core.protocols.clients import (
     Tapped,
 )
 from dstest.core.protocols.faults import (
-    LACKING,
     Composite,
     Epochs,
     FaultPlan,
     Nemesis,
     NemesisContext,
+    PlanOptions,
     Prepares,
     Traffic,
     When,
+    lacking_of,
 )
 from dstest.core.protocols.options import (
     Option,
@@ -82,6 +83,11 @@ from dstest.core.protocols.systems import (
     Deployment,
     System,
 )
+from dstest.core.protocols.traits import (
+    CheckerTraits,
+    NemesisTraits,
+    SystemTraits,
+)
 from dstest.core.protocols.workloads import (
     Answer,
     Finishing,
@@ -91,11 +97,11 @@ from dstest.core.protocols.workloads import (
 )
 
 __all__ = [
-    "LACKING",
     "Answer",
     "Authenticated",
     "Builds",
     "Checker",
+    "CheckerTraits",
     "Client",
     "Clocked",
     "Compacts",
@@ -128,10 +134,12 @@ __all__ = [
     "MonotonicTimer",
     "Nemesis",
     "NemesisContext",
+    "NemesisTraits",
     "OpDraft",
     "Option",
     "Overrides",
     "Pause",
+    "PlanOptions",
     "Prepares",
     "Probe",
     "Process",
@@ -150,6 +158,7 @@ __all__ = [
     "Supervised",
     "SyncStats",
     "System",
+    "SystemTraits",
     "Tapped",
     "Terminate",
     "Timing",
@@ -158,4 +167,5 @@ __all__ = [
     "Unit",
     "When",
     "Workload",
+    "lacking_of",
 ]

@@ -13,10 +13,9 @@ __all__ = ["Checker"]
 class Checker(Protocol):
     """A pure function from a history to a result.
 
-    Optional: `mutants` names the broken copies of a history that it must reject
-    (`dstest.judge.canary_family`); without it the copies are those of registers, and it may accept
-    some. A checker of transactions also has `forbids(model)`, the anomalies that a model rules
-    out, and `weaker(model)`, the models next below that rule out less.
+    What it may say of itself besides is `CheckerTraits`. A checker of transactions also has
+    `forbids(model)`, the anomalies that a model rules out, and `weaker(model)`, the models next
+    below that rule out less.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -17,20 +17,17 @@ from dstest.core.protocols.options import Option
 from dstest.core.protocols.systems import Deployment
 
 __all__ = [
-    "LACKING",
     "Composite",
     "Epochs",
     "FaultPlan",
     "Nemesis",
     "NemesisContext",
+    "PlanOptions",
     "Prepares",
     "Traffic",
     "When",
+    "lacking_of",
 ]
-
-LACKING: Final = "(lacking)"
-"""Under this key the options that a plan is made with hold the capabilities, as a set of protocols,
-that the nemesis may ask for and the system does not offer."""
 
 C = TypeVar("C")
 
@@ -71,6 +68,20 @@ class When(msgspec.Struct, frozen=True):
         """Can such a fault be asked for by one of these options?"""
         option = options.get(self.fact)
         return option is not None and (not option.choices or self.value in option.choices)
+
+
+class PlanOptions(dict[str, Any]):
+    """The options that a plan is made with. `lacking` are the capabilities that the nemesis may ask
+    for and the system does not offer: what is drawn at random must need none of them."""
+
+    def __init__(self, values: Mapping[str, Any], lacking: frozenset[type]) -> None:
+        super().__init__(values)
+        self.lacking = lacking
+
+
+def lacking_of(options: Mapping[str, Any]) -> frozenset[type]:
+    """What a plan with these options has to do without; nothing where nobody asked the system."""
+    return options.lacking if isinstance(options, PlanOptions) else frozenset()
 
 
 class Epochs(Protocol):
@@ -136,11 +147,7 @@ class Nemesis(Protocol):
     `heal` returns the record with its heal proof. Both return instead of raising when a fault did
     not land; they raise only where the lab is lost.
 
-    Optional: `requires_when`, a tuple of `When`, what only some of its faults ask for;
-    `requires_lab`, protocols of `dstest.core.node` that it asks of the lab; `residues` (what it may
-    leave on a node, `dstest.core.residue`); and `explains`, the kinds of alarms
-    (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets of its faults may
-    give while they stand.
+    What it may say of itself besides is `NemesisTraits`.
     """
 
     name: str
@@ -158,7 +165,7 @@ class Nemesis(Protocol):
         time_limit_s: float,
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
-        """The faults of a run, in order of time. What it draws needs nothing of `LACKING`."""
+        """The faults of a run, in order of time. `options` are `PlanOptions`."""
         ...
 
     async def setup(self, ctx: NemesisContext) -> None: ...

@@ -56,8 +56,7 @@ class System(Protocol):
     are the codes of errors after which an operation had no effect, each with where that is written.
     `services` are the names of the services that each member has.
 
-    Optional: `residues` (what it may leave on a node, `dstest.core.residue`); `log_harmless`, texts
-    of healthy lines that look like alarms; `log_start`, what each start writes into the log once.
+    What it may say of itself besides is `SystemTraits`.
     """
 
     name: str
@@ -68,7 +67,6 @@ class System(Protocol):
     capabilities: frozenset[str]
     options: Mapping[str, Option]
     definite_errors: Mapping[str, str]
-    log_alarms: tuple[str, ...]
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """Which of the lab's nodes carry a member; asked when a run is planned."""

@@ -1,0 +1,72 @@
+"""What a plug-in may say of itself beyond its protocol, and what holds where it does not.
+
+A plug-in declares a trait as an attribute of the trait's name. `CheckerTraits.of(checker)` reads
+what it has and takes the default for the rest, so that nobody else asks whether there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Self
+
+import msgspec
+
+from dstest.core.evidence import PageCache
+from dstest.core.protocols.faults import When
+from dstest.core.protocols.options import Option
+from dstest.core.residue import Residue
+
+__all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits"]
+
+
+class _Traits(msgspec.Struct, frozen=True, kw_only=True):
+    @classmethod
+    def of(cls, plugin: object) -> Self:
+        """What this plug-in declares."""
+        names = cls.__struct_fields__
+        return cls(**{name: getattr(plugin, name) for name in names if hasattr(plugin, name)})
+
+
+class CheckerTraits(_Traits, frozen=True, kw_only=True):
+    """`mutants` is the family of broken copies that it must reject (`dstest.judge.canary_family`);
+    without one they are those of registers, and it may accept some. `keyed`: operations of
+    different keys have nothing to do with each other. `prefix_closed`: a violation in the part of a
+    history up to some instant is a violation of the whole. `op_types`: by model, the operations
+    that it knows; a model that is not there knows all. `options`: what `dstest check -o` may tell
+    of a history that does not say it."""
+
+    mutants: str = ""
+    keyed: bool = False
+    prefix_closed: bool = False
+    op_types: Mapping[str, frozenset[str]] = MappingProxyType({})
+    options: Mapping[str, Option] = MappingProxyType({})
+
+
+class NemesisTraits(_Traits, frozen=True, kw_only=True):
+    """`requires_when`: what only some of its faults ask of the system. `requires_lab`: protocols of
+    `dstest.core.node` that it asks of the lab. `residues`: what it may leave on a node. `explains`:
+    the kinds of alarms (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets
+    of its faults may give while they stand. `page_cache`: what becomes of unsynced writes where its
+    faults end servers, so that they are `kept` or `lost`; empty for any other fault.
+    `restarts_nodes`: what other nemeses have laid on a node does not survive its faults."""
+
+    requires_when: tuple[When, ...] = ()
+    requires_lab: tuple[type, ...] = ()
+    residues: tuple[Residue, ...] = ()
+    explains: frozenset[str] = frozenset()
+    page_cache: PageCache = ""
+    restarts_nodes: bool = False
+
+
+class SystemTraits(_Traits, frozen=True, kw_only=True):
+    """`residues`: what it may leave on a node. `log_alarms`: texts of lines that tell of damage,
+    besides those of any system. `log_harmless`: texts of healthy lines that look like alarms.
+    `log_start`: what each start writes into the log once. `client_packages`: the distributions that
+    its clients are made with, whose versions a run records."""
+
+    residues: tuple[Residue, ...] = ()
+    log_alarms: tuple[str, ...] = ()
+    log_harmless: tuple[str, ...] = ()
+    log_start: str = ""
+    client_packages: tuple[str, ...] = ()

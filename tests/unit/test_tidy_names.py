@@ -1,0 +1,164 @@
+"""No part of the run, the judge or the commands knows a plug-in by its name: what one of them does
+differently from others, it says itself (`dstest.core.protocols.traits`)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from dstest.core import registry
+from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("core", "runner", "judge", "store", "report", "cli")
+FILES = sorted(p for folder in FOLDERS for p in (ROOT / "dstest" / folder).rglob("*.py"))
+NAMES = {name for group in registry.GROUPS for name in registry.names(group, ours=True)}
+
+ALLOWED = {
+    "defaults of `dstest run` and `dstest lab`": {
+        "core/spec.py": {"etcd", "lxc", "partition", "register"},
+        "cli/run.py": {"etcd", "lxc", "partition", "register"},
+        "cli/lab.py": {"lxc"},
+        "cli/lab_ssh.py": {"lxc"},
+        "cli/lab_status.py": {"lxc"},
+    },
+    "`none` is the run without a fault; and null, or no budget met": {
+        "core/evidence.py": {"none"},
+        "core/registry.py": {"none"},
+        "core/verdict.py": {"none"},
+        "judge/_audit_red.py": {"none"},
+        "judge/_audit_weak.py": {"none"},
+        "judge/budgets.py": {"none"},
+        "judge/canary_audit.py": {"none"},
+        "judge/rules.py": {"none"},
+        "judge/session.py": {"none"},
+        "report/findings.py": {"none"},
+        "report/model.py": {"none"},
+        "report/plots.py": {"none"},
+        "report/remedies.py": {"none"},
+        "report/session.py": {"none"},
+        "runner/nemesis_loop.py": {"none"},
+        "runner/plugins.py": {"none"},
+        "runner/residues.py": {"none"},
+        "runner/schedule_file.py": {"none"},
+    },
+    "keys of run.json and of reports": {
+        "runner/judgement.py": {"clock"},
+        "runner/reconcile.py": {"clock"},
+        "runner/session.py": {"clock"},
+        "report/html.py": {"latency"},
+        "report/write.py": {"latency"},
+    },
+    "a step of the clean-up": {"runner/run.py": {"stop"}},
+    "a severity of lints": {
+        "judge/canary_audit.py": {"corrupt"},
+        "judge/lints.py": {"corrupt"},
+        "report/model.py": {"corrupt"},
+    },
+    "a session of several runs": {
+        "cli/sessions.py": {"session"},
+        "judge/decide.py": {"session"},
+        "report/session.py": {"session"},
+    },
+    "claims and families of fields, which workloads name": {
+        "core/claims.py": {"fairness", "membership"},
+        "judge/_audit_weak.py": {"fairness"},
+        "judge/lints.py": {"counter", "lease", "ledger", "queue", "session"},
+    },
+    "types of operation": {
+        "judge/_audit_again.py": {"watch"},
+        "judge/evidence.py": {"watch"},
+        "store/jepsen_hint.py": {"watch"},
+    },
+    "a kind of oracle, which checkers name": {"judge/view.py": {"final-state"}},
+    "families of mutants, which checkers name; kinds of mutant, models": {
+        "judge/_mutate_lists.py": {"duplicate"},
+        "judge/_mutate_streams.py": {"duplicate", "watch"},
+        "judge/_mutate_values.py": {"duplicate"},
+        "judge/_txn_plants.py": {"long-fork"},
+        "judge/canary_family.py": {"cas-register", "linearizable", "register"},
+        "judge/canary_models.py": {"cas-register", "counter", "register", "set"},
+        "judge/canary_oracles.py": {
+            *("bank", "causal", "causal-reverse", "counter-bounds", "duplicate", "exactly-once"),
+            *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
+            *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),
+            *("total-queue", "unique-ids", "watch"),
+        },
+    },
+    "which workload can have made a foreign history": {
+        "cli/check_source.py": {
+            *("bank", "cas-register", "counter", "list-append", "rw-register", "unique-ids"),
+            "watch",
+        },
+        "cli/check_txn.py": {"list-append", "rw-register"},
+        "cli/generate.py": {"list-append"},
+        "store/jepsen.py": {"register"},
+    },
+    "the fault that a row of the audit or a remedy is about": {
+        "judge/_audit_weak.py": {"partition"},
+        "report/remedies.py": {"kill", "partition", "power"},
+    },
+}
+"""Why -> file -> words in it that are names of plug-ins as well."""
+
+
+def _literals(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_file_knows_a_plugin_by_its_name(path: Path) -> None:
+    file = str(path.relative_to(ROOT / "dstest"))
+    allowed = {word for files in ALLOWED.values() for word in files.get(file, ())}
+    assert _literals(path) & NAMES == allowed
+
+
+def test_traits_are_asked_for_in_one_place() -> None:
+    traits = {
+        name
+        for kind in (CheckerTraits, NemesisTraits, SystemTraits)
+        for name in kind.__struct_fields__
+    }
+    asked = {
+        str(path.relative_to(ROOT))
+        for room in ("dstest", "nemeses", "checkers", "workloads", "clusters")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("getattr", "hasattr")
+        and isinstance(node.args[1], ast.Constant)
+        and node.args[1].value in traits
+    }
+    assert asked == set()
+
+
+class Terse:
+    name = "terse"
+
+
+def test_what_a_plugin_does_not_say_has_a_default() -> None:
+    assert CheckerTraits.of(Terse()) == CheckerTraits()
+    assert NemesisTraits.of(Terse()).explains == frozenset()
+    assert SystemTraits.of(Terse()).residues == ()
+
+
+def test_what_a_plugin_says_is_read() -> None:
+    checker = CheckerTraits.of(registry.load("checkers", "linearizable"))
+    assert checker.keyed and checker.prefix_closed and checker.mutants == "linearizable"
+    assert NemesisTraits.of(registry.load("nemeses", "restart")).restarts_nodes
+    assert "grpcio" in SystemTraits.of(registry.load("systems", "etcd")).client_packages
+    kept = {
+        name
+        for name in registry.names("nemeses", ours=True)
+        if NemesisTraits.of(registry.load("nemeses", name)).page_cache == "kept"
+    }
+    assert kept == {"kill", "stop", "restart", "rolling"}
