@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dstest.core.run_meta import RunMeta
 
 __all__ = ["lab_left"]
 
 
-def lab_left(facts: dict[str, Any]) -> str | None:
+def lab_left(meta: RunMeta) -> str | None:
     """How to look at the lab of the run with this run.json; None where there is none any more."""
     from dstest.core import registry
     from dstest.core.errors import DstestError
     from dstest.runner.lab_use import lab_of_run
 
-    kind = facts.get("lab") or (facts.get("spec") or {}).get("lab")
+    kind = meta.lab or meta.spec.get("lab")
     try:
-        lab_id = lab_of_run(registry.load("labs", str(kind)), facts)
+        lab_id = lab_of_run(registry.load("labs", str(kind)), meta)
     except DstestError:
         return None  # a lab that is not installed here
     if lab_id is None:

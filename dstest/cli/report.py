@@ -93,9 +93,10 @@ def _not_judged(run: RunDir) -> ConfigError:
     from dstest.core.errors import ConfigError
     from dstest.runner.session import alive
 
-    facts = run.read_json("run.json") or {}
-    if run.status() == "running" and alive(facts):
-        pid = facts["pid"]
-        return ConfigError(f"{run.path} is still running (pid {pid})", remedy="wait for its end")
-    said = (f"`dstest recover {run.path}` judges it", lab_left(facts))
+    meta = run.read_meta()
+    if meta is not None and run.status() == "running" and alive(meta):
+        return ConfigError(
+            f"{run.path} is still running (pid {meta.pid})", remedy="wait for its end"
+        )
+    said = (f"`dstest recover {run.path}` judges it", None if meta is None else lab_left(meta))
     return ConfigError(f"{run.path} was not judged yet", remedy="; ".join(filter(None, said)))

@@ -180,13 +180,13 @@ def recover(
     from dstest.store.layout import RunDir
 
     done = recover_run(run_dir, sign_key=sign_key)
-    facts = RunDir.open(done.path).read_json("run.json")
-    early = facts.get("ended_by")
+    meta = RunDir.open(done.path).read_meta()
+    early = None if meta is None else meta.ended_by or None
     if done.failure is None or done.failure.message != early:
         _show(done, json_)
     _print(done, json_)
     typer.echo(f"recovered: the run ended early ({early}), what it recorded is judged", err=True)
-    if left := lab_left(facts):
+    if meta is not None and (left := lab_left(meta)):
         typer.echo(left, err=True)
     raise typer.Exit(int(done.exit_code))
 

@@ -17,6 +17,7 @@ from dstest.core.claims import GATED, Fields
 from dstest.core.evidence import LandingRecord, PageCache, Rerun, Tier
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.core.run_meta import Recovery
 from dstest.judge.process_facts import ProcessFacts
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "Canary",
     "ClockFact",
     "Gap",
-    "Healed",
     "Pace",
     "RunFacts",
     "Wire",
@@ -95,14 +95,6 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     known: bool
 
 
-class Healed(msgspec.Struct, frozen=True, kw_only=True):
-    """When no fault stood any more, and since when the load went well again; None = never, until
-    the next fault or the end."""
-
-    healed_ns: int
-    settled_ns: int | None
-
-
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run.
 
@@ -165,7 +157,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     replicas: dict[str, str | None] | None = None
     members_at: dict[str, list[str]] | None = None
     problems: list[str] = msgspec.field(default_factory=list)
-    recoveries: list[Healed] = msgspec.field(default_factory=list)
+    recoveries: list[Recovery] = msgspec.field(default_factory=list)
     wire: list[Wire] = msgspec.field(default_factory=list)
     workers: int = 0
     seeds_agreeing: int = 1

@@ -86,8 +86,8 @@ def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
     from markupsafe import Markup
 
     drawn = plots or {"latency": latency_svg(report), "rate": rate_svg(report)}
-    facts = {key: value for key, value in report.run_facts.items() if key != "records"}
-    shown = json.dumps(facts, indent=2, default=repr, ensure_ascii=False)
+    rows = {key: value for key, value in report.meta.plain.items() if key != "records"}
+    shown = json.dumps(rows, indent=2, default=repr, ensure_ascii=False)
     # What went wrong comes first where not all faults can be shown.
     detailed = sorted(report.faults, key=lambda f: f.landed == "yes")[:FAULT_DETAILS_MAX]
     template = environment().get_template("report.html.j2")

@@ -18,6 +18,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.decide import session
@@ -26,6 +27,7 @@ from dstest.report.command import command_of
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
 from dstest.report.remedies import Remedy, remedies
 from dstest.store.jsonl import read_history
+from dstest.store.layout import RunDir
 
 __all__ = ["MEANING", "FaultView", "RunReport", "SignalView", "build_report", "load_report"]
 
@@ -87,7 +89,7 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `spec` and `run_facts` are plain data as in run.json."""
+    """One run. `meta` is run.json."""
 
     run: str
     path: str
@@ -105,8 +107,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[NodeRow]
     canary: Canary
     command: str
-    spec: dict[str, Any]
-    run_facts: dict[str, Any]
+    meta: RunMeta
     load_s: float
 
     @property
@@ -116,8 +117,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remedies(self) -> list[Remedy]:
         """What keeps the verdict from the next better one, each with the command against it."""
-        given = self.run_facts.get("options_given")
-        return remedies(self.verdict.why_not_better, self.spec, given, self.path)
+        given = self.meta.options_given
+        return remedies(self.verdict.why_not_better, self.meta.spec, given, self.path)
 
     @property
     def landed(self) -> int:
@@ -239,17 +240,16 @@ def build_report(
     evidence: Evidence,
     records: list[LandingRecord],
     history: History,
-    spec: dict[str, Any],
-    run_facts: dict[str, Any],
+    meta: RunMeta,
     *,
     canary: Canary | None = None,
     path: Path | None = None,
 ) -> RunReport:
-    """Gather what the reports show. `spec` and `run_facts` are plain data as in run.json."""
+    """Gather what the reports show. `meta` is run.json."""
     times = [op.invoke_ts for op in history.ops]
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
-    ended_by = run_facts.get("ended_by")
+    ended_by = meta.ended_by
     notices = [f"The run ended early: {ended_by}"] if ended_by else []
     notices += [notice] if notice else []
     return RunReport(
@@ -275,19 +275,22 @@ def build_report(
         nodes=by_node(history),
         canary=canary
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
-        command=command_of(spec, run_facts.get("options_given")),
-        spec=spec,
-        run_facts=run_facts,
+        command=command_of(meta.spec, meta.options_given),
+        meta=meta,
         load_s=(max(times) - min(times)) / 1e9 if times else 0.0,
+    )
+
+
+def _not_there(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path.parent} has no {path.name}",
+        remedy="give a run directory that was judged; `dstest recover RUN` judges one",
     )
 
 
 def _read(path: Path, type_: Any) -> Any:
     if not path.is_file():
-        raise ConfigError(
-            f"{path.parent} has no {path.name}",
-            remedy="give a run directory that was judged; `dstest recover RUN` judges one",
-        )
+        raise _not_there(path)
     try:
         return msgspec.json.decode(path.read_bytes(), type=type_)
     except msgspec.DecodeError as error:
@@ -301,7 +304,9 @@ def load_report(path: Path) -> RunReport:
     path = path.resolve()
     verdict = _read(path / "verdict.json", Verdict)
     evidence = _read(path / "evidence.json", Evidence)
-    run_facts = _read(path / "run.json", dict[str, Any])
+    meta = RunDir(path).read_meta()
+    if meta is None:
+        raise _not_there(path / "run.json")
     history = read_history(path / "history.jsonl")
     faults = path / "faults.jsonl"
     lines = faults.read_bytes().splitlines() if faults.is_file() else []
@@ -312,8 +317,7 @@ def load_report(path: Path) -> RunReport:
         evidence,
         records,
         history,
-        run_facts.get("spec", {}),
-        run_facts,
+        meta,
         canary=_read(canary, Canary) if canary.is_file() else None,
         path=path,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import History
+from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import Verdict
 from dstest.judge.facts import Canary
 from dstest.report.model import RunReport, build_report, load_report
@@ -77,10 +77,10 @@ def write_reports(
     verdict: Verdict,
     records: list[LandingRecord],
     history: History,
-    run_facts: dict[str, Any],
+    meta: RunMeta,
     canary: Canary | None = None,
 ) -> RunReport:
-    """The reports of a run that has just been judged. `run_facts` is the content of run.json."""
+    """The reports of a run that has just been judged. `meta` is run.json."""
     if canary is not None:
         _write(run, "canary.json", msgspec.json.encode(canary).decode() + "\n")
     report = build_report(
@@ -88,8 +88,7 @@ def write_reports(
         verdict.evidence,
         records,
         history,
-        run_facts.get("spec", {}),
-        run_facts,
+        meta,
         canary=canary,
         path=run,
     )

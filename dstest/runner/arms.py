@@ -157,7 +157,7 @@ def resume(
     """Go on with a session whose process is gone. Raises ConfigError where it still runs."""
     directory = SessionDir.open(path)
     file = directory.read()
-    if file.pid != os.getpid() and alive(msgspec.to_builtins(file)):
+    if file.pid != os.getpid() and alive(file):
         raise ConfigError(f"{path} is still running (pid {file.pid})", remedy="wait for its end")
     if file.verdict is not None:
         return reread(path)

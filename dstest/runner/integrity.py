@@ -21,6 +21,7 @@ from dstest import __version__
 from dstest.core.check import CheckResult
 from dstest.core.errors import EvidenceError, Exit
 from dstest.core.evidence import AuditRow, Evidence
+from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import Verdict, exit_code
 from dstest.judge.blame import blame
 from dstest.judge.decide import aggregate_seeds, decide
@@ -58,19 +59,19 @@ def finished(run: RunDir) -> bool:
     return (run.path / SUMS).exists() or run.status().startswith(_FINISHED)
 
 
-def code_of(verdict: Verdict, facts: dict[str, Any]) -> int:
+def code_of(verdict: Verdict, meta: RunMeta) -> int:
     """A violation is one in any case; a run that ended early is never a pass."""
     code = exit_code(verdict.verdict)
-    return Exit.NOT_PROVEN if code == Exit.PASS and facts.get("ended_by") else code
+    return Exit.NOT_PROVEN if code == Exit.PASS and meta.ended_by else code
 
 
 def _contradicts(run: RunDir, what: str) -> EvidenceError:
     return EvidenceError(f"{run.path}: {what}", remedy=_REMEDY)
 
 
-def _of_another(run: RunDir, facts: dict[str, Any], where: str) -> EvidenceError:
+def _of_another(run: RunDir, meta: RunMeta, where: str) -> EvidenceError:
     """Its files are what it left, but this version asks for more, or for something else."""
-    by = (facts.get("host") or {}).get("dstest")
+    by = None if meta.host is None else meta.host.dstest
     return EvidenceError(
         f"{run.path}: judged by dstest {by}, and dstest {__version__} judges it otherwise: {where}",
         remedy=f"believe its report as one of dstest {by}, or run it again with this version",
@@ -157,16 +158,16 @@ def _essence(e: Evidence) -> Any:
     )
 
 
-def _by_us(facts: dict[str, Any]) -> bool:
+def _by_us(meta: RunMeta) -> bool:
     """Was the run judged by this version? Another one may word its sentences differently."""
-    return bool((facts.get("host") or {}).get("dstest", __version__) == __version__)
+    return meta.host is None or meta.host.dstest in (None, __version__)
 
 
-def _same(kept: Evidence, found: Evidence, facts: dict[str, Any]) -> bool:
-    return kept == found if _by_us(facts) else _essence(kept) == _essence(found)
+def _same(kept: Evidence, found: Evidence, meta: RunMeta) -> bool:
+    return kept == found if _by_us(meta) else _essence(kept) == _essence(found)
 
 
-def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, facts: dict[str, Any]) -> None:
+def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> None:
     """verdict.json against the decision table over evidence.json."""
     found = decide(evidence, verdict.checkers)
     if verdict.evidence != evidence:
@@ -177,16 +178,16 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, facts: dict[str, A
             f"verdict.json says {verdict.verdict.value}, its evidence gives {found.verdict.value}",
         )
     words = (found.reason, found.why_not_better, blame(evidence))
-    if _by_us(facts) and words != (verdict.reason, verdict.why_not_better, verdict.blame):
+    if _by_us(meta) and words != (verdict.reason, verdict.why_not_better, verdict.blame):
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 
-def _told(run: RunDir, verdict: Verdict, facts: dict[str, Any]) -> Told:
+def _told(run: RunDir, verdict: Verdict, meta: RunMeta) -> Told:
     """The answers of the declared checkers; what is built in is asked again in any case."""
     try:
         results = {
             name: msgspec.convert(verdict.checkers[name], CheckResult)
-            for name in facts.get("checkers", ())
+            for name in meta.checkers
             if name in verdict.checkers
         }
     except msgspec.ValidationError as error:
@@ -206,7 +207,7 @@ def _checked(run: RunDir, aside: RunDir, judged: Judged, verdict: Verdict) -> No
     """The checkers' answers, where they can still decide."""
     if judged.verdict.checkers.keys() != verdict.checkers.keys():
         raise _contradicts(run, "verdict.json holds the results of other checkers than ran")
-    for name, found in check_all(aside, judged.facts, judged.history).items():
+    for name, found in check_all(aside, judged.meta, judged.history).items():
         kept = verdict.checkers[name].get("valid") if name in verdict.checkers else None
         if found.valid != "unknown" and kept != found.valid:
             raise _contradicts(
@@ -251,21 +252,23 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
     `deep` judges everything anew. That may find more than before, but never less.
     """
     intact(run)
-    facts = _read(run, "run.json", dict[str, Any])
+    meta = run.read_meta()
+    if meta is None:
+        raise _contradicts(run, "run.json is missing")
     verdict: Verdict = _read(run, "verdict.json", Verdict)
     evidence: Evidence = _read(run, "evidence.json", Evidence)
     word = run.status().partition(": ")[2]
     if word and word != verdict.verdict.value:
         raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
-    _rules(run, verdict, evidence, facts)
-    with judged_aside(run, _told(run, verdict, facts)) as (judged, aside):
+    _rules(run, verdict, evidence, meta)
+    with judged_aside(run, _told(run, verdict, meta)) as (judged, aside):
         _derived(run, aside)
-        if not _same(evidence, judged.verdict.evidence, facts):
+        if not _same(evidence, judged.verdict.evidence, meta):
             where = _where(evidence, judged.verdict.evidence)
-            if not _by_us(facts):
-                raise _of_another(run, facts, where)
+            if not _by_us(meta):
+                raise _of_another(run, meta, where)
             raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
-        if _by_us(facts):
+        if _by_us(meta):
             _reports(run)
         _checked(run, aside, judged, verdict)
     if deep:
@@ -273,7 +276,7 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
             found = judged.verdict
         not_better(run, verdict, found)
         verdict = found
-    return Verified(verdict, code_of(verdict, facts))
+    return Verified(verdict, code_of(verdict, meta))
 
 
 def _where(kept: Evidence, found: Evidence) -> str:

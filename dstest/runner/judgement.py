@@ -16,11 +16,12 @@ import msgspec
 
 from dstest.core import plugin_files, registry
 from dstest.core.check import Budget, CheckResult
-from dstest.core.errors import HarnessError
+from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
-from dstest.core.history import ClockSource, Header, History
+from dstest.core.history import Header, History
 from dstest.core.implements import implements
-from dstest.core.protocols import Endpoint, Membership, NemesisTraits, Processes, Replicas
+from dstest.core.protocols import Membership, NemesisTraits, Processes, Replicas
+from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
@@ -31,7 +32,7 @@ from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_cana
 from dstest.judge.canary_family import canaries
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
-from dstest.judge.facts import Canary, ClockFact, Gap, Healed, RunFacts, Wire
+from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.logscan import log_names, scan_logs
@@ -46,24 +47,25 @@ from dstest.store.seal import Folded, fold, windows_of
 __all__ = ["Judged", "Told", "assess", "check_all", "judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
+_NO_AUDIT: Final = {"cluster": ["no leak audit was made"]}
 
 
-def seal(run: RunDir, facts: dict[str, Any]) -> tuple[History, Folded]:
+def seal(run: RunDir, meta: RunMeta) -> tuple[History, Folded]:
     """Merge the segments into `history.jsonl` and `faults.jsonl`."""
-    spec = msgspec.convert(facts["spec"], RunSpec)
+    spec = msgspec.convert(meta.spec, RunSpec)
     folded = fold(run.segments)
-    counters = issued(facts) or {"issued": folded.counters["invokes"]}
+    counters = issued(meta) or {"issued": folded.counters["invokes"]}
     header = Header(
         run=run.path.name,
         workload=spec.workload,
-        model=facts["model"],
-        checkers=list(facts["checkers"]),
+        model=meta.model,
+        checkers=list(meta.checkers),
         system=spec.system,
-        system_version=facts.get("system_version"),
-        nodes=list(facts.get("members") or facts["nodes"]),
+        system_version=meta.system_version,
+        nodes=list(meta.members or meta.nodes),
         concurrency=spec.concurrency,
         seed=spec.seed,
-        clock=msgspec.convert(facts["clock"], ClockSource),
+        clock=meta.clock,
         rate=spec.rate,
         time_limit_s=spec.time_limit_s,
         windows=windows_of(folded.records),
@@ -91,10 +93,10 @@ def _gaps(history: History, workers: int, end_ns: int | None) -> list[Gap]:
     return gaps
 
 
-def check_all(run: RunDir, facts: dict[str, Any], history: History) -> dict[str, CheckResult]:
+def check_all(run: RunDir, meta: RunMeta, history: History) -> dict[str, CheckResult]:
     """Each checker's answer; several work at the same time, each in a process of its own."""
-    names: list[str] = facts["checkers"]
-    models = {n: model_of(registry.load("checkers", n), facts["model"]) for n in names}
+    names = meta.checkers
+    models = {n: model_of(registry.load("checkers", n), meta.model) for n in names}
     if len(names) == 1:
         checker = registry.load("checkers", names[0])
         found = [budgeted(checker, history, models[names[0]], Budget())]
@@ -110,18 +112,17 @@ def check_all(run: RunDir, facts: dict[str, Any], history: History) -> dict[str,
     }
 
 
-def _elsewhere(facts: dict[str, Any]) -> frozenset[str]:
+def _elsewhere(meta: RunMeta) -> frozenset[str]:
     """Nodes whose clients are sent on to others."""
-    rows = msgspec.convert(facts.get("endpoints", []), list[Endpoint])
-    return frozenset(one.node for one in rows if not one.pinned)
+    return frozenset(one.node for one in meta.endpoints or [] if not one.pinned)
 
 
-def _canary(facts: dict[str, Any], history: History, seed: int) -> Canary:
+def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
     details: list[dict[str, Any]] = []
     untold: list[dict[str, Any]] = []
-    for name in facts["checkers"]:
+    for name in meta.checkers:
         checker = registry.load("checkers", name)
-        model = model_of(checker, facts["model"])
+        model = model_of(checker, meta.model)
         check = partial(checker.check, model=model, budget=Budget())
         found = canaries(checker, model, history, seed, check)
         details += found.details
@@ -147,21 +148,21 @@ def _beside(run: RunDir) -> Beside:
     return Beside(schedule=schedule, spec=spec)
 
 
-def _foreign(facts: dict[str, Any], workload: Any) -> list[str]:
+def _foreign(meta: RunMeta, workload: Any) -> list[str]:
     """Does run.json ask for what this workload and its checkers do not know?"""
-    known = {m for name in facts["checkers"] for m in registry.load("checkers", name).models}
+    known = {m for name in meta.checkers for m in registry.load("checkers", name).models}
     wrong = []
-    if facts["model"] not in known:
-        wrong.append(f"run.json demands {facts['model']}, which none of its checkers knows")
-    if facts.get("claims", sorted(workload.claims)) != sorted(workload.claims):
-        wrong.append(f"run.json claims {facts['claims']}, {workload.name} something else")
+    if meta.model not in known:
+        wrong.append(f"run.json demands {meta.model}, which none of its checkers knows")
+    if meta.claims is not None and meta.claims != sorted(workload.claims):
+        wrong.append(f"run.json claims {meta.claims}, {workload.name} something else")
     return wrong
 
 
-def _clocks(facts: dict[str, Any]) -> list[ClockFact]:
+def _clocks(meta: RunMeta) -> list[ClockFact]:
     """Wall against monotonic clock of this host and of every node, where both ends were taken."""
-    own = (facts["clock"]["host"], facts.get("clock_start_ns"), facts.get("clock_end_ns"))
-    start, end = facts.get("node_clocks_start_ns", {}), facts.get("node_clocks_end_ns", {})
+    own = (meta.clock.host, meta.clock_start_ns, meta.clock_end_ns)
+    start, end = meta.node_clocks_start_ns or {}, meta.node_clocks_end_ns or {}
     return [
         ClockFact(host=host, wall_minus_mono_start_ns=before, wall_minus_mono_end_ns=after)
         for host, before, after in (own, *((n, start[n], end.get(n)) for n in start))
@@ -175,64 +176,71 @@ def _traits(nemesis: str) -> NemesisTraits:
     return NemesisTraits.of(registry.load("nemeses", nemesis)) if known else NemesisTraits()
 
 
+def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
+    return None if time_ns is msgspec.UNSET else time_ns
+
+
 def _run_facts(
-    run: RunDir, facts: dict[str, Any], history: History, folded: Folded, told: Told | None
+    run: RunDir, meta: RunMeta, history: History, folded: Folded, told: Told | None
 ) -> RunFacts:
-    spec = msgspec.convert(facts["spec"], RunSpec)
+    spec = msgspec.convert(meta.spec, RunSpec)
     system = registry.load("systems", spec.system)
     kind = deployment_of(system)
     workload = registry.load("workloads", spec.workload)
-    seen = facts.get("processes")
+    seen = meta.processes
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
     if processes is not None and not processes.offered and implements(kind, Processes):
         processes = None
-    logs = scan_logs(run, system, log_names(system, facts), facts, processes)
+    logs = scan_logs(run, system, log_names(system, meta), meta, processes)
     records: list[LandingRecord] = folded.records
+    load_end_ns = _known(meta.load_end_ns)
     nemeses = {name: _traits(name) for name in dict.fromkeys(r.nemesis for r in records)}
-    agreed = reconcile(folded, facts, _beside(run))
+    agreed = reconcile(folded, meta, _beside(run))
     # A run that died did not come to write run.json again.
     journaled = {k: v for note in folded.notes for k, v in note.get("members_at", {}).items()}
+    members_at = journaled if implements(kind, Membership) else None
+    replicas: dict[str, str | None] | None = {} if implements(kind, Replicas) else None
     return RunFacts(
         history=history,
         records=records,
-        faults_planned=facts["faults_planned"],
-        attempted=bool(history.ops) or bool(facts.get("missing_capability")),
-        ended_by=facts.get("ended_by") or facts.get("stopped_by"),
-        workers=int(facts.get("workers", 0)),
-        missing_capability=list(facts.get("missing_capability", [])),
+        faults_planned=meta.faults_planned,
+        attempted=bool(history.ops) or bool(meta.missing_capability),
+        ended_by=meta.ended_by or meta.stopped_by,
+        workers=meta.workers or 0,
+        missing_capability=list(meta.missing_capability or []),
         claims=workload.claims,
         fields=workload.fields,
         options=spec.options,
-        checkers_declared=list(facts["checkers"]),
-        results=told.results if told else check_all(run, facts, history),
-        checker_kinds={n: registry.load("checkers", n).kind for n in facts["checkers"]},
-        canary=told.canary if told else _canary(facts, history, spec.seed),
+        checkers_declared=list(meta.checkers),
+        results=told.results if told else check_all(run, meta, history),
+        checker_kinds={n: registry.load("checkers", n).kind for n in meta.checkers},
+        canary=told.canary if told else _canary(meta, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
-        served_elsewhere=_elsewhere(facts),
-        generator_gaps=_gaps(history, facts.get("workers", 1), facts.get("load_end_ns")),
+        served_elsewhere=_elsewhere(meta),
+        generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
         op_timeout_s=float(spec.options["op_timeout_s"]),
-        clocks=_clocks(facts),
+        clocks=_clocks(meta),
         log_lines=logs.lines,
         alarms=logs.alarms,
         log_gaps=logs.gaps,
         processes=processes,
         explains={name: sorted(one.explains) for name, one in nemeses.items()},
         page_cache={name: one.page_cache for name, one in nemeses.items()},
-        settled_ns=facts.get("settled_ns"),
-        load_end_ns=facts.get("load_end_ns"),
+        settled_ns=_known(meta.settled_ns),
+        load_end_ns=load_end_ns,
         minimum=dict(workload.minimum),
-        healthy=facts.get("healthy", {}),
-        mismatches=[*agreed.wrong, *_foreign(facts, workload)],
+        healthy=meta.healthy or {},
+        mismatches=[*agreed.wrong, *_foreign(meta, workload)],
         forgiven=agreed.forgiven,
-        residue=facts.get("residue", {"cluster": ["no leak audit was made"]}),
-        replicas=facts.get("replicas", {} if implements(kind, Replicas) else None),
-        members_at=facts.get("members_at", journaled if implements(kind, Membership) else None),
-        problems=[*facts.get("clean_up_problems", []), *facts.get("heal_problems", [])],
-        recoveries=msgspec.convert(facts.get("recoveries", []), list[Healed]),
+        residue=_NO_AUDIT if meta.residue is None else meta.residue,
+        replicas=replicas if meta.replicas is None else meta.replicas,
+        members_at=members_at if meta.members_at is None else meta.members_at,
+        problems=[*(meta.clean_up_problems or []), *(meta.heal_problems or [])],
+        recoveries=meta.recoveries or [],
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
-        rerun=msgspec.convert(facts.get("rerun", {}), Rerun),
+        rerun=meta.rerun or Rerun(),
         node_counts_run=[spec.nodes],
-        tier_wanted=facts.get("tier_wanted", "smoke"),
+        tier_wanted=meta.tier_wanted or "smoke",
     )
 
 
@@ -249,7 +257,7 @@ class Judged(NamedTuple):
     verdict: Verdict
     history: History
     records: list[LandingRecord]
-    facts: dict[str, Any]
+    meta: RunMeta
     canary: Canary
 
 
@@ -258,15 +266,17 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
 
     What the run recorded about itself is `run.json`; what is missing there counts against it.
     """
-    facts: dict[str, Any] = run.read_json("run.json")
-    plugin_files.check_digests(facts.get("plugin_files", {}), run.path / PLUGINS)
-    history, folded = seal(run, facts)
-    run_facts = _run_facts(run, facts, history, folded, told)
+    meta = run.read_meta()
+    if meta is None:
+        raise EvidenceError(f"{run.path} has no run.json", remedy="nothing was recorded in it")
+    plugin_files.check_digests(meta.plugin_files or {}, run.path / PLUGINS)
+    history, folded = seal(run, meta)
+    run_facts = _run_facts(run, meta, history, folded, told)
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
     tried = [
-        *record_canaries(run.segments, folded, facts, _beside(run), fold, reconcile),
+        *record_canaries(run.segments, folded, meta, _beside(run), fold, reconcile),
         *lint_canaries(history, lambda broken: lint(broken, None, context)),
         *audit_canaries(run_facts, red_flags, measure),
         *decide_canaries(build_evidence(run_facts, history_lint), decide),
@@ -281,7 +291,7 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
     verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
     run.write_json("evidence.json", evidence)
     run.write_json("verdict.json", verdict)
-    return Judged(verdict, history, folded.records, facts, canary)
+    return Judged(verdict, history, folded.records, meta, canary)
 
 
 def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
@@ -311,6 +321,6 @@ def _report(run: RunDir, judged: Judged) -> None:
         judged.verdict,
         judged.records,
         judged.history,
-        judged.facts,
+        judged.meta,
         judged.canary,
     )

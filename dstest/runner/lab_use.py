@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dstest.core.node import Inspects
+from dstest.core.run_meta import RunMeta
 from dstest.runner.session import in_use, lock_of
 
 __all__ = ["Use", "lab_of_run", "users_of"]
@@ -81,10 +82,10 @@ def _run_of(pid: int) -> str | None:
     return next((str(s.parent.parent) for s in segments if s.parent.name == "segments"), None)
 
 
-def lab_of_run(lab: Any, facts: dict[str, Any]) -> str | None:
+def lab_of_run(lab: Any, meta: RunMeta) -> str | None:
     """The lab that is still there of a run, by its run.json; None where none is, or nobody knows.
 
     A run that died before its lab was whole left one that is named after its process.
     """
-    named = facts.get("lab_id") or f"run-{facts.get('pid')}"
+    named = meta.lab_id or f"run-{meta.pid}"
     return named if named in lab.list() else None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dstest.core.errors import DstestError
 from dstest.core.protocols import Deployment, LogFiles
+from dstest.core.run_meta import KeptLog, Logs
 from dstest.store.layout import RunDir
 
 __all__ = ["LOG_BYTES_MAX", "fetch_logs"]
@@ -17,17 +18,12 @@ LOG_BYTES_MAX: Final = 32 << 20
 
 
 async def fetch_logs(
-    run: RunDir, nodes: Mapping[str, Any], deployment: Deployment | None, facts: dict[str, Any]
-) -> None:
-    """Copy all logs to `nodes/NODE/NAME`; what became of each goes into `facts["logs"]`.
-
-    `{"files": {"n1/etcd.log": {"bytes": 120, "kept": 120}}, "lost": {"n2/etcd.log": why}}`
-    """
+    run: RunDir, nodes: Mapping[str, Any], deployment: Deployment | None
+) -> Logs | None:
+    """Copy all logs to `nodes/NODE/NAME`; what became of each, None of a system without logs."""
     if not isinstance(deployment, LogFiles):
-        return
-    files: dict[str, dict[str, int]] = {}
-    lost: dict[str, str] = {}
-    facts["logs"] = {"files": files, "lost": lost}
+        return None
+    logs = Logs()
 
     async def fetch(node: Any, path: str) -> None:
         name = f"{node.name}/{path.rsplit('/', 1)[-1]}"
@@ -35,9 +31,11 @@ async def fetch_logs(
             found = await node.call("stat", path=path)
             data = await node.get(path, bytes_max=LOG_BYTES_MAX)
         except DstestError as error:
-            lost[name] = error.message
+            logs.lost[name] = error.message
             return
         run.write(f"nodes/{name}", data)
-        files[name] = {"bytes": max(int(found.get("size", 0)), len(data)), "kept": len(data)}
+        size = max(int(found.get("size", 0)), len(data))
+        logs.files[name] = KeptLog(bytes=size, kept=len(data))
 
     await asyncio.gather(*(fetch(n, p) for p in deployment.log_files() for n in nodes.values()))
+    return logs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import msgspec
 
 from dstest.core.implements import implements
 from dstest.core.protocols import LogFiles, SystemTraits
+from dstest.core.run_meta import Logs, RunMeta
 from dstest.judge.alarm_kinds import kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
@@ -50,16 +51,17 @@ class LogFacts(msgspec.Struct, kw_only=True):
     gaps: list[str] = msgspec.field(default_factory=list)
 
 
-def log_names(system: Any, facts: Mapping[str, Any]) -> list[str]:
+def log_names(system: Any, meta: RunMeta) -> list[str]:
     """Names of the files that each member has to offer; [] for a system without logs.
 
     The deployment has said which when it had its nodes.
     """
     if not implements(system.deployment, LogFiles):
         return []
-    if "log_files" in facts:
-        return sorted({path.rsplit("/", 1)[-1] for path in facts["log_files"]})
-    kept = [*facts.get("logs", {}).get("files", {}), *facts.get("logs", {}).get("lost", {})]
+    if meta.log_files is not None:
+        return sorted({path.rsplit("/", 1)[-1] for path in meta.log_files})
+    logs = meta.logs or Logs()
+    kept = [*logs.files, *logs.lost]
     return sorted({name.partition("/")[2] for name in kept}) or [NAMELESS]
 
 
@@ -67,10 +69,10 @@ def _as_iso(found: re.Match[str]) -> str:
     return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
 
 
-def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
+def _run_time_ns(line: str, meta: RunMeta) -> int | None:
     """A line's own wall-clock stamp (UTC unless it says otherwise) as run time."""
     found = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
-    if found is None or "origin_ns" not in facts or "clock_start_ns" not in facts:
+    if found is None or meta.origin_ns is None or meta.clock_start_ns is None:
         return None
     zone = (found[2] or "Z").replace("Z", "+00:00")
     try:
@@ -78,16 +80,16 @@ def _run_time_ns(line: str, facts: Mapping[str, Any]) -> int | None:
     except ValueError:
         return None
     wall_ns = int(stamp.timestamp() * 1e9)
-    return wall_ns - int(facts["clock_start_ns"]) - int(facts["origin_ns"])
+    return wall_ns - meta.clock_start_ns - meta.origin_ns
 
 
 class _Reader:
     """One log: lines, starts, alarms. A line without a stamp of its own, such as a runtime's last
     words, is of the time of the last line before it that has one."""
 
-    def __init__(self, node: str, system: Any, facts: Mapping[str, Any]) -> None:
+    def __init__(self, node: str, system: Any, meta: RunMeta) -> None:
         self.node = node
-        self.facts = facts
+        self.meta = meta
         traits = SystemTraits.of(system)
         self.own = traits.log_alarms
         self.harmless = traits.log_harmless
@@ -104,11 +106,11 @@ class _Reader:
 
     def _line(self, line: str) -> None:
         self.lines += 1
-        ts = _run_time_ns(line, self.facts)
+        ts = _run_time_ns(line, self.meta)
         if ts is not None:
             self._ts = ts
             self.stamped += 1
-            end_ns = int(float(self.facts.get("load_s", 0.0)) * 1e9)
+            end_ns = int((self.meta.load_s or 0.0) * 1e9)
             self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
         if self.mark and self.mark in line:
             self.starts += 1
@@ -129,11 +131,11 @@ def scan_logs(
     run: RunDir,
     system: Any,
     names: Sequence[str],
-    facts: Mapping[str, Any],
+    meta: RunMeta,
     processes: ProcessFacts | None = None,
 ) -> LogFacts:
     """Alarms and gaps of the logs `names` of each node, and of any other file kept beside them."""
-    nodes = [str(name) for name in facts.get("members") or facts.get("nodes", [])]
+    nodes = meta.members or meta.nodes
     expected = {node: [run.nodes / node / name for name in names] for node in nodes}
     found = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
     if not names and not found:
@@ -143,13 +145,13 @@ def scan_logs(
     readers: dict[Path, _Reader] = {}
     for path in found:
         node = path.parent.name
-        reader = readers[path] = _Reader(node, system, facts)
+        reader = readers[path] = _Reader(node, system, meta)
         reader.read(path)
         lines[node] = lines.get(node, 0) + reader.lines
         result.alarms += reader.alarms
         if len(reader.alarms) >= ALARMS_MAX:
             result.gaps.append(f"{node}: {path.name} has more alarms than can be kept")
-    recorded = facts.get("logs", {})
+    recorded = meta.logs or Logs()
     for node, paths in expected.items():
         for path in paths:
             gap = _gap(path, readers.get(path), recorded, node, processes)
@@ -160,24 +162,24 @@ def scan_logs(
 def _gap(
     path: Path,
     reader: _Reader | None,
-    recorded: Mapping[str, Any],
+    recorded: Logs,
     node: str,
     processes: ProcessFacts | None,
 ) -> str | None:
     """What is missing of one log, None where it is whole."""
     key = f"{node}/{path.name}"
     if reader is None:
-        why = recorded.get("lost", {}).get(key, "")
+        why = recorded.lost.get(key, "")
         return f"no {path.name} was kept" + (f" ({why})" if why else "")
     if not reader.lines:
         return f"{path.name} is empty"
-    sizes = recorded.get("files", {}).get(key)
+    sizes = recorded.files.get(key)
     if sizes is None:
         return f"whether all of {path.name} was kept is not recorded"
-    if sizes["kept"] < sizes["bytes"]:
-        return f"{path.name} was cut: {sizes['kept']:,} of {sizes['bytes']:,} bytes were kept"
-    if path.stat().st_size != sizes["kept"]:
-        return f"{path.name} has {path.stat().st_size:,} bytes, {sizes['kept']:,} were fetched"
+    if sizes.kept < sizes.bytes:
+        return f"{path.name} was cut: {sizes.kept:,} of {sizes.bytes:,} bytes were kept"
+    if path.stat().st_size != sizes.kept:
+        return f"{path.name} has {path.stat().st_size:,} bytes, {sizes.kept:,} were fetched"
     if reader.stamped and not reader.in_time:
         return f"no line of {path.name} is of the time of this run"
     lives = 0

@@ -10,13 +10,14 @@ died leaves behind: its last line may be torn, and its last event uncounted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from dstest.core.run_meta import RunMeta
 from dstest.store.seal import Folded, Segment
 
-__all__ = ["KEPT", "Beside", "Reconciled", "issued", "reconcile"]
+__all__ = ["Beside", "Reconciled", "issued", "reconcile"]
 
 CONTROL = "control.seg"
 
@@ -39,89 +40,74 @@ class Reconciled(NamedTuple):
     forgiven: list[str]
 
 
-def reconcile(folded: Folded, facts: Mapping[str, Any], beside: Beside) -> Reconciled:
-    """Compare the segments with each other, with `facts`, the content of run.json, and with the
+def reconcile(folded: Folded, meta: RunMeta, beside: Beside) -> Reconciled:
+    """Compare the segments with each other, with `meta`, the content of run.json, and with the
     files beside it."""
     wrong: list[str] = []
     forgiven: list[str] = []
-    workers = _workers(folded, facts)
-    dead = _dead(facts, workers)
+    workers = _workers(folded, meta)
+    dead = _dead(meta, workers)
     _counters(folded.counters, wrong)
-    _files(folded, facts, workers, dead, wrong, forgiven)
-    _traffic(folded, facts, dead, wrong, forgiven)
+    _files(folded, meta, workers, dead, wrong, forgiven)
+    _traffic(folded, meta, dead, wrong, forgiven)
     if beside.schedule == {}:
         wrong.append("schedule.json is no fault schedule")
         beside = beside._replace(schedule=None)
-    _faults(folded, facts, beside.schedule, wrong)
-    _spec(facts, beside, wrong)
-    _whole(facts, wrong, forgiven)
+    _faults(folded, meta, beside.schedule, wrong)
+    _spec(meta, beside, wrong)
+    _whole(meta, wrong, forgiven)
     return Reconciled(wrong, forgiven)
 
 
-# fmt: off
-KEPT: Final = frozenset(
-    {
-        "spec", "options_given", "model", "checkers", "nodes", "faults_planned", "claims",
-        "clock", "started", "pid", "host", "lab", "tier_wanted", "system_version",
-        "workers", "worker_exits", "clock_start_ns", "clock_end_ns", "origin_ns",
-        "node_clocks_start_ns", "node_clocks_end_ns", "recoveries", "settled_ns", "load_s",
-        "load_end_ns", "healthy", "residue", "records", "load", "traffic", "cpu_s",
-        "processes", "logs", "cleaned",
-    }
-)
-# fmt: on
-"""What run.json holds of a run that ended by itself."""
-
-
-def _whole(facts: Mapping[str, Any], wrong: list[str], forgiven: list[str]) -> None:
+def _whole(meta: RunMeta, wrong: list[str], forgiven: list[str]) -> None:
     """Is all there that a run which ended by itself writes down, and about the same nodes?"""
-    if "ended_by" not in facts:
+    if meta.ended_by is msgspec.UNSET:
         wrong.append("run.json does not say how the run ended")
-    if facts.get("ended_by"):
+    if meta.ended_by:
         return
-    absent = KEPT - facts.keys()
-    if facts.get("stopped_by"):
+    absent = RunMeta.AT_THE_END - meta.plain.keys()
+    if meta.stopped_by:
         # A violation was proven in mid-run: nobody waited for the cluster to be whole again.
         absent -= {"load_end_ns", "healthy"}
     if absent:
         wrong.append(f"run.json lacks {', '.join(sorted(absent))}")
-    nodes = facts.get("nodes") or []
-    if len({*nodes}) != len(nodes) or len(nodes) != (facts.get("spec") or {}).get("nodes"):
+    nodes = meta.nodes
+    if len({*nodes}) != len(nodes) or len(nodes) != meta.spec.get("nodes"):
         wrong.append("run.json names other nodes than were asked for")
     forgiven += [
         f"worker {number} did not end by itself ({status})"
-        for number, status in enumerate(facts.get("worker_exits") or [])
+        for number, status in enumerate(meta.worker_exits or [])
         if status != 0
     ]
 
 
-def issued(facts: Mapping[str, Any]) -> dict[str, int]:
+def issued(meta: RunMeta) -> dict[str, int]:
     """What the workers counted on the board, for the history's header; empty where they died.
 
     An operation that was issued and neither answered nor given up is of unknown outcome.
     """
-    if "traffic" not in facts:
+    if meta.traffic is None:
         return {}
-    rows = list(facts["traffic"].values())
+    rows = list(meta.traffic.values())
     sums = {kind: sum(row[kind] for row in rows) for kind in ("invoked", "ok", "fail")}
     invoked, ok, fail = sums["invoked"], sums["ok"], sums["fail"]
     return {"issued": invoked, "ok": ok, "fail": fail, "unknown": invoked - ok - fail}
 
 
-def _workers(folded: Folded, facts: Mapping[str, Any]) -> int:
+def _workers(folded: Folded, meta: RunMeta) -> int:
     """How many workers there were; a run that died did not come to say so, its segments do."""
-    if "workers" in facts or not facts.get("ended_by"):
-        return int(facts.get("workers", 0))
+    if meta.workers is not None or not meta.ended_by:
+        return meta.workers or 0
     return max((int(h.get("workers", 0)) for h in folded.headers), default=0)
 
 
-def _dead(facts: Mapping[str, Any], workers: int) -> set[str]:
+def _dead(meta: RunMeta, workers: int) -> set[str]:
     """Names of the segments whose writer did not end by itself."""
     names = [f"worker-{i}.seg" for i in range(workers)]
-    exits = facts.get("worker_exits")
+    exits = meta.worker_exits
     if exits is None:
         # Only a control process that died could not say how its workers ended; they die with it.
-        return {CONTROL, *names} if facts.get("ended_by") else set()
+        return {CONTROL, *names} if meta.ended_by else set()
     return {name for name, status in zip(names, exits, strict=False) if status != 0}
 
 
@@ -137,7 +123,7 @@ def _counters(counters: Mapping[str, int], wrong: list[str]) -> None:
 
 def _files(
     folded: Folded,
-    facts: Mapping[str, Any],
+    meta: RunMeta,
     workers: int,
     dead: set[str],
     wrong: list[str],
@@ -146,7 +132,7 @@ def _files(
     """Is each writer's file there, once, whole, and its own?"""
     there = {segment.name: segment for segment in folded.segments}
     expected = {f"worker-{i}.seg": i for i in range(workers)}
-    began = "clock_start_ns" in facts or bool(folded.ops)
+    began = meta.clock_start_ns is not None or bool(folded.ops)
     wanted = {*expected, CONTROL} if began else set()
     wrong += [f"{name} is missing" for name in sorted(wanted - there.keys() - dead)]
     wrong += [
@@ -186,22 +172,22 @@ def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: 
 
 def _traffic(
     folded: Folded,
-    facts: Mapping[str, Any],
+    meta: RunMeta,
     dead: set[str],
     wrong: list[str],
     forgiven: list[str],
 ) -> None:
     """Board against segments, node by node."""
-    if "traffic" not in facts:
-        if not facts.get("ended_by"):
+    if meta.traffic is None:
+        if not meta.ended_by:
             wrong.append("run.json does not say how many operations the workers issued")
         elif folded.ops:
             forgiven.append("how many operations were issued is not known: the run died")
         return
     # A worker that is killed between its write and its count is one event ahead of the board.
     slack = sum(1 for name in dead if name != CONTROL)
-    for node in sorted({*facts["traffic"], *folded.by_node}):
-        board = facts["traffic"].get(node, {})
+    for node in sorted({*meta.traffic, *folded.by_node}):
+        board = meta.traffic.get(node, {})
         for kind in ("invoked", "ok", "fail", "unknown"):
             counted = int(board.get(kind, 0))
             held = folded.by_node.get(node, {}).get(kind, 0)
@@ -212,22 +198,22 @@ def _traffic(
                 forgiven.append(f"{said}: a worker was killed")
             else:
                 wrong.append(said)
-    offered = facts.get("load", {}).get("offered")
-    total = sum(int(row.get("invoked", 0)) for row in facts["traffic"].values())
+    offered = (meta.load or {}).get("offered")
+    total = sum(int(row.get("invoked", 0)) for row in meta.traffic.values())
     if offered != total:
         wrong.append(f"the workers offered {offered} operations and counted {total} per node")
 
 
 def _faults(
     folded: Folded,
-    facts: Mapping[str, Any],
+    meta: RunMeta,
     schedule: Mapping[str, Any] | None,
     wrong: list[str],
 ) -> None:
     """Landing records: those of the journal against those of run.json, and against the plan."""
     plans = [("schedule.json", schedule["plans"])] if schedule is not None else []
     plans += [(CONTROL, note["planned"]) for note in folded.notes if "planned" in note]
-    wanted = facts.get("faults_planned")
+    wanted = meta.faults_planned
     wrong += [
         f"run.json plans {wanted} faults, {where} {len(plan)}"
         for where, plan in plans
@@ -237,9 +223,9 @@ def _faults(
         wrong.append(f"schedule.json plans other faults than {CONTROL}")
     for where, plan in plans:
         _against(where, plan, folded, wrong)
-    if "records" not in facts:
+    if meta.records is None:
         return
-    kept = {row["fault_id"]: row for row in facts["records"]}
+    kept = {row["fault_id"]: row for row in meta.records}
     held = {record.fault_id: msgspec.to_builtins(record) for record in folded.records}
     wrong += [
         f"the record of {name} in run.json is not the one in {CONTROL}"
@@ -263,9 +249,9 @@ def _against(
             )
 
 
-def _spec(facts: Mapping[str, Any], beside: Beside, wrong: list[str]) -> None:
+def _spec(meta: RunMeta, beside: Beside, wrong: list[str]) -> None:
     """Were the run, its spec.toml and its schedule made for the same test?"""
-    spec = {k: v for k, v in (facts.get("spec") or {}).items() if v not in (None, [], ())}
+    spec = {k: v for k, v in meta.spec.items() if v not in (None, [], ())}
     options = {k: v for k, v in (spec.get("options") or {}).items() if v is not None}
     if beside.spec is not None and {**beside.spec} != {**spec, "options": options}:
         wrong.append("spec.toml asks for something else than run.json")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from dstest.core.errors import ConfigError, Exit, Interrupted
+from dstest.core.evidence import Rerun
+from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.runner.integrity import code_of, verified
 from dstest.runner.judgement import judge
@@ -27,8 +28,8 @@ from dstest.store.sums import SIGNATURE, SUMS
 __all__ = ["replay", "together"]
 
 
-def _spec(facts: dict[str, Any]) -> RunSpec:
-    return msgspec.structs.replace(msgspec.convert(facts["spec"], RunSpec), options={})
+def _spec(meta: RunMeta) -> RunSpec:
+    return msgspec.structs.replace(msgspec.convert(meta.spec, RunSpec), options={})
 
 
 def replay(
@@ -50,8 +51,8 @@ def replay(
     if times < 1:
         raise ConfigError(f"--times {times}: at least 1")
     run = RunDir.open(path)
-    facts: dict[str, Any] | None = run.read_json("run.json")
-    if facts is None or not (run.path / "evidence.json").exists():
+    meta = run.read_meta()
+    if meta is None or not (run.path / "evidence.json").exists():
         raise ConfigError(f"{path} was never judged", remedy=f"`dstest recover {path}` first")
     original = verified(run)
     wanted = original.verdict.evidence.violation_fingerprint
@@ -63,8 +64,8 @@ def replay(
     schedule = read_schedule(planned) if planned.exists() else None
     runs, reproduced = [], 0
     for _ in range(times):
-        given = list(facts.get("options_given", []))
-        plugins = resolve(_spec(facts), given, schedule=schedule)
+        given = list(meta.options_given or [])
+        plugins = resolve(_spec(meta), given, schedule=schedule)
         done = run_session(plugins, store=store, lab_id=lab_id, ui=ui, sign_key=sign_key)
         runs.append(done)
         if isinstance(done.failure, Interrupted):
@@ -74,19 +75,19 @@ def replay(
     if wanted is None:
         code = together(original.exit_code, [done.exit_code for done in runs])
         return [*runs, Finished(path=run.path, exit_code=code, verdict=original.verdict)]
-    earlier = facts.get("rerun", {"same_seed_runs": 0, "reproduced": 0})
-    facts["rerun"] = {
-        "same_seed_runs": earlier["same_seed_runs"] + len(runs),
-        "reproduced": earlier["reproduced"] + reproduced,
-    }
+    earlier = meta.rerun or Rerun()
+    meta.rerun = Rerun(
+        same_seed_runs=earlier.same_seed_runs + len(runs),
+        reproduced=earlier.reproduced + reproduced,
+    )
     # Without its sums it counts as not judged yet: whatever stops us here, `recover` goes on.
     (run.path / SUMS).unlink(missing_ok=True)
     run.write_status("replayed, and not judged again yet: `dstest recover` does it")
-    run.write_json("run.json", facts)
+    run.write_meta(meta)
     verdict, failure = judge(run)
     run.write_sums(sign_key)
     run.write_status(f"verdict: {verdict.verdict.value}")
-    code = together(code_of(verdict, facts), [done.exit_code for done in runs])
+    code = together(code_of(verdict, meta), [done.exit_code for done in runs])
     return [*runs, Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)]
 
 

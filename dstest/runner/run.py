@@ -30,8 +30,9 @@ from dstest.core.protocols import (
     Replicas,
     SystemTraits,
 )
+from dstest.core.run_meta import Recovery, RunMeta
 from dstest.judge.facts import agree
-from dstest.runner import facts, recovery, residues
+from dstest.runner import host, recovery, residues
 from dstest.runner.epochs import Journal, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load
@@ -46,7 +47,7 @@ from dstest.runner.streaming import watch_for_violation
 from dstest.store.layout import RunDir, disk_full
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Outcome", "Run"]
+__all__ = ["Run"]
 
 _WATCH_S: Final = 1.0
 _RECOVERY_S: Final = 8.0
@@ -54,21 +55,13 @@ _PING_TIMEOUT_S: Final = 5.0
 _REPLICA_TRIES: Final = 10
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How the run went, apart from what the history says.
-
-    `failure` is the error that ended it early, None where it ran its time. `facts` goes into
-    `run.json`.
-    """
-
-    facts: dict[str, Any]
-    failure: Any = None
-
-
 class Run:
-    """One run on a lab that is up."""
+    """One run on a lab that is up. How it went goes into `meta`, apart from what the history
+    says."""
 
-    def __init__(self, plugins: Plugins, lab: LabInfo, run: RunDir, ui: Progress) -> None:
+    def __init__(
+        self, plugins: Plugins, lab: LabInfo, run: RunDir, meta: RunMeta, ui: Progress
+    ) -> None:
         self._plugins = plugins
         # What a nemesis keeps between its calls is this run's, and no other's.
         self._nemesis = copy.deepcopy(plugins.nemesis)
@@ -87,10 +80,13 @@ class Run:
         self._kinds = residues.residues(plugins.system, plugins.nemesis)
         self._recovery = recovery.Recovery()
         packages = SystemTraits.of(plugins.system).client_packages
-        self._facts: dict[str, Any] = {"host": facts.host_facts(packages), "lab": lab.kind}
+        self._meta = meta
+        meta.host = host.host_of(packages)
+        meta.lab = lab.kind
 
-    async def execute(self) -> Outcome:
-        """Run to the end. Raises nothing of ours: what went wrong is in the outcome."""
+    async def execute(self) -> DstestError | None:
+        """Run to the end. Raises nothing of ours: the error that ended it early is returned, None
+        where it ran its time."""
         body = asyncio.create_task(self._body())
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
@@ -106,27 +102,27 @@ class Run:
 
         for number in signals:
             loop.add_signal_handler(number, stop, signal.Signals(number).name)
-        failure: BaseException | None = None
+        failure: DstestError | None = None
         try:
             await body
         except asyncio.CancelledError:
             failure = Interrupted(f"stopped by {stopped[0] if stopped else 'cancellation'}")
         except FaultRefused as error:
             failure = error
-            self._facts["missing_capability"] = [error.message]
+            self._meta.missing_capability = [error.message]
         except DstestError as error:
             failure = error
         except OSError as error:
             failure = disk_full(self._run.path, error)
         except Exception as error:
             failure = HarnessError(f"{type(error).__name__}: {error}")
-            self._facts["traceback"] = "".join(traceback.format_exception(error))
+            self._meta.traceback = "".join(traceback.format_exception(error))
         try:
             await self._clean_up(failure)
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
-        return Outcome(facts=self._facts, failure=failure)
+        return failure
 
     async def _body(self) -> None:
         plugins, ui = self._plugins, self._ui
@@ -143,21 +139,21 @@ class Run:
             await self._nemesis.prepare(self._context(RunClock(0), None))
         await deployment.start()
         await self._guard_of_run().serve(deployment)
-        self._facts["system_version"] = await deployment.version()
+        self._meta.system_version = await deployment.version()
         endpoints = deployment.endpoints()
-        self._facts["members"] = plugins.members
+        self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
-            self._facts["log_files"] = deployment.log_files()
-        self._facts["endpoints"] = [msgspec.to_builtins(one) for one in endpoints]
+            self._meta.log_files = list(deployment.log_files())
+        self._meta.endpoints = list(endpoints)
         load = self._load = Load(plugins, endpoints, self._run)
-        self._facts["workers"] = load.workers
+        self._meta.workers = load.workers
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
         await self._nemesis.setup(self._context(RunClock(0), None))
-        self._facts["node_clocks_start_ns"] = await facts.node_clocks(self._nodes)
-        self._facts["clock_start_ns"] = facts.wall_minus_mono_ns()
+        self._meta.node_clocks_start_ns = await host.node_clocks(self._nodes)
+        self._meta.clock_start_ns = host.wall_minus_mono_ns()
         clock = load.begin()
-        self._facts["origin_ns"] = clock.origin_ns
+        self._meta.origin_ns = clock.origin_ns
         writer = SegmentWriter(self._run.segments / "control.seg", {"control": True})
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
@@ -178,19 +174,19 @@ class Run:
             f" {load.workers} processes, {len(plugins.plans)} faults planned",
         )
         await self._loaded(clock, load, journal)
-        if "stopped_by" in self._facts:
+        if self._meta.stopped_by is not None:
             return
         ui.phase("settle", "faults healed; waiting for every node to serve")
-        self._facts["healthy"] = await all_serve(deployment)
-        self._facts["load_end_ns"] = clock.now_ns()
+        self._meta.healthy = await all_serve(deployment)
+        self._meta.load_end_ns = clock.now_ns()
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
 
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
-        self._facts["cleaned"] = await residues.begin_clean(self._nodes, self._kinds)
-        for name, found in self._facts["cleaned"].items():
+        self._meta.cleaned = await residues.begin_clean(self._nodes, self._kinds)
+        for name, found in self._meta.cleaned.items():
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)
         await self._guard.arm()
@@ -227,7 +223,7 @@ class Run:
             healed_ns = clock.now_ns()
             while (now_ns := clock.now_ns()) < self._end_ns(end_ns, healed_ns):
                 if stream.done():
-                    self._facts["stopped_by"] = stream.result()
+                    self._meta.stopped_by = stream.result()
                     break
                 wait_s = min(0.5, (self._end_ns(end_ns, healed_ns) - now_ns) / 1e9)
                 await asyncio.wait({watch, stream}, timeout=wait_s)
@@ -237,12 +233,12 @@ class Run:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._facts["settled_ns"] = self._recovery.settled_ns
-        self._facts["recoveries"] = [
-            {"healed_ns": healed_ns, "settled_ns": settled_ns}
+        self._meta.settled_ns = self._recovery.settled_ns
+        self._meta.recoveries = [
+            Recovery(healed_ns=healed_ns, settled_ns=settled_ns)
             for healed_ns, settled_ns in self._recovery.heals
         ]
-        self._facts["load_s"] = round(clock.now_ns() / 1e9, 3)
+        self._meta.load_s = round(clock.now_ns() / 1e9, 3)
 
     async def _stream(self, clock: RunClock) -> str:
         """What a look at the run so far has proved; for ever, where nobody asked for looks."""
@@ -307,7 +303,7 @@ class Run:
         """Who is a member as a fault is injected; the last that was told where nobody answers."""
         if not isinstance(self._deployment, Membership):
             return
-        known: dict[str, list[str]] = self._facts.setdefault("members_at", {})
+        known = self._meta.members_at = self._meta.members_at or {}
         names = await self._deployment.member_names()
         known[fault_id] = names or next(reversed(known.values()), [])
         if self._journal is not None:
@@ -318,7 +314,7 @@ class Run:
         if not isinstance(self._deployment, Replicas):
             return
         for _ in range(_REPLICA_TRIES):
-            states = self._facts["replicas"] = await self._deployment.replica_states()
+            states = self._meta.replicas = await self._deployment.replica_states()
             if agree(states):
                 return
             await asyncio.sleep(0.5)
@@ -331,30 +327,30 @@ class Run:
         except Exception as error:
             # Whatever a plug-in does here, the next step must be taken.
             said = f"{name}: {type(error).__name__}: {error}"
-            self._facts.setdefault("clean_up_problems", []).append(said)
+            self._meta.clean_up_problems = [*(self._meta.clean_up_problems or []), said]
 
-    async def _clean_up(self, failure: BaseException | None) -> None:
+    async def _clean_up(self, failure: DstestError | None) -> None:
         if failure is not None:
             self._ui.phase("stop", str(failure).splitlines()[0])
             self._run.give_up_ballast()
         if self._loop is not None:
             problems = await self._loop.finish()
             if problems:
-                self._facts["heal_problems"] = problems
-            self._facts["residue"] = await self._loop.audit()
-            self._facts["records"] = [msgspec.to_builtins(r) for r in self._loop.records.values()]
+                self._meta.heal_problems = problems
+            self._meta.residue = await self._loop.audit()
+            self._meta.records = [msgspec.to_builtins(r) for r in self._loop.records.values()]
         if self._journal is not None:
             self._journal.close()
         if self._load is not None:
             await self._load.stop()
-            self._facts["worker_exits"] = self._load.exits()
-            self._facts["load"] = self._load.figures()
-            self._facts["traffic"] = self._load.traffic.by_node()
+            self._meta.worker_exits = self._load.exits()
+            self._meta.load = self._load.figures()
+            self._meta.traffic = self._load.traffic.by_node()
             self._load.close()
-        self._facts["clock_end_ns"] = facts.wall_minus_mono_ns()
+        self._meta.clock_end_ns = host.wall_minus_mono_ns()
         if self._nodes:
-            self._facts["node_clocks_end_ns"] = await facts.node_clocks(self._nodes)
-        self._facts["cpu_s"] = facts.cpu_s()
+            self._meta.node_clocks_end_ns = await host.node_clocks(self._nodes)
+        self._meta.cpu_s = host.cpu_s()
         if self._deployment is not None:
             if failure is None and self._load is not None:
                 await self._step("compare replicas", self._compare_replicas)
@@ -375,7 +371,7 @@ class Run:
         found = await residues.leaks(self._nodes, self._kinds)
         if not any(found.values()):
             await guard.release()
-        left = self._facts.setdefault("residue", {})
+        left = self._meta.residue = self._meta.residue or {}
         for name, row in found.items():
             left[name] = list(dict.fromkeys([*left.get(name, []), *row]))
         for name in guard.lost:
@@ -391,7 +387,7 @@ class Run:
             return
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
-        self._facts["processes"] = as_facts(await self._processes.finish())
+        self._meta.processes = as_facts(await self._processes.finish())
 
     async def _collect_logs(self) -> None:
-        await fetch_logs(self._run, self._members, self._deployment, self._facts)
+        self._meta.logs = await fetch_logs(self._run, self._members, self._deployment)

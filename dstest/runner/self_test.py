@@ -7,10 +7,11 @@ made of the record itself: segments with a flipped bit or a doubled answer, coun
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from dstest.core.run_meta import RunMeta
 from dstest.judge.canary_audit import row
 from dstest.runner.reconcile import Beside, Reconciled
 from dstest.store.seal import Folded
@@ -18,7 +19,7 @@ from dstest.store.seal import Folded
 __all__ = ["Fold", "Reconcile", "record_canaries"]
 
 Fold = Callable[[Path], Folded]
-Reconcile = Callable[[Folded, Mapping[str, Any], Beside], Reconciled]
+Reconcile = Callable[[Folded, RunMeta, Beside], Reconciled]
 
 LINES_MAX: Final = 200
 """Lines of a segment that are copied, broken and read again."""
@@ -56,28 +57,28 @@ def _segments(segments: Path, fold: Fold) -> list[dict[str, Any]]:
 def record_canaries(
     segments: Path,
     folded: Folded,
-    facts: Mapping[str, Any],
+    meta: RunMeta,
     beside: Beside,
     fold: Fold,
     reconcile: Reconcile,
 ) -> list[dict[str, Any]]:
     """Broken copies of the record, each of which the reconciliation must notice; none of a record
     that does not reconcile as it is."""
-    if reconcile(folded, facts, beside).wrong:
+    if reconcile(folded, meta, beside).wrong:
         return []
     damaged = {**folded.counters, "damaged_lines": folded.counters["damaged_lines"] + 1}
     broken = {"damaged-line": ("a line cannot be read", folded._replace(counters=damaged))}
     # A run that died has no board to compare its answers with.
-    board = facts.get("traffic", {})
+    board = meta.traffic or {}
     for node in [n for n in folded.by_node if board.get(n, {}).get("ok")][:1]:
         fewer = {**folded.by_node[node], "ok": board[node]["ok"] - 1}
         changed = folded._replace(by_node={**folded.by_node, node: fewer})
         broken["one-answer-less"] = (f"an answer of {node} is missing", changed)
-    for record in folded.records[:1] if "records" in facts else ():
+    for record in folded.records[:1] if meta.records is not None else ():
         changed = folded._replace(records=folded.records[1:])
         broken["no-record"] = (f"the record of {record.fault_id} is missing", changed)
     rows = _segments(segments, fold)
     for kind, (said, copy) in broken.items():
-        found = set(reconcile(copy, facts, beside).wrong)
+        found = set(reconcile(copy, meta, beside).wrong)
         rows.append(row("reconcile", kind, said, bool(found), sorted(found)[:1]))
     return rows

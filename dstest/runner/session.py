@@ -19,9 +19,10 @@ from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, Lab
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
 from dstest.core.protocols import System
+from dstest.core.run_meta import RunMeta
 from dstest.core.spec import to_toml
 from dstest.core.verdict import Verdict, exit_code
-from dstest.runner import facts as run_facts
+from dstest.runner import host
 from dstest.runner.integrity import (
     code_of,
     finished,
@@ -33,8 +34,9 @@ from dstest.runner.integrity import (
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import LOG, Progress
-from dstest.runner.run import Outcome, Run
+from dstest.runner.run import Run
 from dstest.runner.schedule_file import SCHEDULE
+from dstest.runner.session_file import SessionFile
 from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
 from dstest.store.signing import require_key
 
@@ -71,28 +73,29 @@ def process_start_time(pid: int) -> int | None:
     return int(text.rsplit(")", 1)[1].split()[19])
 
 
-def alive(facts: dict[str, Any]) -> bool:
-    """Does the process that wrote this `run.json` still live?"""
-    started = process_start_time(int(facts.get("pid", 0)))
-    return started is not None and started == facts.get("pid_start_time")
+def alive(wrote: RunMeta | SessionFile) -> bool:
+    """Does the process that wrote this run.json or session.json still live?"""
+    started = process_start_time(wrote.pid or 0)
+    return started is not None and started == wrote.pid_start_time
 
 
-def _initial_facts(plugins: Plugins) -> dict[str, Any]:
+def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
     spec = plugins.spec
-    return {
-        "spec": msgspec.to_builtins(spec),
-        "options_given": plugins.given,
-        "model": plugins.model,
-        "checkers": [c.name for c in plugins.checkers],
-        "nodes": [f"n{i + 1}" for i in range(spec.nodes)],
-        "faults_planned": len(plugins.plans),
-        "claims": sorted(plugins.workload.claims),
-        "plugin_files": plugin_files.digests(spec.files),
-        "clock": msgspec.to_builtins(run_facts.clock_source()),
-        "started": clock.utc_stamp(),
-        "pid": os.getpid(),
-        "pid_start_time": process_start_time(os.getpid()),
-    }
+    return RunMeta(
+        spec=msgspec.to_builtins(spec),
+        options_given=plugins.given,
+        model=plugins.model,
+        checkers=[c.name for c in plugins.checkers],
+        nodes=[f"n{i + 1}" for i in range(spec.nodes)],
+        faults_planned=len(plugins.plans),
+        claims=sorted(plugins.workload.claims),
+        plugin_files=plugin_files.digests(spec.files),
+        clock=host.clock_source(),
+        started=clock.utc_stamp(),
+        pid=os.getpid(),
+        pid_start_time=process_start_time(os.getpid()),
+        tier_wanted=tier,
+    )
 
 
 def lock_of(lab: LabInfo) -> Path:
@@ -209,9 +212,9 @@ def run_session(
     if found is not None:
         _require_free(found)  # before a run directory exists; the lab is taken below
     run = RunDir.create(store, name or usual, spec.seed)
-    facts = {**_initial_facts(plugins), "tier_wanted": tier}
+    meta = _initial(plugins, tier)
     run.write("spec.toml", to_toml(plugins.spec))
-    run.write_json("run.json", facts)
+    run.write_meta(meta)
     run.write_json(SCHEDULE, schedule_of(plugins))
     for path in map(Path, spec.files):
         run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
@@ -219,11 +222,11 @@ def run_session(
     ui.say(f"run {run.path}")
     try:
         with _lab(plugins, lab_id, keep_lab, ui) as lab:
-            facts["lab_id"] = lab.lab_id
-            run.write_json("run.json", facts)
+            meta.lab_id = lab.lab_id
+            run.write_meta(meta)
             if name is None:
                 link_latest(store, run.path)
-            outcome = asyncio.run(Run(plugins, lab, run, ui).execute())
+            failure = asyncio.run(Run(plugins, lab, run, meta, ui).execute())
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")
         raise
@@ -231,20 +234,19 @@ def run_session(
         run.write_status("interrupted")
         raise
     else:
-        return _finish(run, facts, outcome, ui, sign_key)
+        return _finish(run, meta, failure, ui, sign_key)
     finally:
         ui.close_log()
 
 
 def _finish(
-    run: RunDir, facts: dict[str, Any], outcome: Outcome, ui: Progress, sign_key: Path | None
+    run: RunDir, meta: RunMeta, failure: DstestError | None, ui: Progress, sign_key: Path | None
 ) -> Finished:
-    failure: DstestError | None = outcome.failure
     run.give_up_ballast()
     ui.phase("judge", "sealing the history, checking it")
     try:
-        message = None if failure is None else failure.message
-        run.write_json("run.json", {**facts, **outcome.facts, "ended_by": message})
+        meta.ended_by = None if failure is None else failure.message
+        run.write_meta(meta)
         verdict, report_failure = judge(run)
         failure = failure or report_failure
         code = _code(verdict, failure)
@@ -283,20 +285,19 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     """
     require_key(sign_key)
     run = RunDir.open(path)
-    facts = run.read_json("run.json")
-    if facts is None:
+    meta = run.read_meta()
+    if meta is None:
         raise ConfigError(f"{path} has no run.json", remedy="nothing was recorded in it")
     with judging(run):
-        if run.status() == "running" and alive(facts):
+        if run.status() == "running" and alive(meta):
             raise ConfigError(
-                f"{path} is still running (pid {facts['pid']})", remedy="wait for its end"
+                f"{path} is still running (pid {meta.pid})", remedy="wait for its end"
             )
     if finished(run):
         found = verified(run, deep=True)
         kept = run.read_json("verdict.json")["verdict"]
         if kept == found.verdict.verdict.value:
-            ended = facts.get("ended_by")
-            failure = HarnessError(ended) if ended else None
+            failure = HarnessError(meta.ended_by) if meta.ended_by else None
             return Finished(
                 path=run.path, exit_code=found.exit_code, verdict=found.verdict, failure=failure
             )
@@ -307,18 +308,19 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
         raise disk_full(run.path, error) from None
     with judging(run):
         kind, _, said = run.status().partition(": ")
-        facts.setdefault("ended_by", said if kind == "error" and said else "the process died")
+        if meta.ended_by is msgspec.UNSET:
+            meta.ended_by = said if kind == "error" and said else "the process died"
     earlier = None if finished(run) else run.read_json("verdict.json")
-    run.write_json("run.json", facts)
+    run.write_meta(meta)
     if earlier is not None:
         with judging(run), judged_aside(run) as (judged, _):
             not_better(run, msgspec.convert(earlier, Verdict), judged.verdict)
-    failure = HarnessError(facts["ended_by"]) if facts["ended_by"] else None
+    failure = HarnessError(meta.ended_by) if meta.ended_by else None
     with judging(run):
         verdict, report_failure = judge(run)
     failure = failure or report_failure
     run.write_sums(sign_key)
     run.write_status(f"recovered: {verdict.verdict.value}")
     return Finished(
-        path=run.path, exit_code=code_of(verdict, facts), verdict=verdict, failure=failure
+        path=run.path, exit_code=code_of(verdict, meta), verdict=verdict, failure=failure
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Evidence
+from dstest.core.run_meta import Host, RunMeta
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
@@ -89,12 +90,12 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
     """Raises EvidenceError where a run is not one of this arm of this session."""
     if run.path.parent != (directory.arms / arm.id).resolve():
         raise contradicts(directory, f"{run.path} is no run of {arm.id}")
-    facts = run.read_json("run.json") or {}
-    spec = facts.get("spec") or {}
+    meta = run.read_meta()
+    spec = {} if meta is None else meta.spec
     wanted = {name: getattr(file.spec, name) for name in _OF_THE_SESSION}
     wanted |= {"nodes": arm.nodes, "seed": arm.seed}
     wrong = [name for name, value in wanted.items() if spec.get(name) != value]
-    if facts.get("options_given") != file.options_given:
+    if meta is None or meta.options_given != file.options_given:
         wrong.append("options")
     if wrong or arm.id != f"n{arm.nodes}-s{arm.seed}":
         said = ", ".join(wrong) or "id"
@@ -150,9 +151,10 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
             continue
         evidence = msgspec.convert(found, Evidence)
         states.append(decide(evidence).verdict)
-        facts = run.read_json("run.json") or {}
-        conditions = _conditions(facts)
-        members = len(facts.get("members") or ()) or arm.nodes
+        meta = run.read_meta()
+        if meta is not None:
+            conditions = _conditions(meta)
+            members = len(meta.members or ()) or arm.nodes
     return ArmEvidence(
         id=arm.id,
         seed=arm.seed,
@@ -165,12 +167,14 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
     )
 
 
-def _conditions(facts: dict[str, Any]) -> dict[str, Any]:
-    host = facts.get("host", {})
-    known = {key: host.get(key) for key in ("dstest", "python", "kernel", "cpus")}
+def _conditions(meta: RunMeta) -> dict[str, Any]:
+    host = meta.host or Host()
     return {
-        **known,
-        "system_version": facts.get("system_version"),
-        "options": facts.get("spec", {}).get("options"),
-        "plugin_files": sorted(facts.get("plugin_files", {}).values()),
+        "dstest": host.dstest,
+        "python": host.python,
+        "kernel": host.kernel,
+        "cpus": host.cpus,
+        "system_version": meta.system_version,
+        "options": meta.spec.get("options"),
+        "plugin_files": sorted((meta.plugin_files or {}).values()),
     }

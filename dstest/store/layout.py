@@ -22,6 +22,7 @@ import msgspec
 
 from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, EvidenceError, HarnessError
+from dstest.core.run_meta import RunMeta
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
@@ -170,6 +171,23 @@ class RunDir:
                 f"{path} cannot be read: {error}",
                 remedy="it was cut off or changed; restore it from where the run was made",
             ) from None
+
+    def read_meta(self) -> RunMeta | None:
+        """run.json, None where there is none. Raises EvidenceError where it cannot be read."""
+        plain = self.read_json("run.json")
+        if plain is None:
+            return None
+        try:
+            return RunMeta.of(plain)
+        except msgspec.ValidationError as error:
+            raise EvidenceError(
+                f"{self.path / 'run.json'} cannot be read: {error}",
+                remedy="it was cut off or changed; restore it from where the run was made",
+            ) from None
+
+    def write_meta(self, meta: RunMeta) -> None:
+        """Write run.json."""
+        self.write_json("run.json", meta.plain)
 
     def write_status(self, status: str) -> None:
         """One word (or `verdict: X`), replaced atomically."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from made_meta import PLANNED
 from typer.testing import CliRunner, Result
 
 from dstest.cli.app import app
@@ -18,6 +19,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.residue import Found
+from dstest.core.run_meta import RunMeta
 from dstest.runner import residues
 from dstest.runner.lab_use import lab_of_run, users_of
 from dstest.runner.session import lock_of
@@ -272,4 +274,4 @@ def test_ssh_asks_for_the_lab_that_was_named(labs: Labs) -> None:
 )
 def test_the_lab_of_a_run(labs: Labs, facts: dict[str, Any], found: str | None) -> None:
     labs.states["run-7"] = "broken"
-    assert lab_of_run(labs, facts) == found
+    assert lab_of_run(labs, RunMeta.of(PLANNED | facts)) == found

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from made_audit import but, good
+from made_meta import meta
 
 from dstest.core import registry
 from dstest.core.errors import (
@@ -58,9 +59,8 @@ class Runs:
             raise step
         run = RunDir.create(store, name, plugins.spec.seed)
         spec = msgspec.to_builtins(plugins.spec)
-        facts = {"spec": spec, "options_given": plugins.given}
-        facts |= {"host": HOST, "system_version": "3.4"}
-        run.write_json("run.json", facts)
+        known = {"options_given": plugins.given, "host": HOST, "system_version": "3.4"}
+        run.write_meta(meta(spec=spec, **known))
         run.give_up_ballast()
         if isinstance(step, Interrupted):
             return Finished(path=run.path, exit_code=Exit.INTERRUPTED, failure=step)

@@ -12,10 +12,11 @@ from dstest.core.claims import Fields
 from dstest.core.evidence import Evidence, LandingRecord, Signal
 from dstest.core.history import ClockSource, Header, History, Window
 from dstest.core.op import Op
+from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Canary, ClockFact, Healed, RunFacts, Wire
+from dstest.judge.facts import Canary, ClockFact, RunFacts, Wire
 from dstest.judge.process_facts import ProcessFacts
 
 S = 1_000_000_000
@@ -157,7 +158,8 @@ def good() -> RunFacts:
         replicas=dict.fromkeys(NODES, "abc@1"),
         members_at={f"f{i + 1}": NODES for i in range(FAULTS)},
         recoveries=[
-            Healed(healed_ns=(27 + i * 25) * S, settled_ns=(29 + i * 25) * S) for i in range(FAULTS)
+            Recovery(healed_ns=(27 + i * 25) * S, settled_ns=(29 + i * 25) * S)
+            for i in range(FAULTS)
         ],
         seeds_agreeing=3,
         node_counts_run=[3, 5],

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from made_meta import meta
 
 from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount
 from dstest.core.evidence import AuditRow, CheckerEvidence, Evidence, FaultEvidence, LandingRecord
@@ -148,14 +149,12 @@ def report(*, hostile: bool = False, fail: bool = False, **changes: Any) -> RunR
         total=1,
         details=[{"kind": "stale-read", "mutant": text, "valid": False, "checker": "x"}],
     )
-    facts = {"spec": SPEC, "healthy": {"n1": True}, "ended_by": HOSTILE if hostile else None}
     return build_report(
         verdict,
         found,
         [record(i, hostile) for i in range(2)],
         History(header=header, ops=made),
-        SPEC,
-        facts,
+        meta(spec=SPEC, healthy={"n1": True}, ended_by=HOSTILE if hostile else None),
         canary=canary,
         path=Path("store/x/run"),
     )

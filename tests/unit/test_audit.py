@@ -38,11 +38,12 @@ from made_audit import (
 
 from dstest.core.check import KeyCount
 from dstest.core.history import ClockSource, Header, History
+from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES, measure, red_flags, too_good, weak_items
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Alarm, Canary, Gap, Healed, RunFacts
+from dstest.judge.facts import Alarm, Canary, Gap, RunFacts
 from dstest.judge.process_facts import ProcessFacts
 from dstest.judge.view import ALL_ROWS
 
@@ -160,7 +161,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF8 no replica told": (lambda: but(replicas={}), {"RF8"}, P),
     "RF8 one heal of many": (
         lambda: but(
-            recoveries=[*good().recoveries[:4], Healed(healed_ns=127 * S, settled_ns=None)]
+            recoveries=[*good().recoveries[:4], Recovery(healed_ns=127 * S, settled_ns=None)]
         ),
         {"RF8"},
         P,

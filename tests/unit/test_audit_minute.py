@@ -15,11 +15,11 @@ from made_audit import (
 )
 
 from dstest.core.op import Op
+from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Healed
 
 
 def test_one_clean_minute_is_a_smoke_pass_that_says_why_not_more() -> None:
@@ -71,7 +71,7 @@ def test_a_slow_recovery_is_not_missing_load() -> None:
     """Nobody is answered for fifteen seconds after a heal, or at some other time."""
     healed_ns = windows()[0].healed_at or 0
 
-    def mute(from_ns: int, *healed: Healed) -> str:
+    def mute(from_ns: int, *healed: Recovery) -> str:
         kept = tuple(
             msgspec.structs.replace(o, output=None, error="no leader")
             if from_ns <= o.invoke_ts < from_ns + 15 * S
@@ -81,10 +81,10 @@ def test_a_slow_recovery_is_not_missing_load() -> None:
         facts = minute(history=history(kept, windows=windows()[:2]), recoveries=list(healed))
         return red_flags(facts, measure(facts))["RF1"].status
 
-    recovered = Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)
+    recovered = Recovery(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)
     assert mute(healed_ns, recovered) == "ok"
     assert mute(healed_ns) == "short"
-    assert mute(healed_ns, Healed(healed_ns=healed_ns, settled_ns=None)) == "short"
+    assert mute(healed_ns, Recovery(healed_ns=healed_ns, settled_ns=None)) == "short"
     assert mute(4 * S, recovered) == "short"
 
 
@@ -94,7 +94,7 @@ def test_clients_that_ask_for_nothing_are_not_recovering() -> None:
     kept = tuple(o for o in ops()[: 60 * RATE] if not 35 * S < o.invoke_ts < 42 * S)
     facts = minute(
         history=history(kept, windows=windows()[:2]),
-        recoveries=[Healed(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)],
+        recoveries=[Recovery(healed_ns=healed_ns, settled_ns=healed_ns + 15 * S)],
     )
     row = red_flags(facts, measure(facts))["RF1"]
     assert (row.status, "silent for" in row.evidence) == ("short", True), row.evidence

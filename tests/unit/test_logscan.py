@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from made_meta import meta
 
 from clusters.systems.etcd.system import SYSTEM
+from dstest.core.run_meta import KeptLog, Logs, RunMeta
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.logscan import ALARMS_PER_SECOND_MAX, log_names, scan_logs
 from dstest.store.layout import RunDir
@@ -20,10 +23,10 @@ PANIC = '{"level":"panic","ts":"1970-01-01T00:00:05.500Z","msg":"tocommit is out
 NODES = ["n1", "n2", "n3"]
 
 
-def kept(path: Path, **logs: str | None) -> tuple[RunDir, dict[str, Any]]:
-    """A run directory with these logs (None: none was kept), and the facts of its run."""
+def kept(path: Path, **logs: str | None) -> tuple[RunDir, RunMeta]:
+    """A run directory with these logs (None: none was kept), and run.json."""
     run = RunDir(path)
-    files = {}
+    logs_kept = Logs()
     for node in NODES:
         text = logs.get(node, f"{START}\n")
         if text is None:
@@ -31,20 +34,13 @@ def kept(path: Path, **logs: str | None) -> tuple[RunDir, dict[str, Any]]:
         log = run.nodes / node / "etcd.log"
         log.parent.mkdir(parents=True)
         log.write_text(text)
-        files[f"{node}/etcd.log"] = {"bytes": len(text), "kept": len(text)}
-    facts = {
-        "origin_ns": 1,
-        "clock_start_ns": 2,
-        "load_s": 20.0,
-        "nodes": NODES,
-        "logs": {"files": files, "lost": {}},
-    }
-    return run, facts
+        logs_kept.files[f"{node}/etcd.log"] = KeptLog(bytes=len(text), kept=len(text))
+    return run, meta(origin_ns=1, clock_start_ns=2, load_s=20.0, nodes=NODES, logs=logs_kept)
 
 
-def scan(run: RunDir, facts: dict[str, Any], **lives: int) -> Any:
+def scan(run: RunDir, run_meta: RunMeta, **lives: int) -> Any:
     seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), **lives})
-    return scan_logs(run, SYSTEM, log_names(SYSTEM, facts), facts, seen)
+    return scan_logs(run, SYSTEM, log_names(SYSTEM, run_meta), run_meta, seen)
 
 
 def test_whole_logs_have_no_gap(tmp_path: Path) -> None:
@@ -91,8 +87,8 @@ GAPS: dict[str, tuple[dict[str, Any], dict[str, int], str]] = {
 @pytest.mark.parametrize("case", GAPS)
 def test_gaps(tmp_path: Path, case: str) -> None:
     logs, lives, said = GAPS[case]
-    run, facts = kept(tmp_path, **logs)
-    found = scan(run, facts, **lives)
+    run, run_meta = kept(tmp_path, **logs)
+    found = scan(run, run_meta, **lives)
     assert len(found.gaps) == 1
     assert found.gaps[0].startswith(said)
     assert found.lines is not None
@@ -100,10 +96,10 @@ def test_gaps(tmp_path: Path, case: str) -> None:
 
 def test_each_service_has_a_log_of_its_own(tmp_path: Path) -> None:
     """One that was not struck starts less often than the one beside it."""
-    run, facts = kept(tmp_path)
+    run, run_meta = kept(tmp_path)
     for told, gaps in (({"etcd.log": 1, "other.log": 2}, 0), ({"etcd.log": 2}, 1), ({}, 1)):
         seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), "n1": 2}, lives_told={"n1": told})
-        found = scan_logs(run, SYSTEM, log_names(SYSTEM, facts), facts, seen)
+        found = scan_logs(run, SYSTEM, log_names(SYSTEM, run_meta), run_meta, seen)
         assert len(found.gaps) == gaps
 
 
@@ -122,21 +118,24 @@ def test_all_empty_or_all_gone_is_missing_evidence(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_or_changed_since(tmp_path: Path) -> None:
-    run, facts = kept(tmp_path)
-    files = facts["logs"]["files"]
-    files["n1/etcd.log"]["bytes"] += 1
+    run, run_meta = kept(tmp_path)
+    assert run_meta.logs is not None
+    files = run_meta.logs.files
+    whole = files["n1/etcd.log"]
+    files["n1/etcd.log"] = KeptLog(bytes=whole.bytes + 1, kept=whole.kept)
     (run.nodes / "n2" / "etcd.log").write_text(f"{START}\n{START}\n")
     del files["n3/etcd.log"]
-    gaps = scan(run, facts).gaps
+    gaps = scan(run, run_meta).gaps
     assert "was cut" in gaps[0]
     assert "were fetched" in gaps[1]
     assert "not recorded" in gaps[2]
 
 
 def test_why_a_log_was_lost_is_said(tmp_path: Path) -> None:
-    run, facts = kept(tmp_path, n2=None)
-    facts["logs"]["lost"]["n2/etcd.log"] = "n2: connection lost"
-    assert scan(run, facts).gaps == ["n2: no etcd.log was kept (n2: connection lost)"]
+    run, run_meta = kept(tmp_path, n2=None)
+    assert run_meta.logs is not None
+    run_meta.logs.lost["n2/etcd.log"] = "n2: connection lost"
+    assert scan(run, run_meta).gaps == ["n2: no etcd.log was kept (n2: connection lost)"]
 
 
 def test_a_flood_hides_no_other_alarm(tmp_path: Path) -> None:
@@ -147,8 +146,8 @@ def test_a_flood_hides_no_other_alarm(tmp_path: Path) -> None:
 
 
 def test_a_system_without_logs_has_none(tmp_path: Path) -> None:
-    run, facts = kept(tmp_path, **dict.fromkeys(NODES))
-    assert scan_logs(run, SYSTEM, [], facts).lines is None
+    run, run_meta = kept(tmp_path, **dict.fromkeys(NODES))
+    assert scan_logs(run, SYSTEM, [], run_meta).lines is None
 
 
 class Bare:
@@ -158,15 +157,15 @@ class Bare:
 
 
 def test_which_files_a_system_has(tmp_path: Path) -> None:
-    facts = kept(tmp_path, n3=None)[1]
-    assert log_names(SYSTEM, facts) == ["etcd.log"]
-    said = {**facts, "log_files": ["/opt/a/db.log", "/opt/a/proxy.log"]}
+    run_meta = kept(tmp_path, n3=None)[1]
+    assert log_names(SYSTEM, run_meta) == ["etcd.log"]
+    said = msgspec.structs.replace(run_meta, log_files=["/opt/a/db.log", "/opt/a/proxy.log"])
     assert log_names(SYSTEM, said) == ["db.log", "proxy.log"]
     assert log_names(Bare(), said) == []
-    assert log_names(SYSTEM, {**facts, "log_files": []}) == []
+    assert log_names(SYSTEM, msgspec.structs.replace(run_meta, log_files=[])) == []
 
 
 def test_a_run_that_does_not_say_which_logs_there_are_misses_them(tmp_path: Path) -> None:
-    run, facts = kept(tmp_path, **dict.fromkeys(NODES))
-    assert log_names(SYSTEM, {}) == ["log"]
-    assert len(scan_logs(run, SYSTEM, log_names(SYSTEM, {}), facts).gaps) == len(NODES)
+    run, run_meta = kept(tmp_path, **dict.fromkeys(NODES))
+    assert log_names(SYSTEM, meta()) == ["log"]
+    assert len(scan_logs(run, SYSTEM, log_names(SYSTEM, meta()), run_meta).gaps) == len(NODES)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core.errors import RemoteLost
@@ -181,10 +182,10 @@ class Logging(Node):
 def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 4)
     nodes = {n: Logging(n, t) for n, t in (("n1", b"abc"), ("n2", b"abcdef"), ("n3", None))}
-    run, facts = RunDir(tmp_path), {}  # type: ignore[var-annotated]
+    run = RunDir(tmp_path)
     deployment = SimpleNamespace(log_files=lambda: ["/opt/etcd/etcd.log"])
-    asyncio.run(fetch_logs(run, nodes, deployment, facts))
-    assert facts["logs"] == {
+    logs = asyncio.run(fetch_logs(run, nodes, deployment))
+    assert msgspec.to_builtins(logs) == {
         "files": {
             "n1/etcd.log": {"bytes": 3, "kept": 3},
             "n2/etcd.log": {"bytes": 6, "kept": 4},

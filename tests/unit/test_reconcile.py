@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from made_meta import PLANNED, WHOLE
 
 from dstest.core.evidence import LandingRecord
-from dstest.runner.reconcile import KEPT, Beside, Reconciled, issued, reconcile
+from dstest.core.run_meta import RunMeta
+from dstest.runner.reconcile import Beside, Reconciled, issued, reconcile
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter, encode_line
 
@@ -50,7 +52,7 @@ def run(path: Path) -> dict[str, Any]:
     control.finish()
     control.close()
     per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}
-    return dict.fromkeys(KEPT) | {
+    return WHOLE | {
         "spec": SPEC,
         "nodes": list(NODES),
         "workers": 2,
@@ -64,15 +66,15 @@ def run(path: Path) -> dict[str, Any]:
     }
 
 
-def agreed(path: Path, facts: dict[str, Any], **schedule: Any) -> Reconciled:
-    beside = Beside(schedule=SCHEDULE | schedule, spec=facts.get("spec"))
-    return reconcile(fold(path), facts, beside)
+def agreed(path: Path, meta: dict[str, Any], **schedule: Any) -> Reconciled:
+    beside = Beside(schedule=SCHEDULE | schedule, spec=meta.get("spec"))
+    return reconcile(fold(path), RunMeta.of(meta), beside)
 
 
 def test_a_whole_run_agrees(tmp_path: Path) -> None:
-    facts = run(tmp_path)
-    assert agreed(tmp_path, facts) == Reconciled([], [])
-    assert issued(facts) == {"issued": 40, "ok": 32, "fail": 4, "unknown": 4}
+    meta = run(tmp_path)
+    assert agreed(tmp_path, meta) == Reconciled([], [])
+    assert issued(RunMeta.of(meta)) == {"issued": 40, "ok": 32, "fail": 4, "unknown": 4}
 
 
 def lines(path: Path) -> list[bytes]:
@@ -141,16 +143,16 @@ def no_fault_in_control(path: Path, _: dict[str, Any]) -> None:
 
 
 def fact(**changes: Any) -> Callable[[Path, dict[str, Any]], None]:
-    def change(_: Path, facts: dict[str, Any]) -> None:
-        facts.update(changes)
+    def change(_: Path, meta: dict[str, Any]) -> None:
+        meta.update(changes)
 
     return change
 
 
 def without(*keys: str) -> Callable[[Path, dict[str, Any]], None]:
-    def change(_: Path, facts: dict[str, Any]) -> None:
+    def change(_: Path, meta: dict[str, Any]) -> None:
         for key in keys:
-            del facts[key]
+            del meta[key]
 
     return change
 
@@ -183,7 +185,7 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
     "no end": (without("ended_by"), "how the run ended"),
     **{
         f"no {key}": (without(key), f"lacks {key}")
-        for key in sorted(KEPT - {"traffic", "load", "nodes"})
+        for key in sorted(RunMeta.AT_THE_END - PLANNED.keys() - {"traffic", "load"})
     },
     "no exits": (without("worker_exits", "traffic"), "does not say how many"),
 }
@@ -191,40 +193,40 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_does_not_agree_is_named(name: str, tmp_path: Path) -> None:
-    facts = run(tmp_path)
+    meta = run(tmp_path)
     change, said = BROKEN[name]
-    change(tmp_path, facts)
-    found = agreed(tmp_path, facts)
+    change(tmp_path, meta)
+    found = agreed(tmp_path, meta)
     assert any(said in line for line in found.wrong), found
     assert found.forgiven == []
 
 
 def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -> None:
-    facts = run(tmp_path) | {"worker_exits": [0, -9]}
+    meta = run(tmp_path) | {"worker_exits": [0, -9]}
     kept = lines(tmp_path / "worker-1.seg")
     # Killed after it wrote an event, before it counted it.
     file = tmp_path / "worker-1.seg"
     file.write_bytes(b"".join(kept[:-1]) + kept[3][:9])
-    facts["traffic"]["n2"]["ok"] -= 1
-    found = agreed(tmp_path, facts)
+    meta["traffic"]["n2"]["ok"] -= 1
+    found = agreed(tmp_path, meta)
     assert found.wrong == []
     assert [line for line in found.forgiven if "is torn" in line]
     assert [line for line in found.forgiven if "a worker was killed" in line]
-    facts["traffic"]["n2"]["ok"] -= 1
-    assert agreed(tmp_path, facts).wrong
-    facts["traffic"]["n2"]["ok"] += 5
-    assert agreed(tmp_path, facts).wrong
+    meta["traffic"]["n2"]["ok"] -= 1
+    assert agreed(tmp_path, meta).wrong
+    meta["traffic"]["n2"]["ok"] += 5
+    assert agreed(tmp_path, meta).wrong
 
 
 def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
-    facts = run(tmp_path)
+    meta = run(tmp_path)
     for name in ("worker_exits", "workers", "traffic", "load", "records"):
-        del facts[name]
-    facts["ended_by"] = "the process died"
+        del meta[name]
+    meta["ended_by"] = "the process died"
     for name in ("worker-0.seg", "worker-1.seg", "control.seg"):
         kept = lines(tmp_path / name)
         (tmp_path / name).write_bytes(b"".join(kept[:-1]))
-    found = agreed(tmp_path, facts)
+    found = agreed(tmp_path, meta)
     assert found.wrong == []
     assert len(found.forgiven) == 4
 
@@ -235,10 +237,10 @@ def test_a_crc_that_is_right_for_another_line_is_no_line() -> None:
 
 
 def test_a_run_that_was_stopped_by_a_violation_waited_for_nothing(tmp_path: Path) -> None:
-    facts = run(tmp_path)
-    del facts["healthy"], facts["load_end_ns"]
-    assert agreed(tmp_path, facts).wrong == ["run.json lacks healthy, load_end_ns"]
-    assert agreed(tmp_path, facts | {"stopped_by": "linearizable found"}).wrong == []
+    meta = run(tmp_path)
+    del meta["healthy"], meta["load_end_ns"]
+    assert agreed(tmp_path, meta).wrong == ["run.json lacks healthy, load_end_ns"]
+    assert agreed(tmp_path, meta | {"stopped_by": "linearizable found"}).wrong == []
 
 
 @pytest.mark.parametrize(
@@ -260,12 +262,12 @@ def test_a_run_that_was_stopped_by_a_violation_waited_for_nothing(tmp_path: Path
 def test_a_schedule_that_was_not_followed(
     changes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    facts = run(tmp_path)
-    assert said in " ".join(agreed(tmp_path, facts, **changes).wrong)
+    meta = run(tmp_path)
+    assert said in " ".join(agreed(tmp_path, meta, **changes).wrong)
 
 
 @pytest.mark.parametrize("spec", [{}, {**SPEC, "nodes": 3}, {**SPEC, "options": {}}])
 def test_a_spec_of_another_run(spec: dict[str, Any], tmp_path: Path) -> None:
-    facts = run(tmp_path)
-    found = reconcile(fold(tmp_path), facts, Beside(schedule=SCHEDULE, spec=spec)).wrong
+    meta = run(tmp_path)
+    found = reconcile(fold(tmp_path), RunMeta.of(meta), Beside(schedule=SCHEDULE, spec=spec)).wrong
     assert "spec.toml asks for something else than run.json" in found

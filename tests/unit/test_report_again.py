@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import typer
+from made_meta import meta
 from made_report import SPEC, record, report
 from typer.testing import CliRunner
 
@@ -25,10 +26,10 @@ def run_dir(tmp_path: Path) -> Path:
     records = [record(i) for i in range(2)]
     faults = b"".join(msgspec.json.encode(r) + b"\n" for r in records)
     (tmp_path / "faults.jsonl").write_bytes(faults)
-    (tmp_path / "run.json").write_text(json.dumps({"spec": SPEC}))
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(meta(spec=SPEC).plain))
     (tmp_path / "evidence.json").write_bytes(msgspec.json.encode(made.evidence))
     (tmp_path / "verdict.json").write_bytes(msgspec.json.encode(made.verdict))
-    write_reports(tmp_path, made.verdict, records, made.history, {"spec": SPEC}, made.canary)
+    write_reports(tmp_path, made.verdict, records, made.history, meta(spec=SPEC), made.canary)
     return tmp_path
 
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import dstest
 from dstest.core import clock
 from dstest.core.history import ClockSource
+from dstest.core.run_meta import Host
 
-__all__ = ["clock_source", "cpu_s", "host_facts", "node_clocks", "wall_minus_mono_ns"]
+__all__ = ["clock_source", "cpu_s", "host_of", "node_clocks", "wall_minus_mono_ns"]
 
 PING_TIMEOUT_S: Final = 5.0
 
@@ -49,7 +50,7 @@ def cpu_s() -> dict[str, float]:
     }
 
 
-def host_facts(packages: Sequence[str]) -> dict[str, Any]:
+def host_of(packages: Sequence[str]) -> Host:
     """Versions and the host, for `run.json`; `packages` are those of the system's clients."""
     libraries = {}
     for name in sorted({*_LIBRARIES, *packages}):
@@ -57,13 +58,13 @@ def host_facts(packages: Sequence[str]) -> dict[str, Any]:
             libraries[name] = version(name)
         except PackageNotFoundError:
             libraries[name] = "missing"
-    return {
-        "dstest": dstest.__version__,
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
-        "libraries": libraries,
-    }
+    return Host(
+        dstest=dstest.__version__,
+        python=platform.python_version(),
+        kernel=platform.release(),
+        cpus=os.cpu_count(),
+        libraries=libraries,
+    )
 
 
 async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, int]:

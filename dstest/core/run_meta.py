@@ -1,0 +1,156 @@
+"""`RunMeta`, the content of run.json: what a run writes down about itself, apart from its record.
+
+The runner fills it in as it goes; who judges, reports or repeats a run reads it. None, and UNSET
+where None means something, stand for what the run did not come to write: such a key is not in the
+file. What another version wrote besides is in `other` and stays in the file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from dstest.core.evidence import Rerun, Tier
+from dstest.core.history import ClockSource
+from dstest.core.protocols import Endpoint
+
+__all__ = ["Host", "KeptLog", "Logs", "Recovery", "RunMeta"]
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The control host, and the versions of what ran on it."""
+
+    dstest: str | None = None
+    python: str | None = None
+    kernel: str | None = None
+    cpus: int | None = None
+    libraries: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class KeptLog(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a log on a node: its size, and how much of its end was kept."""
+
+    bytes: int
+    kept: int
+
+
+class Logs(msgspec.Struct, frozen=True, kw_only=True):
+    """The system's logs by `NODE/NAME`: those that were fetched, and why the others were not."""
+
+    files: dict[str, KeptLog] = msgspec.field(default_factory=dict)
+    lost: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+    """When no fault stood any more, and since when the load went well again; None = never, until
+    the next fault or the end."""
+
+    healed_ns: int
+    settled_ns: int | None
+
+
+class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Filled in from top to bottom, as the phases of a run come. Times are run nanoseconds.
+
+    `spec` is the `RunSpec` as plain data, `options_given` the options as the user wrote them,
+    `checkers` the names of the declared ones, `nodes` those of the lab, `claims` the workload's,
+    `plugin_files` the digests of the user's own files. `pid` with its start time in clock ticks
+    tells whether the run still lives. `clock_start_ns` and `clock_end_ns` are wall minus monotonic
+    clock of the control host, those of the nodes are in `node_clocks_*`. `cleaned` is what earlier
+    runs had left on the nodes. `members_at` is who was a member as each fault was injected.
+
+    `stopped_by` is the violation that ended the load. `settled_ns` is since when the load went well
+    after the last heal, `load_end_ns` when it was told to end. `healthy` is which members served
+    then. `heal_problems` and `clean_up_problems` are what went wrong in the end, `residue` what was
+    left on the nodes. `records` are the landing records as plain data, `worker_exits` the statuses
+    of the load workers, `load` its figures, `traffic` the operations by node as the board counts
+    them. `replicas` is each member's state at the end; `processes` the `ProcessFacts`.
+
+    `ended_by` is the error that ended the run early, None where it ended by itself; `rerun` is what
+    its replays showed.
+    """
+
+    spec: dict[str, Any]
+    options_given: list[str] | None = None
+    model: str
+    checkers: list[str]
+    nodes: list[str]
+    faults_planned: int
+    claims: list[str] | None = None
+    plugin_files: dict[str, str] | None = None
+    clock: ClockSource
+    started: str | None = None
+    pid: int | None = None
+    pid_start_time: int | UnsetType | None = UNSET
+    tier_wanted: Tier | None = None
+    lab_id: str | None = None
+
+    host: Host | None = None
+    lab: str | None = None
+    cleaned: dict[str, list[str]] | None = None
+    system_version: str | None = None
+    members: list[str] | None = None
+    log_files: list[str] | None = None
+    endpoints: list[Endpoint] | None = None
+    workers: int | None = None
+    node_clocks_start_ns: dict[str, int] | None = None
+    clock_start_ns: int | None = None
+    origin_ns: int | None = None
+    members_at: dict[str, list[str]] | None = None
+
+    stopped_by: str | None = None
+    settled_ns: int | UnsetType | None = UNSET
+    recoveries: list[Recovery] | None = None
+    load_s: float | None = None
+    healthy: dict[str, bool] | None = None
+    load_end_ns: int | UnsetType | None = UNSET
+    missing_capability: list[str] | None = None
+    traceback: str | None = None
+
+    heal_problems: list[str] | None = None
+    residue: dict[str, list[str]] | None = None
+    records: list[dict[str, Any]] | None = None
+    worker_exits: list[int | None] | None = None
+    load: dict[str, int] | None = None
+    traffic: dict[str, dict[str, int]] | None = None
+    clock_end_ns: int | None = None
+    node_clocks_end_ns: dict[str, int] | None = None
+    cpu_s: dict[str, float] | None = None
+    replicas: dict[str, str | None] | None = None
+    processes: dict[str, Any] | None = None
+    logs: Logs | None = None
+    clean_up_problems: list[str] | None = None
+
+    ended_by: str | UnsetType | None = UNSET
+    rerun: Rerun | None = None
+    other: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    AT_THE_END: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("spec", "options_given", "model", "checkers", "nodes", "faults_planned", "claims"),
+            *("clock", "started", "pid", "host", "lab", "tier_wanted", "system_version", "workers"),
+            *("worker_exits", "clock_start_ns", "clock_end_ns", "origin_ns", "recoveries"),
+            *("node_clocks_start_ns", "node_clocks_end_ns", "settled_ns", "load_s", "load_end_ns"),
+            *("healthy", "residue", "records", "load", "traffic", "cpu_s", "processes", "logs"),
+            "cleaned",
+        }
+    )
+    """What is written of a run that ended by itself."""
+
+    @classmethod
+    def of(cls, plain: Any) -> Self:
+        """From the JSON object. Raises msgspec.ValidationError."""
+        if not isinstance(plain, dict):
+            raise msgspec.ValidationError("not an object")
+        known = set(cls.__struct_fields__) - {"other"}
+        other = {key: value for key, value in plain.items() if key not in known}
+        return msgspec.convert({**plain, "other": other}, cls)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As the JSON object."""
+        rows: dict[str, Any] = msgspec.to_builtins(self)
+        other = rows.pop("other", {})
+        return {**rows, **other}
