@@ -271,7 +271,7 @@ class PerKey:
         self._key_of = key_of
         self.keyed = key_of is _by_key
 
-    def _parts(self, history: History, excluded: Counter[str], found: Findings) -> list[Part]:
+    def _parts(self, history: History, excluded: Counter[str], findings: Findings) -> list[Part]:
         keys = Interner()
         foreign: dict[int, tuple[Any, str]] = {}
         parts: dict[int, Part] = {}
@@ -302,9 +302,9 @@ class PerKey:
         for number, (key, said) in foreign.items():
             if self.keyed or not parts:
                 parts.setdefault(number, Part(key))
-                found.undecide(key, said)
+                findings.undecide(key, said)
             for part in () if self.keyed else parts.values():
-                found.undecide(part.key, said)
+                findings.undecide(part.key, said)
         return list(parts.values())
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:

@@ -49,13 +49,15 @@ class Log:
     seen: dict[Place, tuple[int, Op]] = field(default_factory=dict)
     covered: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, place: Place, value: Any, op: Op, part: Part, found: Findings, kind: str) -> None:
+    def add(
+        self, place: Place, value: Any, op: Op, part: Part, findings: Findings, kind: str
+    ) -> None:
         """An acknowledged entry. Two values at one place are an anomaly of this `kind`."""
         at = self.values.id_of(value)
         _, by = self.acked.setdefault(place, (at, op))
         if by is not op:
             said = f"ops {by.op_id} and {op.op_id} were both told offset {place[0]}"
-            found.anomaly(kind, part.key, [by, op], said)
+            findings.anomaly(kind, part.key, [by, op], said)
 
     def reached(self, offset: int) -> bool:
         """Does any claim cover the offset?"""
@@ -73,7 +75,7 @@ def _join(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def check_claims(
-    log: Log, claims: list[Claim], names: dict[str, str], part: Part, found: Findings
+    log: Log, claims: list[Claim], names: dict[str, str], part: Part, findings: Findings
 ) -> int:
     """Report every claim that contradicts itself, the writers or another claim.
 
@@ -83,15 +85,15 @@ def check_claims(
     """
     told: set[int] = set()
     for claim in claims:
-        found.tick()
-        _one(log, claim, names, part, found, told)
+        findings.tick()
+        _one(log, claim, names, part, findings, told)
     known = {**log.seen, **log.acked}
     places = sorted(known)
     offsets = [place[0] for place in places]
     tested = 0
     missing: set[Place] = set()
     for claim in claims:
-        found.tick()
+        findings.tick()
         low, high = bisect_left(offsets, claim.start), bisect_right(offsets, claim.end)
         tested += max(0, high - low)
         have = {place for place, _ in claim.entries}
@@ -106,13 +108,13 @@ def check_claims(
                     f"op {claim.op.op_id} claims all of [{claim.start}, {claim.end}] and lacks "
                     f"{quoted(log.values.values[at])} at {place[0]}, which op {op.op_id} has"
                 )
-                found.anomaly(kind, part.key, [op, claim.op], said)
+                findings.anomaly(kind, part.key, [op, claim.op], said)
     log.covered = _join([(c.start, c.end) for c in claims])
     return tested
 
 
 def _one(
-    log: Log, claim: Claim, names: dict[str, str], part: Part, found: Findings, told: set[int]
+    log: Log, claim: Claim, names: dict[str, str], part: Part, findings: Findings, told: set[int]
 ) -> None:
     """One claim against itself, the values at its places, and what was ever written."""
     last: int | None = None
@@ -121,13 +123,13 @@ def _one(
         offset, at = place[0], log.values.id_of(value)
         if offset < claim.start:
             said = f"op {claim.op.op_id} asked for {claim.start} on and got {offset}"
-            found.anomaly(names["early"], part.key, [claim.op], said)
+            findings.anomaly(names["early"], part.key, [claim.op], said)
         if place in own:
             said = f"op {claim.op.op_id} holds {quoted(value)} at {offset} twice"
-            found.anomaly(names["duplicated"], part.key, [claim.op], said)
+            findings.anomaly(names["duplicated"], part.key, [claim.op], said)
         elif last is not None and offset < last:
             said = f"op {claim.op.op_id} holds offset {offset} after {last}"
-            found.anomaly(names["unordered"], part.key, [claim.op], said)
+            findings.anomaly(names["unordered"], part.key, [claim.op], said)
         own.add(place)
         last = offset
         first, by = log.acked.get(place) or log.seen.setdefault(place, (at, claim.op))
@@ -138,15 +140,15 @@ def _one(
                 f"{quoted(value)} by "
                 f"op {claim.op.op_id}"
             )
-            found.anomaly(names["conflict"], part.key, [by, claim.op], said)
+            findings.anomaly(names["conflict"], part.key, [by, claim.op], said)
         elif at not in log.attempts and at not in told:
             told.add(at)
             if at in log.refused:
                 said = f"{quoted(value)} was refused definitely, yet op {claim.op.op_id} has it"
                 ops = [log.refused[at], claim.op]
-                found.anomaly("failed-but-applied", part.key, ops, said)
+                findings.anomaly("failed-but-applied", part.key, ops, said)
             else:
                 said = (
                     f"op {claim.op.op_id} has {quoted(value)} at {offset}, which nobody ever wrote"
                 )
-                found.anomaly(names["phantom"], part.key, [claim.op], said)
+                findings.anomaly(names["phantom"], part.key, [claim.op], said)

@@ -58,7 +58,7 @@ class Visibility:
         adds: Sequence[tuple[Op, Any]],
         failed: Sequence[tuple[Op, Any]],
         reads: Sequence[tuple[Op, Sequence[Any]]],
-        found: Findings,
+        findings: Findings,
     ) -> Visibility:
         """From (operation, element) and (operation, elements) pairs."""
         values = Interner()
@@ -74,7 +74,7 @@ class Visibility:
         rows: list[Read] = []
         repeated: list[tuple[Op, int]] = []
         for op, items in reads:
-            found.tick()
+            findings.tick()
             row = np.sort(np.array(ids_of(values, items), dtype=np.int32))
             twice = row[1:] == row[:-1]
             if twice.any():
@@ -123,7 +123,7 @@ def _end(op: Op) -> int:
     return op.complete_ts
 
 
-def report_strangers(v: Visibility, key: Any, found: Findings) -> npt.NDArray[np.bool_]:
+def report_strangers(v: Visibility, key: Any, findings: Findings) -> npt.NDArray[np.bool_]:
     """Elements that no read may hold: nobody added them, or only in vain, or not yet; and those
     returned twice by one read. Returns which elements are real."""
     real = v.invoke_ns < NEVER
@@ -139,27 +139,27 @@ def report_strangers(v: Visibility, key: Any, found: Findings) -> npt.NDArray[np
                     f"read {read.op.op_id} returned {quoted(value)} before anybody had "
                     f"tried to add it"
                 )
-                found.anomaly("future-read", key, [v.attempt[at], read.op], said)
+                findings.anomaly("future-read", key, [v.attempt[at], read.op], said)
             elif at in v.failed:
                 said = (
                     f"{quoted(value)} was refused definitely, yet read {read.op.op_id} returned it"
                 )
-                found.anomaly("failed-but-applied", key, [v.failed[at], read.op], said)
+                findings.anomaly("failed-but-applied", key, [v.failed[at], read.op], said)
             else:
                 said = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
-                found.anomaly("phantom", key, [read.op], said)
+                findings.anomaly("phantom", key, [read.op], said)
     twice: set[int] = set()
     for op, at in v.repeated:
         if at not in twice:
             twice.add(at)
             said = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
-            found.anomaly(
+            findings.anomaly(
                 "duplicated", key, [*([v.attempt[at]] if at in v.attempt else []), op], said
             )
     return real
 
 
-def report_forks(v: Visibility, key: Any, found: Findings, ignore: npt.NDArray[np.bool_]) -> int:
+def report_forks(v: Visibility, key: Any, findings: Findings, ignore: npt.NDArray[np.bool_]) -> int:
     """Two reads of which each misses an element of the other: they saw different orders.
 
     Sets of elements that only grow are nested in some order; reads sorted by size are nested if
@@ -170,7 +170,7 @@ def report_forks(v: Visibility, key: Any, found: Findings, ignore: npt.NDArray[n
     mark = np.zeros(len(v.known_ns), np.bool_)
     compared = 0
     for (small_op, small), (big_op, big) in itertools.pairwise(rows):
-        found.tick()
+        findings.tick()
         compared += 1
         mark[big] = True
         alone = small[~mark[small]]
@@ -187,7 +187,7 @@ def report_forks(v: Visibility, key: Any, found: Findings, ignore: npt.NDArray[n
             f"order explains both"
         )
         writers = [v.attempt[at] for at in (a, b) if at in v.attempt]
-        found.anomaly("long-fork", key, [*writers, small_op, big_op], said)
+        findings.anomaly("long-fork", key, [*writers, small_op, big_op], said)
     return compared
 
 
@@ -199,7 +199,7 @@ def _missing(v: Visibility, read: Read, before_ns: int, real: Any) -> npt.NDArra
 
 
 def report_missing(
-    v: Visibility, key: Any, found: Findings, real: npt.NDArray[np.bool_]
+    v: Visibility, key: Any, findings: Findings, real: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Lost and stale elements, and those whose order of visibility was reversed. Returns which."""
     ordered = np.sort(v.known_ns[real])
@@ -209,7 +209,7 @@ def report_missing(
     told = np.zeros(len(v.known_ns), np.bool_)
     stale_until = np.full(len(v.known_ns), -1, np.int64)
     for read in v.reads:
-        found.tick()
+        findings.tick()
         begin = read.op.invoke_ts
         row = read.row[real[read.row]]
         newest = v.invoke_ns[row].max(initial=-1)
@@ -220,7 +220,7 @@ def report_missing(
             stale_until[at] = max(stale_until[at], begin)
             if not told[at]:
                 told[at] = True
-                _say_missing(v, key, found, at, read, int(last_seen[at]))
+                _say_missing(v, key, findings, at, read, int(last_seen[at]))
         newer = int(row[np.argmax(v.invoke_ns[row])]) if len(row) else -1
         for at in _missing(v, read, bound, real & ~told).tolist():
             told[at] = True
@@ -228,15 +228,15 @@ def report_missing(
                 f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "
                 f"{read.op.op_id} saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
             )
-            found.anomaly(
+            findings.anomaly(
                 "causal-reverse", key, [*v.why_known(at), v.attempt[newer], read.op], said
             )
-    _latencies(v, found, stale_until)
+    _latencies(v, findings, stale_until)
     return told
 
 
 def _say_missing(
-    v: Visibility, key: Any, found: Findings, at: int, read: Read, last_seen_ns: int
+    v: Visibility, key: Any, findings: Findings, at: int, read: Read, last_seen_ns: int
 ) -> None:
     stale = last_seen_ns > read.op.invoke_ts
     kind, after = (
@@ -247,13 +247,13 @@ def _say_missing(
         f"is missing "
         f"from it {after}"
     )
-    found.anomaly(kind, key, [*v.why_known(at), read.op], said)
+    findings.anomaly(kind, key, [*v.why_known(at), read.op], said)
 
 
-def _latencies(v: Visibility, found: Findings, stale_until: npt.NDArray[np.int64]) -> None:
+def _latencies(v: Visibility, findings: Findings, stale_until: npt.NDArray[np.int64]) -> None:
     """How long after they were known elements were still missing from reads, ms."""
     late = stale_until >= 0
     if late.any():
         worst_ms = round(float((stale_until[late] - v.known_ns[late]).max()) / 1e6, 3)
         name = "stale_latency_ms_max"
-        found.stats[name] = max(worst_ms, found.stats.get(name, 0.0))
+        findings.stats[name] = max(worst_ms, findings.stats.get(name, 0.0))

@@ -50,20 +50,20 @@ def _by_value(values: Interner, ops: list[Op]) -> dict[int, Op]:
 
 
 def _strangers(
-    part: Part, read: Op, seen: Counter[int], names: dict[str, Any], found: Findings
+    part: Part, read: Op, seen: Counter[int], names: dict[str, Any], findings: Findings
 ) -> None:
     """Values of the read that nobody wrote, or only in vain."""
     for at in seen.keys() - names["acked"].keys() - names["maybe"].keys():
         value = names["values"].values[at]
         if at in names["refused"]:
             said = f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
-            found.anomaly("failed-but-applied", part.key, [names["refused"][at], read], said)
+            findings.anomaly("failed-but-applied", part.key, [names["refused"][at], read], said)
         else:
             said = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
-            found.anomaly("phantom", part.key, [read], said)
+            findings.anomaly("phantom", part.key, [read], said)
 
 
-def decide(part: Part, found: Findings, *, unique: bool) -> int:
+def decide(part: Part, findings: Findings, *, unique: bool) -> int:
     """Anomalies of one key's final reads; the number of (value, final read) pairs tested."""
     values = Interner()
     names: dict[str, Any] = {
@@ -77,7 +77,7 @@ def decide(part: Part, found: Findings, *, unique: bool) -> int:
     recovered: set[int] = set()
     lost: set[int] = set()
     for read in finals:
-        found.tick()
+        findings.tick()
         seen = Counter(ids_of(values, listed(read)))
         for at in acked.keys() - seen.keys() - lost:
             lost.add(at)
@@ -86,14 +86,14 @@ def decide(part: Part, found: Findings, *, unique: bool) -> int:
                 f"was acknowledged, "
                 f"and final read {read.op_id} does not hold it"
             )
-            found.anomaly("lost", part.key, [acked[at], read], said)
-        _strangers(part, read, seen, names, found)
+            findings.anomaly("lost", part.key, [acked[at], read], said)
+        _strangers(part, read, seen, names, findings)
         recovered |= (maybe.keys() - acked.keys()) & seen.keys()
         if unique:
             for at in [at for at, n in seen.items() if n > 1]:
                 said = f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
-                found.anomaly("duplicated", part.key, [read], said)
-    found.count(
+                findings.anomaly("duplicated", part.key, [read], said)
+    findings.count(
         attempted=len(acked.keys() | maybe.keys()),
         acknowledged=len(acked),
         lost=len(lost),

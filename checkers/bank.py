@@ -55,7 +55,7 @@ def _deltas(part: Part) -> dict[str, list[tuple[Op, int]]]:
     return accounts
 
 
-def _plain_reads(part: Part, expected: set[str], found: Findings) -> list[_Read]:
+def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Read]:
     """Reads whose balances are numbers; the others are anomalies."""
     reads: list[_Read] = []
     for op in part.of("read"):
@@ -69,14 +69,14 @@ def _plain_reads(part: Part, expected: set[str], found: Findings) -> list[_Read]
         ):
             if names:
                 said = f"read {op.op_id}: {', '.join(sorted(names))}"
-                found.anomaly(kind, part.key, [op], said)
+                findings.anomaly(kind, part.key, [op], said)
         if all(type(v) is int for v in balances.values()):
             reads.append((op, balances))
     return reads
 
 
 def _totals(
-    part: Part, reads: list[_Read], total: int | None, negative: bool, found: Findings
+    part: Part, reads: list[_Read], total: int | None, negative: bool, findings: Findings
 ) -> None:
     reference: Op | None = None
     for op, balances in reads:
@@ -85,16 +85,16 @@ def _totals(
             total, reference = got, op
         if got != total:
             said = f"the balances of read {op.op_id} add up to {got}, not to {total}"
-            found.anomaly(
+            findings.anomaly(
                 "wrong-total", part.key, [op] if reference is None else [reference, op], said
             )
         below = sorted(name for name, value in balances.items() if value < 0)
         if below and not negative:
             said = f"read {op.op_id}: account {below[0]} holds {balances[below[0]]}"
-            found.anomaly("negative-value", part.key, [op], said)
+            findings.anomaly("negative-value", part.key, [op], said)
 
 
-def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas: Any) -> None:
+def _bounds(part: Part, reads: list[_Read], start: int, findings: Findings, deltas: Any) -> None:
     """Each account against what the transfers allow."""
     invoke = np.array([op.invoke_ts for op, _ in reads], dtype=np.int64)
     complete = np.array([end_of(op) for op, _ in reads], dtype=np.int64)
@@ -103,7 +103,7 @@ def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas:
         low, high = Bounds(moves).at(invoke, complete)
         for i, (op, balances) in enumerate(reads):
             if not i % 1024:
-                found.tick()
+                findings.tick()
             value = balances.get(name)
             if value is None or low[i] + start <= value <= high[i] + start:
                 continue
@@ -111,27 +111,27 @@ def _bounds(part: Part, reads: list[_Read], start: int, found: Findings, deltas:
             limit = f"{low[i] + start} at least" if lost else f"{high[i] + start} at most"
             said = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
             kind = "lost-transfer" if lost else "phantom-transfer"
-            witness = [op] if found.full(kind) else near(moves, op)
-            found.anomaly(kind, part.key, witness, said, minimal=False)
+            witness = [op] if findings.full(kind) else near(moves, op)
+            findings.anomaly(kind, part.key, witness, said, minimal=False)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Anomalies of all reads; the number of reads tested."""
-    options = found.options
+    options = findings.options
     accounts = options.get("bank_accounts")
     known = accounts is not None and options.get("bank_balance") is not None
     names = {str(i) for i in range(int(accounts))} if accounts is not None else set()
     deltas = _deltas(part)
-    reads = _plain_reads(part, names, found)
+    reads = _plain_reads(part, names, findings)
     total = int(options["bank_balance"]) * len(names) if known else options.get("bank_total")
-    _totals(part, reads, total, bool(options.get("bank_negative", False)), found)
-    if known and found.model == "strict-serializable":
-        _bounds(part, reads, int(options["bank_balance"]), found, deltas)
+    _totals(part, reads, total, bool(options.get("bank_negative", False)), findings)
+    if known and findings.model == "strict-serializable":
+        _bounds(part, reads, int(options["bank_balance"]), findings, deltas)
     moved = sum(1 for op in part.of("transfer") if op.output is not False)
-    found.count(transfers=moved, reads=len(reads))
-    if total is None and reads and not found.counts:
+    findings.count(transfers=moved, reads=len(reads))
+    if total is None and reads and not findings.counts:
         said = "all reads agree on a total, but nobody told which it is; -o bank_total=N tells"
-        found.undecide(part.key, said)
+        findings.undecide(part.key, said)
     return len(reads) if moved else 0
 
 

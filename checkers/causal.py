@@ -98,20 +98,20 @@ def _sources(part: Part, keys: Interner, values: Interner) -> dict[str, Any]:
     return {"attempts": attempts, "refused": refused}
 
 
-def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], found: Findings) -> bool:
+def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], findings: Findings) -> bool:
     """Is the read's value one that cannot be? Reported here."""
     attempt = names["attempts"].get(where)
     if attempt is not None and attempt.invoke_ts <= end_of(op):
         return False
     if attempt is not None:
         said = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
-        found.anomaly("future-read", op.key, [attempt, op], said)
+        findings.anomaly("future-read", op.key, [attempt, op], said)
     elif where in names["refused"]:
         said = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
-        found.anomaly("failed-but-applied", op.key, [names["refused"][where], op], said)
+        findings.anomaly("failed-but-applied", op.key, [names["refused"][where], op], said)
     else:
         said = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
-        found.anomaly("thin-air-read", op.key, [op], said)
+        findings.anomaly("thin-air-read", op.key, [op], said)
     return True
 
 
@@ -149,22 +149,22 @@ def _components(part: Part) -> list[Part]:
     return list(pieces.values())
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """All bad patterns; the number of reads tested."""
-    return sum(_decide(piece, found) for piece in _components(part))
+    return sum(_decide(piece, findings) for piece in _components(part))
 
 
-def _decide(part: Part, found: Findings) -> int:
+def _decide(part: Part, findings: Findings) -> int:
     """Those of one component."""
     keys, values, sessions = Interner(), Interner(), Interner()
     writes = part.maybe("write")
     names = _sources(part, keys, values)
     if len(names["attempts"]) < len(writes):
-        found.undecide(part.key, "a value was written twice to a key")
+        findings.undecide(part.key, "a value was written twice to a key")
         return 0
     count = len({op.process_id for op in (*part.ok, *part.unknown)}) + 1
     if (len(writes) + count) * count * 4 > BYTES_MAX:
-        found.undecide(part.key, f"{len(writes)} writes by {count} processes: too many clocks")
+        findings.undecide(part.key, f"{len(writes)} writes by {count} processes: too many clocks")
         return 0
     state = _State()
     own_before = _own_writes(part)
@@ -172,7 +172,7 @@ def _decide(part: Part, found: Findings) -> int:
     events += [(end_of(op), 1, n, op) for n, op in enumerate(part.of("read"))]
     tested = 0
     for _, is_read, _, op in sorted(events, key=lambda e: e[:3]):
-        found.tick()
+        findings.tick()
         session, key = sessions.id_of(op.process_id), keys.id_of(op.key)
         clock = state.clocks.get(session)
         clock = np.zeros(count, np.int32) if clock is None else clock
@@ -186,15 +186,15 @@ def _decide(part: Part, found: Findings) -> int:
             continue
         tested += 1
         where = (key, values.id_of(op.output))
-        if op.output is not None and _strange(op, where, names, found):
+        if op.output is not None and _strange(op, where, names, findings):
             continue
         seen = None if op.output is None else state.written[where]
         clock = clock if seen is None else np.maximum(clock, seen.clock)
         state.clocks[session] = clock
         past = clock.copy()
         past[session] = min(int(past[session]), own_before[id(op)])
-        _read(op, key, seen, past, state, found)
-    found.count(reads=tested, writes=len(writes), sessions=count - 1)
+        _read(op, key, seen, past, state, findings)
+    findings.count(reads=tested, writes=len(writes), sessions=count - 1)
     return tested if writes else 0
 
 

@@ -85,17 +85,19 @@ def near(ops: list[tuple[Op, int]], seen: Op, at_most: int = 7) -> list[Op]:
     return [*before[-at_most:], seen]
 
 
-def _say(part: Part, found: Findings, seen: Op, value: int, low: int, high: int, ops: Any) -> None:
+def _say(
+    part: Part, findings: Findings, seen: Op, value: int, low: int, high: int, ops: Any
+) -> None:
     if value < low:
         kind, why = "lost-increment", f"acknowledged before it began are {low} at least"
     else:
         kind, why = "phantom-increment", f"begun before it ended are {high} at most"
     said = f"{seen.op_type} {seen.op_id} saw {value}, and the increments {why}"
-    witness = [seen] if found.full(kind) else near(ops, seen)
-    found.anomaly(kind, part.key, witness, said, minimal=False)
+    witness = [seen] if findings.full(kind) else near(ops, seen)
+    findings.anomaly(kind, part.key, witness, said, minimal=False)
 
 
-def _monotonic(part: Part, seen: list[tuple[Op, int]], found: Findings) -> None:
+def _monotonic(part: Part, seen: list[tuple[Op, int]], findings: Findings) -> None:
     """Without decrements a later value is never smaller."""
     ended = sorted(seen, key=lambda s: end_of(s[0]))
     at, top = 0, None
@@ -106,13 +108,13 @@ def _monotonic(part: Part, seen: list[tuple[Op, int]], found: Findings) -> None:
             at += 1
         if top is not None and value < top[1]:
             said = f"op {op.op_id} saw {value} after op {top[0].op_id} had seen {top[1]}"
-            found.anomaly("nonmonotonic", part.key, [top[0], op], said)
+            findings.anomaly("nonmonotonic", part.key, [top[0], op], said)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Values outside their bounds; the number of values tested."""
     deltas = [(op, _number(op, op.input)) for op in part.maybe("inc")]
-    start = int(found.options.get("counter_start", 0))
+    start = int(findings.options.get("counter_start", 0))
     seen = [(op, _number(op, op.output), 0) for op in part.of("read")]
     seen += [
         (op, _number(op, op.output), _number(op, op.input))
@@ -127,11 +129,11 @@ def decide(part: Part, found: Findings) -> int:
     low, high = low + start + np.maximum(own, 0), high + start + np.minimum(own, 0)
     values = np.array([value for _, value, _ in seen], dtype=np.int64)
     for i in np.flatnonzero((values < low) | (values > high)).tolist():
-        found.tick()
-        _say(part, found, seen[i][0], seen[i][1], int(low[i]), int(high[i]), deltas)
+        findings.tick()
+        _say(part, findings, seen[i][0], seen[i][1], int(low[i]), int(high[i]), deltas)
     if all(d >= 0 for _, d in deltas):
-        _monotonic(part, [(op, value) for op, value, _ in seen], found)
-    found.count(increments=len(deltas), values=len(seen))
+        _monotonic(part, [(op, value) for op, value, _ in seen], findings)
+    findings.count(increments=len(deltas), values=len(seen))
     return len(seen) if deltas else 0
 
 

@@ -47,25 +47,25 @@ def _business_id(op: Op) -> Any:
 
 
 def _say(
-    at: int, n: int, tries: list[Op], audit: Op, value: Any, found: Findings, key: Any
+    at: int, n: int, tries: list[Op], audit: Op, value: Any, findings: Findings, key: Any
 ) -> None:
     outcomes = {op.outcome for op in tries}
     if n > 1:
         said = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
-        found.anomaly("duplicated", key, [*tries[:6], audit], said)
+        findings.anomaly("duplicated", key, [*tries[:6], audit], said)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
         said = (
             f"op {acked.op_id} acknowledged {quoted(value)}, and audit {audit.op_id} "
             f"lists no effect"
         )
-        found.anomaly("lost", key, [acked, audit], said)
+        findings.anomaly("lost", key, [acked, audit], said)
     if n and not tries:
         said = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
-        found.anomaly("phantom", key, [audit], said)
+        findings.anomaly("phantom", key, [audit], said)
     if n and tries and outcomes == {Outcome.FAIL}:
         said = f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
-        found.anomaly("failed-but-applied", key, [*tries[:6], audit], said)
+        findings.anomaly("failed-but-applied", key, [*tries[:6], audit], said)
 
 
 def _accounts(part: Part) -> list[tuple[Any, list[Op], list[Op]]]:
@@ -84,12 +84,12 @@ def _accounts(part: Part) -> list[tuple[Any, list[Op], list[Op]]]:
     return list(accounts.values())
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Anomalies of all ids in the final audits; the number of ids that were tried twice or more."""
-    return sum(_decide(*account, part, found) for account in _accounts(part))
+    return sum(_decide(*account, part, findings) for account in _accounts(part))
 
 
-def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, found: Findings) -> int:
+def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, findings: Findings) -> int:
     """Those of one account."""
     ids = Interner()
     tries: dict[int, list[Op]] = {}
@@ -98,23 +98,23 @@ def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, found: F
     last = max((end_of(op) for op in attempts if op.outcome is not Outcome.UNKNOWN), default=-1)
     audits = [op for op in audits if op.invoke_ts > last]
     if not audits:
-        found.undecide(
+        findings.undecide(
             part.key, f"no audit of {quoted(key)} began after the last attempt had ended"
         )
         return 0
     told: set[int] = set()
     for audit in audits:
-        found.tick()
+        findings.tick()
         effects = Counter(ids.id_of(value) for value in listed(audit))
         for at in tries.keys() | effects.keys():
             if at in told:
                 continue
-            before = sum(found.counts.values())
-            _say(at, effects[at], tries.get(at, []), audit, ids.values[at], found, key)
-            if sum(found.counts.values()) > before:
+            before = sum(findings.counts.values())
+            _say(at, effects[at], tries.get(at, []), audit, ids.values[at], findings, key)
+            if sum(findings.counts.values()) > before:
                 told.add(at)
     repeated = sum(1 for ops in tries.values() if len(ops) > 1)
-    found.count(ids=len(tries), repeated=repeated, audits=len(audits))
+    findings.count(ids=len(tries), repeated=repeated, audits=len(audits))
     return repeated
 
 

@@ -62,7 +62,7 @@ def _ttl_ns(op: Op) -> int | None:
 
 def holds(part: Part) -> list[Hold]:
     """All certain holds of one lock. A process holds it from its last acquire on."""
-    found: list[Hold] = []
+    spans: list[Hold] = []
     current: dict[int | str, Op] = {}
     live: dict[int | str, list[Hold]] = {}
     everything = (*part.ok, *part.unknown, *part.failed)
@@ -82,11 +82,11 @@ def holds(part: Part) -> list[Hold]:
         end = NEVER if ttl is None else op.invoke_ts + ttl
         hold = Hold(who, end_of(op), end, current[who], op)
         live[who].append(hold)
-        found.append(hold)
-    return [hold for hold in found if hold.start < hold.end]
+        spans.append(hold)
+    return [hold for hold in spans if hold.start < hold.end]
 
 
-def _overlaps(part: Part, found: Findings, stretches: list[Hold]) -> int:
+def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> int:
     """Two certain holds by different processes at the same time; how many pairs were compared."""
     latest: list[Hold] = []
     compared = 0
@@ -105,7 +105,7 @@ def _overlaps(part: Part, found: Findings, stretches: list[Hold]) -> int:
                 )
                 ops = [other.acquire, other.source, hold.acquire, hold.source]
                 ops += [h.until for h in (other, hold) if h.until is not None]
-                found.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], said)
+                findings.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], said)
         # The two that end last, of different processes, are all that a later hold can meet.
         latest = sorted([*latest, hold], key=lambda h: h.end, reverse=True)
         latest = latest[:1] + [h for h in latest[1:] if h.by != latest[0].by][:1]
@@ -116,7 +116,7 @@ def _token(op: Op) -> Any:
     return op.output.get("token") if isinstance(op.output, dict) else None
 
 
-def _tokens(part: Part, found: Findings) -> None:
+def _tokens(part: Part, findings: Findings) -> None:
     """Fencing tokens rise in real time and are given once."""
     given = [op for op in part.of("acquire") if _token(op) is not None]
     for op in given:
@@ -125,14 +125,14 @@ def _tokens(part: Part, found: Findings) -> None:
                 f"op {op.op_id} (acquire): its token {quoted(_token(op))} is no number, "
                 f"so has no order"
             )
-            found.undecide(part.key, said)
+            findings.undecide(part.key, said)
             return
     first: dict[Any, Op] = {}
     for op in given:
         before = first.setdefault(_token(op), op)
         if before is not op:
             said = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
-            found.anomaly("fencing-token-reused", part.key, [before, op], said)
+            findings.anomaly("fencing-token-reused", part.key, [before, op], said)
     ended = sorted(given, key=end_of)
     at, top = 0, None
     for op in given:
@@ -142,15 +142,15 @@ def _tokens(part: Part, found: Findings) -> None:
             at += 1
         if top is not None and _token(op) < _token(top):
             said = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
-            found.anomaly("fencing-token-regressed", part.key, [top, op], said)
+            findings.anomaly("fencing-token-regressed", part.key, [top, op], said)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Overlaps and tokens of one lock; how many pairs of neighbouring holds were compared."""
     stretches = holds(part)
-    compared = _overlaps(part, found, stretches)
-    _tokens(part, found)
-    found.count(holds=len(stretches), acquired=len({id(h.acquire) for h in stretches}))
+    compared = _overlaps(part, findings, stretches)
+    _tokens(part, findings)
+    findings.count(holds=len(stretches), acquired=len({id(h.acquire) for h in stretches}))
     return compared
 
 

@@ -68,14 +68,14 @@ def _slowest(ops: list[Op]) -> list[Op]:
     return sorted(done, key=lambda op: op.invoke_ts - end_of(op))[:3] or ops[:3]
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Thresholds that a group crosses; how many comparisons were made."""
-    limits: dict[str, Any] = {name: found.options.get(name) for name in THRESHOLDS}
+    limits: dict[str, Any] = {name: findings.options.get(name) for name in THRESHOLDS}
     absent = [name for name, limit in limits.items() if limit is None]
     if absent:
-        found.undecide(part.key, f"thresholds not declared: {', '.join(absent)}")
+        findings.undecide(part.key, f"thresholds not declared: {', '.join(absent)}")
         return 0
-    by = str(found.options.get("fairness_by", "node"))
+    by = str(findings.options.get("fairness_by", "node"))
     everything = [*part.ok, *part.unknown, *part.failed]
     groups: dict[Any, list[Op]] = {}
     for op in everything:
@@ -85,7 +85,7 @@ def decide(part: Part, found: Findings) -> int:
     if len(groups) < 2:
         return 0
     if small := [str(name) for name, ops in groups.items() if len(ops) < GROUP_OPS_MIN]:
-        found.undecide(part.key, f"too few operations in group {', '.join(sorted(small)[:3])}")
+        findings.undecide(part.key, f"too few operations in group {', '.join(sorted(small)[:3])}")
         return 0
     start = min(op.invoke_ts for op in everything)
     end = max(op.invoke_ts for op in everything)
@@ -101,11 +101,11 @@ def decide(part: Part, found: Findings) -> int:
         for kind, got, limit, what in rows:
             if not got <= float(limit):
                 said = f"group {name}: {what} {got:.3f}, at most {limit} allowed"
-                found.anomaly(kind, part.key, _slowest(ops), said, minimal=False)
+                findings.anomaly(kind, part.key, _slowest(ops), said, minimal=False)
         if good / seconds < float(limits["fairness_ok_per_s"]):
             said = f"group {name}: {good / seconds:.1f} good operations per second, too few"
-            found.anomaly("starved-group", part.key, _slowest(ops), said, minimal=False)
-    found.count(groups=len(groups))
+            findings.anomaly("starved-group", part.key, _slowest(ops), said, minimal=False)
+    findings.count(groups=len(groups))
     return 4 * len(groups)
 
 

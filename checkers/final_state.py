@@ -68,9 +68,11 @@ def _holds(op: Op, text: str, values: list[Any], options: dict[str, Any]) -> boo
     raise Unreadable(op, f"no invariant {quoted(text)}: there are sum, min, max, size, unique, ...")
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Predicates that fail in final dumps; how many were evaluated."""
-    declared = [t.strip() for t in str(found.options.get("invariants", "")).split(",") if t.strip()]
+    declared = [
+        t.strip() for t in str(findings.options.get("invariants", "")).split(",") if t.strip()
+    ]
     changes = [op for op in (*part.ok, *part.failed) if op.op_type not in ("dump", "read")]
     last = max((end_of(op) for op in changes), default=-1)
     finals = [op for op in part.of("dump") if op.invoke_ts > last]
@@ -80,7 +82,7 @@ def decide(part: Part, found: Findings) -> int:
     tested = 0
     for node, ops in by_node.items():
         if len(ops) < 2 or ops[-1].output != ops[-2].output:
-            found.undecide(part.key, f"not at rest: {node}'s last two dumps are not equal")
+            findings.undecide(part.key, f"not at rest: {node}'s last two dumps are not equal")
             continue
         op = ops[-1]
         if not isinstance(op.output, dict | list):
@@ -88,9 +90,9 @@ def decide(part: Part, found: Findings) -> int:
         values = list(op.output.values()) if isinstance(op.output, dict) else list(op.output)
         for text in declared:
             tested += 1
-            if not _holds(op, text, values, found.options):
+            if not _holds(op, text, values, findings.options):
                 said = f"{text} does not hold in dump {op.op_id}: {quoted(values[:8])}"
-                found.anomaly("invariant-violated", part.key, [op], said)
+                findings.anomaly("invariant-violated", part.key, [op], said)
     return tested
 
 

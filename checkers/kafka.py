@@ -77,9 +77,9 @@ def _claims(part: Part) -> list[Claim]:
     return claims
 
 
-def _order(sends: list[Op], part: Part, found: Findings) -> None:
+def _order(sends: list[Op], part: Part, findings: Findings) -> None:
     """Offsets rise with time: within a process, or under `linearizable` over all of them."""
-    one = found.model == "linearizable"
+    one = findings.model == "linearizable"
     groups: dict[Any, list[Op]] = {}
     for op in sends:
         groups.setdefault(None if one else op.process_id, []).append(op)
@@ -93,10 +93,10 @@ def _order(sends: list[Op], part: Part, found: Findings) -> None:
                 at += 1
             if top is not None and _offset(op) < _offset(top):
                 said = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
-                found.anomaly("nonmonotonic-send", part.key, [top, op], said)
+                findings.anomaly("nonmonotonic-send", part.key, [top, op], said)
 
 
-def _stale(sends: list[Op], claims: list[Claim], part: Part, found: Findings) -> None:
+def _stale(sends: list[Op], claims: list[Claim], part: Part, findings: Findings) -> None:
     """Polls that end before an offset acknowledged before they began."""
     ended = sorted(sends, key=end_of)
     at, top = 0, None
@@ -111,10 +111,10 @@ def _stale(sends: list[Op], claims: list[Claim], part: Part, found: Findings) ->
                 f"poll {claim.op.op_id} ends at {claim.end}, though {_offset(top)} had been "
                 "acknowledged before it began"
             )
-            found.anomaly("stale", part.key, [top, claim.op], said)
+            findings.anomaly("stale", part.key, [top, claim.op], said)
 
 
-def _duplicates(log: Log, part: Part, found: Findings) -> None:
+def _duplicates(log: Log, part: Part, findings: Findings) -> None:
     """Values at more offsets than they were sent times."""
     offsets: dict[int, list[tuple[int, Op]]] = {}
     for place, (at, op) in {**log.seen, **log.acked}.items():
@@ -127,10 +127,10 @@ def _duplicates(log: Log, part: Part, found: Findings) -> None:
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]
-            found.anomaly("duplicate", part.key, ops, said)
+            findings.anomaly("duplicate", part.key, ops, said)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Anomalies of one partition; the number of records that were expected."""
     log = Log()
     for op in part.maybe("send"):
@@ -139,17 +139,17 @@ def decide(part: Part, found: Findings) -> int:
         log.refused[log.values.id_of(op.input)] = op
     sends = part.of("send")
     for op in sends:
-        log.add((_offset(op), ""), op.input, op, part, found, "inconsistent-offsets")
+        log.add((_offset(op), ""), op.input, op, part, findings, "inconsistent-offsets")
     claims = _claims(part)
-    tested = check_claims(log, claims, _NAMES, part, found)
-    _order(sends, part, found)
-    _duplicates(log, part, found)
-    if found.model == "linearizable":
-        _stale(sends, claims, part, found)
+    tested = check_claims(log, claims, _NAMES, part, findings)
+    _order(sends, part, findings)
+    _duplicates(log, part, findings)
+    if findings.model == "linearizable":
+        _stale(sends, claims, part, findings)
     unseen = sum(1 for place in log.acked if not log.reached(place[0]))
     if unseen:
-        found.undecide(part.key, f"{unseen} acknowledged offsets lie where no poll looked")
-    found.count(sent=len(sends), polls=len(claims), seen=len(log.seen), unseen=unseen)
+        findings.undecide(part.key, f"{unseen} acknowledged offsets lie where no poll looked")
+    findings.count(sent=len(sends), polls=len(claims), seen=len(log.seen), unseen=unseen)
     return tested
 
 

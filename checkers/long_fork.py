@@ -41,37 +41,37 @@ def _seen(op: Op) -> list[str]:
     return [pair for pair, value in pairs if value is not None]
 
 
-def _visibility(part: Part, found: Findings) -> Visibility:
+def _visibility(part: Part, findings: Findings) -> Visibility:
     writes = part.maybe("write")
     members = [op.input[0] for op in writes if _pair(op, op.input)]
     if len(set(members)) < len(members):
-        found.undecide(part.key, "a member of the group was written twice")
+        findings.undecide(part.key, "a member of the group was written twice")
     return Visibility.of(
         [(op, _pair(op, op.input)) for op in writes],
         [(op, _pair(op, op.input)) for op in part.refused("write")],
         [(op, _seen(op)) for op in part.of("read")],
-        found,
+        findings,
     )
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Forks of one group; how many pairs of neighbouring reads were compared."""
-    v = _visibility(part, found)
-    if part.key in found.undecided:
+    v = _visibility(part, findings)
+    if part.key in findings.undecided:
         return 0
-    real = report_strangers(v, part.key, found)
-    compared = report_forks(v, part.key, found, ~real)
-    if found.model == "strict-serializable":
-        report_missing(v, part.key, found, real)
-    found.count(reads=len(v.reads), writes=len(v.attempt))
+    real = report_strangers(v, part.key, findings)
+    compared = report_forks(v, part.key, findings, ~real)
+    if findings.model == "strict-serializable":
+        report_missing(v, part.key, findings, real)
+    findings.count(reads=len(v.reads), writes=len(v.attempt))
     return compared if len(v.attempt) > 1 else 0
 
 
-def _reversed(v: Visibility, part: Part, found: Findings, real: Any) -> Any:
+def _reversed(v: Visibility, part: Part, findings: Findings, real: Any) -> Any:
     """Elements missing from a read that saw one which began after they had ended."""
     told = np.zeros(len(v.known_ns), np.bool_)
     for read in v.reads:
-        found.tick()
+        findings.tick()
         row = read.row[real[read.row]]
         if not len(row):
             continue
@@ -85,18 +85,18 @@ def _reversed(v: Visibility, part: Part, found: Findings, real: Any) -> Any:
                 f"began, yet read {read.op.op_id} saw only the younger one"
             )
             ops = [v.acked[at], v.attempt[newest], read.op]
-            found.anomaly("causal-reverse", part.key, ops, said)
+            findings.anomaly("causal-reverse", part.key, ops, said)
     return told
 
 
-def decide_reverse(part: Part, found: Findings) -> int:
+def decide_reverse(part: Part, findings: Findings) -> int:
     """Reversed pairs alone; how many reads saw anything."""
-    v = _visibility(part, found)
-    if part.key in found.undecided:
+    v = _visibility(part, findings)
+    if part.key in findings.undecided:
         return 0
-    real = report_strangers(v, part.key, found)
-    _reversed(v, part, found, real)
-    found.count(reads=len(v.reads), writes=len(v.attempt))
+    real = report_strangers(v, part.key, findings)
+    _reversed(v, part, findings, real)
+    findings.count(reads=len(v.reads), writes=len(v.attempt))
     return sum(1 for read in v.reads if len(read.row)) if len(v.acked) > 1 else 0
 
 

@@ -37,13 +37,15 @@ from dstest.core.words import quoted
 __all__ = ["CHECKER"]
 
 
-def _fifo(part: Part, found: Findings) -> int:
+def _fifo(part: Part, findings: Findings) -> int:
     """Disorder between pairs of elements, by a sweep over the ends of enqueues."""
     t = traffic(part)
     out: dict[int, Op] = {}
     for op, at in t.out:
         if at in out or len(t.attempts(at)) > 1:
-            found.undecide(part.key, f"{quoted(t.values.values[at])} was put in or taken out twice")
+            findings.undecide(
+                part.key, f"{quoted(t.values.values[at])} was put in or taken out twice"
+            )
             return 0
         out[at] = op
     known = [(end_of(ops[0]), at) for at, ops in t.acked.items()]
@@ -54,7 +56,7 @@ def _fifo(part: Part, found: Findings) -> int:
     slowest: tuple[int, int] | None = None
     position = 0
     for begun, b in later:
-        found.tick()
+        findings.tick()
         while position < len(known) and known[position][0] < begun:
             a = known[position][1]
             if a in out and (slowest is None or out[a].invoke_ts > slowest[0]):
@@ -69,12 +71,12 @@ def _fifo(part: Part, found: Findings) -> int:
                 f"{quoted(t.values.values[a])}"
             )
             ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
-            found.anomaly("reordered", part.key, ops, said)
-    _skips(t, part, out, found)
+            findings.anomaly("reordered", part.key, ops, said)
+    _skips(t, part, out, findings)
     return len(out)
 
 
-def _skips(t: Traffic, part: Part, out: dict[int, Op], found: Findings) -> None:
+def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> None:
     """Acknowledged elements that stayed while younger ones came out."""
     newest = max(
         ((t.attempts(at)[0].invoke_ts, at) for at in out if t.attempts(at)), default=(-1, -1)
@@ -91,24 +93,24 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], found: Findings) -> None:
             f"{quoted(t.values.values[b])} came out while {quoted(t.values.values[a])} never did"
         )
         ops = [t.acked[a][0], t.attempts(b)[0], out[b]]
-        found.anomaly("skipped", part.key, ops, said, minimal=takers == 0)
+        findings.anomaly("skipped", part.key, ops, said, minimal=takers == 0)
 
 
-def _prefix(part: Part, found: Findings) -> int:
+def _prefix(part: Part, findings: Findings) -> int:
     """Reads against the longest one, then against real time."""
     reads = [(op, listed(op)) for op in part.of("read")]
     v = Visibility.of(
         [(op, op.input) for op in part.maybe("append")],
         [(op, op.input) for op in part.refused("append")],
         reads,
-        found,
+        findings,
     )
-    real = report_strangers(v, part.key, found)
+    real = report_strangers(v, part.key, findings)
     longest = max(reads, key=lambda r: len(r[1]), default=None)
     if longest is None:
         return 0
     for op, items in reads:
-        found.tick()
+        findings.tick()
         if items != longest[1][: len(items)]:
             at = next(i for i, (x, y) in enumerate(zip(items, longest[1], strict=False)) if x != y)
             said = (
@@ -116,15 +118,15 @@ def _prefix(part: Part, found: Findings) -> int:
                 f"{longest[0].op_id} "
                 f"has {quoted(longest[1][at])}"
             )
-            found.anomaly("incompatible-order", part.key, [op, longest[0]], said)
-    report_missing(v, part.key, found, real)
-    _prefix_times(v, part, found, longest)
+            findings.anomaly("incompatible-order", part.key, [op, longest[0]], said)
+    report_missing(v, part.key, findings, real)
+    _prefix_times(v, part, findings, longest)
     known = np.sort(v.known_ns[real])
     return sum(int(np.searchsorted(known, op.invoke_ts)) for op, _ in reads)
 
 
 def _prefix_times(
-    v: Visibility, part: Part, found: Findings, longest: tuple[Op, list[Any]]
+    v: Visibility, part: Part, findings: Findings, longest: tuple[Op, list[Any]]
 ) -> None:
     """Elements whose order in the log contradicts real time."""
     front, begun = -1, -1
@@ -139,14 +141,14 @@ def _prefix_times(
                 f"stands behind it in read {longest[0].op_id}"
             )
             ops = [v.acked[at], v.attempt[front], longest[0]]
-            found.anomaly("reordered", part.key, ops, said)
+            findings.anomaly("reordered", part.key, ops, said)
         if v.invoke_ns[at] > begun:
             front, begun = at, int(v.invoke_ns[at])
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Disorder in one queue or log; how many elements or pairs were tested."""
-    return _fifo(part, found) if found.model == "fifo" else _prefix(part, found)
+    return _fifo(part, findings) if findings.model == "fifo" else _prefix(part, findings)
 
 
 CHECKER: Final = PerKey(

@@ -44,7 +44,7 @@ def _named(key: Any) -> str:
     return "" if key is None else f"{quoted(key)}: "
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Differences between replicas; the number of replicas compared with the first."""
     ended: dict[Any, int] = {}
     keys = Interner()
@@ -61,11 +61,11 @@ def decide(part: Part, found: Findings) -> int:
         if at_rest and op.node_seen is not None:
             by_key.setdefault(key, (op.key, {}))[1].setdefault(op.node_seen, []).append(op)
     for key, dumps in by_key.values():
-        compared += _compare(key, dumps, part, found)
+        compared += _compare(key, dumps, part, findings)
     return compared
 
 
-def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, found: Findings) -> int:
+def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, findings: Findings) -> int:
     """Differences between the replicas' final dumps of one key, or of everything."""
     if len(dumps) < 2:
         return 0
@@ -75,7 +75,7 @@ def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, found: Findings) 
         if len(ops) < 2 or _plain(ops[-1].output) != _plain(ops[-2].output)
     ]
     if restless:
-        found.undecide(part.key, f"{_named(key)}not at rest: {', '.join(sorted(restless))}")
+        findings.undecide(part.key, f"{_named(key)}not at rest: {', '.join(sorted(restless))}")
         return 0
     first, *others = [ops[-1] for _, ops in sorted(dumps.items())]
     for op in others:
@@ -84,8 +84,8 @@ def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, found: Findings) 
                 f"{_named(key)}{first.node_seen} and {op.node_seen} differ at rest: "
                 f"{_difference(first.output, op.output)}"
             )
-            found.anomaly("divergence", key, [first, op], said)
-    found.count(replicas=len(dumps))
+            findings.anomaly("divergence", key, [first, op], said)
+    findings.count(replicas=len(dumps))
     return len(others)
 
 

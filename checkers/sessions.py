@@ -45,7 +45,7 @@ def _version(op: Op) -> int:
     return found
 
 
-def _values(part: Part, found: Findings) -> None:
+def _values(part: Part, findings: Findings) -> None:
     """Each version holds one value, and each value that was read was written."""
     values = Interner()
     attempted = {values.id_of(op.input) for op in part.maybe("write")}
@@ -65,16 +65,16 @@ def _values(part: Part, found: Findings) -> None:
                 f"version {version} holds {quoted(values.values[first])} by op {by.op_id} and "
                 f"{quoted(value)} by op {op.op_id}"
             )
-            found.anomaly("version-conflict", part.key, [by, op], said)
+            findings.anomaly("version-conflict", part.key, [by, op], said)
         elif read and at not in attempted and at not in told and value is not None:
             told.add(at)
             said = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
-            found.anomaly("phantom", part.key, [op], said)
+            findings.anomaly("phantom", part.key, [op], said)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Broken guarantees of one key; how many steps of sessions were compared."""
-    asked = set(GUARANTEES) if found.model == "session" else {found.model}
+    asked = set(GUARANTEES) if findings.model == "session" else {findings.model}
     newest: dict[tuple[Any, str], Op] = {}
     compared = 0
     for op in part.ok:
@@ -92,12 +92,12 @@ def decide(part: Part, found: Findings) -> int:
                     f"process {who}: {op.op_type} {op.op_id} has version {version} after its "
                     f"{kind} {before.op_id} had version {old}, which breaks {guarantee}"
                 )
-                found.anomaly(GUARANTEES[guarantee], part.key, [before, op], said)
+                findings.anomaly(GUARANTEES[guarantee], part.key, [before, op], said)
         last = newest.get((who, op.op_type))
         if last is None or version > _version(last):
             newest[who, op.op_type] = op
-    _values(part, found)
-    found.count(compared=compared)
+    _values(part, findings)
+    findings.count(compared=compared)
     return compared
 
 

@@ -39,23 +39,23 @@ from checkers._visibility import Visibility, report_forks, report_missing, repor
 __all__ = ["CHECKER"]
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """All anomalies of one set; the number of (element, read) pairs that were tested."""
     v = Visibility.of(
         [(op, op.input) for op in part.maybe("add")],
         [(op, op.input) for op in part.refused("add")],
         [(op, listed(op)) for op in part.of("read")],
-        found,
+        findings,
     )
-    real = report_strangers(v, part.key, found)
-    told = report_missing(v, part.key, found, real)
-    report_forks(v, part.key, found, told | ~real)
+    real = report_strangers(v, part.key, findings)
+    told = report_missing(v, part.key, findings, real)
+    report_forks(v, part.key, findings, told | ~real)
     last_begin = max((r.op.invoke_ts for r in v.reads), default=-1)
     known = np.sort(v.known_ns[real])
     tested = sum(int(np.searchsorted(known, r.op.invoke_ts)) for r in v.reads)
     never_read = int(np.count_nonzero((v.acked_ns < NEVER) & (v.known_ns >= last_begin)))
     recovered = [at for at in v.witness if at not in v.acked and at in v.attempt]
-    found.count(
+    findings.count(
         attempted=len(v.attempt),
         acknowledged=len(v.acked),
         recovered=len(recovered),

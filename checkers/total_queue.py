@@ -76,7 +76,7 @@ def traffic(part: Part) -> Traffic:
     )
 
 
-def _strangers(t: Traffic, part: Part, found: Findings) -> None:
+def _strangers(t: Traffic, part: Part, findings: Findings) -> None:
     """Elements that came out and cannot have been in; each is told once."""
     told: set[int] = set()
     for op, at in t.out:
@@ -88,20 +88,20 @@ def _strangers(t: Traffic, part: Part, found: Findings) -> None:
             said = (
                 f"{quoted(value)} came out by op {op.op_id} before anybody had tried to put it in"
             )
-            found.anomaly("future-read", part.key, [attempts[0], op], said)
+            findings.anomaly("future-read", part.key, [attempts[0], op], said)
         elif at in t.refused:
             said = f"{quoted(value)} was refused definitely, yet it came out by op {op.op_id}"
-            found.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], said)
+            findings.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], said)
         else:
             said = f"{quoted(value)} came out by op {op.op_id}, and nobody ever put it in"
-            found.anomaly("unexpected", part.key, [op], said)
+            findings.anomaly("unexpected", part.key, [op], said)
 
 
-def _duplicates(t: Traffic, part: Part, found: Findings) -> int:
+def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
     """Elements that came out more often than they were put in; how many there are."""
     times = Counter(at for _, at in t.out)
     again = {at for at, n in times.items() if n > max(1, len(t.attempts(at)))}
-    if found.model == "at-least-once" or not again:
+    if findings.model == "at-least-once" or not again:
         return len(again)
     takers: dict[int, list[Op]] = {}
     for op, at in t.out:
@@ -113,7 +113,7 @@ def _duplicates(t: Traffic, part: Part, found: Findings) -> int:
             f"{quoted(t.values.values[at])} was put in {len(puts)} times and came out "
             f"{len(ops)} times"
         )
-        found.anomaly("duplicated", part.key, [*puts, *ops][:8], said, minimal=len(puts) == 1)
+        findings.anomaly("duplicated", part.key, [*puts, *ops][:8], said, minimal=len(puts) == 1)
     return len(again)
 
 
@@ -130,12 +130,12 @@ def _empty_look(part: Part) -> Op | None:
     return looks[0] if looks else None
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Anomalies of one queue; the number of acknowledged elements that were accounted for."""
     t = traffic(part)
-    _strangers(t, part, found)
-    found.tick()
-    duplicated = _duplicates(t, part, found)
+    _strangers(t, part, findings)
+    findings.tick()
+    duplicated = _duplicates(t, part, findings)
     out = Counter(at for _, at in t.out)
     look = _empty_look(part)
     # An element may be put in more than once: each acknowledgement is owed one.
@@ -144,7 +144,7 @@ def decide(part: Part, found: Findings) -> int:
     spare: Any = float("inf") if any(op.op_type == "drain" for op in takers) else len(takers)
     lost = 0
     if look is None:
-        found.undecide(part.key, "nobody saw the queue empty after the last enqueue")
+        findings.undecide(part.key, "nobody saw the queue empty after the last enqueue")
     elif len(missing) > spare:
         lost = len(missing) - int(spare)
         for at in missing:
@@ -155,10 +155,12 @@ def decide(part: Part, found: Findings) -> int:
             )
             if spare:
                 said += f" ({len(missing)} are missing, {spare} unknown takers may hold some)"
-            found.anomaly("lost", part.key, [t.acked[at][0], look], said, minimal=not spare)
+            findings.anomaly("lost", part.key, [t.acked[at][0], look], said, minimal=not spare)
     elif missing and spare > len(takers):
-        found.undecide(part.key, f"{len(missing)} are missing; a drain of unknown outcome remains")
-    found.count(
+        findings.undecide(
+            part.key, f"{len(missing)} are missing; a drain of unknown outcome remains"
+        )
+    findings.count(
         attempted=len(t.acked.keys() | t.maybe.keys()),
         acknowledged=len(t.acked),
         dequeued=len(t.out),

@@ -22,7 +22,7 @@ from dstest.core.words import quoted
 __all__ = ["CHECKER"]
 
 
-def _increasing(part: Part, ops: list[Op], found: Findings) -> None:
+def _increasing(part: Part, ops: list[Op], findings: Findings) -> None:
     """Each id is above all ids whose operations ended before its own began."""
     ended = sorted(ops, key=end_of)
     at, top = 0, None
@@ -38,10 +38,10 @@ def _increasing(part: Part, ops: list[Op], found: Findings) -> None:
                 f"op {op.op_id} got {quoted(op.output)} after op {top.op_id} had got "
                 f"{quoted(top.output)}"
             )
-            found.anomaly("nonmonotonic", part.key, [top, op], said)
+            findings.anomaly("nonmonotonic", part.key, [top, op], said)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Ids that were given twice; the number of ids compared with an earlier one."""
     first: dict[int, Op] = {}
     values = Interner()
@@ -52,10 +52,10 @@ def decide(part: Part, found: Findings) -> int:
         before = first.setdefault(values.id_of(op.output), op)
         if before is not op:
             said = f"ops {before.op_id} and {op.op_id} were both given {quoted(op.output)}"
-            found.anomaly("duplicated", part.key, [before, op], said)
-    if found.model == "increasing":
-        _increasing(part, ops, found)
-    found.count(attempted=len(ops) + len(part.unknown), acknowledged=len(ops))
+            findings.anomaly("duplicated", part.key, [before, op], said)
+    if findings.model == "increasing":
+        _increasing(part, ops, findings)
+    findings.count(attempted=len(ops) + len(part.unknown), acknowledged=len(ops))
     return max(0, len(ops) - 1)
 
 

@@ -61,7 +61,7 @@ def _claim(op: Op) -> Claim:
     return Claim(op, start, end, entries)
 
 
-def decide(part: Part, found: Findings) -> int:
+def decide(part: Part, findings: Findings) -> int:
     """Broken guarantees of all watches; the number of events that were expected."""
     log = Log()
     for op in part.maybe("write"):
@@ -74,18 +74,18 @@ def decide(part: Part, found: Findings) -> int:
             raise Unreadable(op, "its output carries no revision")
         revision = integer(op, op.output.get("revision"), "revision")
         place = (revision, str(op.key))
-        log.add(place, [op.key, op.input], op, part, found, "event-conflict")
+        log.add(place, [op.key, op.input], op, part, findings, "event-conflict")
         revisions.setdefault(None, []).append(revision)
     watched = {op.key for op in part.of("watch")}
     if watched - {None}:
-        found.undecide(part.key, "watches of single keys are not supported yet")
+        findings.undecide(part.key, "watches of single keys are not supported yet")
         return 0
     claims = [_claim(op) for op in part.of("watch")]
-    tested = check_claims(log, claims, _NAMES, part, found)
+    tested = check_claims(log, claims, _NAMES, part, findings)
     beyond = sum(1 for revision in revisions.get(None, ()) if not log.reached(revision))
     if beyond:
-        found.undecide(part.key, f"{beyond} acknowledged writes lie where no watch looked")
-    found.count(watches=len(claims), events=len(log.seen), acknowledged=len(log.acked))
+        findings.undecide(part.key, f"{beyond} acknowledged writes lie where no watch looked")
+    findings.count(watches=len(claims), events=len(log.seen), acknowledged=len(log.acked))
     return tested
 
 

@@ -81,11 +81,11 @@ class _Reader:
             return f"{name}: {call}"
         if gone and not known and self.model.anonymous(call):
             call = call._replace(process=None)
-        found = self._ids.get(call)
-        if found is None:
-            found = self._ids[call] = len(self.calls)
+        number = self._ids.get(call)
+        if number is None:
+            number = self._ids[call] = len(self.calls)
             self.calls.append(call)
-        return found
+        return number
 
 
 def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None) -> Coded:
@@ -108,18 +108,18 @@ def encode(model: Model, ops: Sequence[Op], keys_of: Sequence[Any] | None = None
         if known and op.error is not None and op.op_type in model.op_types:
             excluded["fail"] += 1
             continue
-        found = reader.class_of(op, known, op.process_id in gone)
+        class_ = reader.class_of(op, known, op.process_id in gone)
         end = op.complete_ts if known and op.complete_ts is not None else NEVER
-        if isinstance(found, str):
-            blocked.setdefault(number, found)
+        if isinstance(class_, str):
+            blocked.setdefault(number, class_)
             if key is None and op.op_type not in model.op_types:
-                foreign = found
+                foreign = class_
         elif not -(2**62) <= op.invoke_ts <= end or (known and end >= 2**62):
             blocked.setdefault(number, f"op {op.op_id} ({op.op_type}) has impossible times")
-        elif not known and model.pure(reader.calls[found]):
+        elif not known and model.pure(reader.calls[class_]):
             excluded[f"unknown-{op.op_type}"] += 1
         else:
-            rows.append((number, op.invoke_ts, position, found, end))
+            rows.append((number, op.invoke_ts, position, class_, end))
     if foreign is not None and len(keys) > 1:
         blocked = dict.fromkeys(range(len(keys)), foreign)  # it names no key: it may touch any
     return _arrange(model, rows, keys, reader.calls, dict(excluded), blocked)

@@ -58,8 +58,8 @@ def freeze(value: Any) -> Value:
     """A hashable that is equal for equal JSON values only: `true` is not 1, 1.0 is."""
     kind = type(value)
     if kind is int or kind is str or value is None:
-        found: Value = value
-        return found
+        frozen: Value = value
+        return frozen
     if kind is bool:
         return ("bool", value)
     if kind is float:

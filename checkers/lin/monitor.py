@@ -108,15 +108,15 @@ def _taken(coded: Coded, parts: Parts) -> Any:
 def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     """`OK` and `ILLEGAL` are certain; `UNFIT` leaves a key to the search."""
     certain = parts.kind != MAYBE
-    found = some(coded, parts, certain, memory_bytes)
-    found[found == MEMORY] = UNFIT
+    partial = some(coded, parts, certain, memory_bytes)
+    partial[partial == MEMORY] = UNFIT
     if certain.all():
-        return found
+        return partial
     tells = certain & ((parts.kind == NOTHING) | _taken(coded, parts))
     at_least = some(coded, parts, tells, memory_bytes)
     some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
     some_maybe &= np.diff(coded.offsets) > 0
-    undecided = some_maybe & (found == ILLEGAL) & (at_least != ILLEGAL)
-    found[undecided] = UNFIT
-    found[(found != OK) & (found != ILLEGAL)] = UNFIT
-    return found
+    undecided = some_maybe & (partial == ILLEGAL) & (at_least != ILLEGAL)
+    partial[undecided] = UNFIT
+    partial[(partial != OK) & (partial != ILLEGAL)] = UNFIT
+    return partial

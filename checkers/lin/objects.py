@@ -44,19 +44,19 @@ def _search(coded: Coded, open_: Any, deadline: int, memory_bytes: int) -> Found
     part = replace(only(coded, rows), offsets=counts, keys=coded.keys)
     left = max(0, deadline - monotonic_ns())
     steps = FIRST_STEPS + STEPS_PER_OP * int(sizes.max(initial=0))
-    found = search(part, Limits(left, memory_bytes, steps))
-    hard = np.flatnonzero(found.verdict == STEPS)
+    result = search(part, Limits(left, memory_bytes, steps))
+    hard = np.flatnonzero(result.verdict == STEPS)
     for done, key in enumerate(hard):
         left = max(0, deadline - monotonic_ns()) // (len(hard) - done)
         own = np.arange(counts[key], counts[key + 1])
         again = search(only(part, own), Limits(left, memory_bytes))
-        found.verdict[key] = again.verdict[0]
-        found.steps[key] += again.steps[0]
+        result.verdict[key] = again.verdict[0]
+        result.steps[key] += again.steps[0]
         if again.bad[0] >= 0:
-            found.bad[key] = counts[key] + again.bad[0]
-    placed = found.bad >= 0
-    found.bad[placed] = rows[found.bad[placed]]
-    return found
+            result.bad[key] = counts[key] + again.bad[0]
+    placed = result.bad >= 0
+    result.bad[placed] = rows[result.bad[placed]]
+    return result
 
 
 def _components(ops: Sequence[Op]) -> list[Any] | None:
@@ -121,9 +121,9 @@ class _Engine:
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
         open_ = (verdict != OK) & (verdict != ILLEGAL)
         if open_.any():
-            found = _search(self.coded, open_, self.deadline, self.memory_bytes)
-            verdict = np.where(open_, found.verdict, verdict)
-            bad = np.where(open_, found.bad, bad)
+            searched = _search(self.coded, open_, self.deadline, self.memory_bytes)
+            verdict = np.where(open_, searched.verdict, verdict)
+            bad = np.where(open_, searched.bad, bad)
         return verdict, bad
 
     def anomaly(self, key: int, bad: int, deadline: int) -> Anomaly | None:
@@ -151,15 +151,15 @@ class _Engine:
         """One anomaly for each of the first illegal keys."""
         limit = min(WITNESSES_TIME_NS, int(self.witness_s * 1e9))
         last = monotonic_ns() + limit
-        found = []
+        anomalies = []
         for key in illegal[:ANOMALIES_MAX]:
             deadline = min(last, monotonic_ns() + WITNESS_TIME_NS)
             one = self.anomaly(key, int(bad[key]), deadline)
             if one is None:
                 undecided[key] = "monitor and search disagree: please report this"
             else:
-                found.append(one)
-        return found
+                anomalies.append(one)
+        return anomalies
 
 
 def judge(model: Model, history: History, budget: Budget) -> Judged:

@@ -133,10 +133,10 @@ def _broken(
     if bad >= 0:
         return _witness.cut(columns, key, bad)
     part = contradiction(columns, key, deadline, memory_bytes)
-    found = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
-    if found.verdict[0] == _native.OK:
+    decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
+    if decision.verdict[0] == _native.OK:
         return None
-    return _witness.cut(part, 0, int(found.bad[0])) if found.bad[0] >= 0 else part
+    return _witness.cut(part, 0, int(decision.bad[0])) if decision.bad[0] >= 0 else part
 
 
 def _anomalies(
@@ -152,7 +152,7 @@ def _anomalies(
     """One anomaly for each of the first illegal keys."""
     deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
     memory_bytes = budget.memory_mb * 2**20
-    found = []
+    anomalies = []
     for key in illegal[:ANOMALIES_MAX]:
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
         part = _broken(columns, key, bad[key], monotonic_ns() + time_ns, memory_bytes)
@@ -163,12 +163,12 @@ def _anomalies(
         if len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
             if smaller is not None:
-                found.append(smaller)
+                anomalies.append(smaller)
                 continue
         ops = [history.ops[int(p)] for p in part.position[witness.rows]]
         text = _witness.explain(part, witness, history, memory_bytes=memory_bytes, words=words)
-        found.append(anomaly_of(part.keys[0], ops, history, witness.minimal, text))
-    return found
+        anomalies.append(anomaly_of(part.keys[0], ops, history, witness.minimal, text))
+    return anomalies
 
 
 def _smaller(
@@ -184,11 +184,11 @@ def _smaller(
     if len(coded.keys) != 1 or coded.blocked or decided.verdict[0] != _native.ILLEGAL:
         return None
     made = of_failure(coded, 0, int(decided.bad[0]), deadline, memory_bytes)
-    found = [history.ops[int(p)] for p in ops_of(made)]
-    if len(found) >= most or not made.minimal:
+    kept_ops = [history.ops[int(p)] for p in ops_of(made)]
+    if len(kept_ops) >= most or not made.minimal:
         return None
     text = explain(made, history, memory_bytes)
-    return anomaly_of(part.keys[0], found, history, made.minimal, text)
+    return anomaly_of(part.keys[0], kept_ops, history, made.minimal, text)
 
 
 def judge(

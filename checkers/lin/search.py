@@ -84,7 +84,7 @@ def search(coded: Coded, limits: Limits, begin: list[Any] | None = None) -> Foun
     ValueError for columns that break the rules of csrc/aut/aut.h, and whatever the model's `step`
     raises."""
     n_keys = len(coded.offsets) - 1
-    found = Found(
+    result = Found(
         verdict=np.full(n_keys, STOPPED, np.uint8),
         bad=np.full(n_keys, -1, np.int64),
         prefix=np.zeros(n_keys, np.int64),
@@ -102,7 +102,7 @@ def search(coded: Coded, limits: Limits, begin: list[Any] | None = None) -> Foun
     def call() -> None:
         _core.check_automaton(
             coded.classes, coded.invoke, coded.complete, coded.offsets, coded.pure,
-            low, high, delta, found.verdict, found.bad, found.prefix, found.steps,
+            low, high, delta, result.verdict, result.bad, result.prefix, result.steps,
             states, counts, stop, initial, None if rows else steps, limits.time_ns,
             limits.memory_bytes, limits.steps_max,
         )  # fmt: skip
@@ -111,10 +111,10 @@ def search(coded: Coded, limits: Limits, begin: list[Any] | None = None) -> Foun
         initial = np.array([s if rows else steps.id_of(s) for s in first], np.int64)
         interruptible(call, stop, small=limits.steps_max > 0 and len(coded.classes) < 5_000)
     except _Full:
-        found.verdict[found.verdict == STOPPED] = MEMORY
-        found.verdict[found.verdict > STEPS] = MEMORY
+        result.verdict[result.verdict == STOPPED] = MEMORY
+        result.verdict[result.verdict > STEPS] = MEMORY
     for key in range(n_keys):
         ids = states[key * STATES_MAX : key * STATES_MAX + max(0, counts[key])].tolist()
         known = ids if rows else [steps.states[i] for i in ids]
-        found.states.append(known if counts[key] >= 0 else None)
-    return found
+        result.states.append(known if counts[key] >= 0 else None)
+    return result

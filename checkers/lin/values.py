@@ -95,14 +95,14 @@ def micro_ops(value: Any) -> list[tuple[str, Any, Any]] | None:
     """`[f, register, value]` each, f "r" or "w"; None where that is not what it is."""
     if not isinstance(value, list | tuple):
         return None
-    found = []
+    rows = []
     for row in value:
         if not isinstance(row, list | tuple) or len(row) != 3 or not isinstance(row[0], str):
             return None
         if row[0] not in ("r", "read", "w", "write"):
             return None
-        found.append((row[0][0], freeze(row[1]), freeze(row[2])))
-    return found
+        rows.append((row[0][0], freeze(row[1]), freeze(row[2])))
+    return rows
 
 
 class MultiRegister(Model):

@@ -198,9 +198,9 @@ def _tails(
     for start in [s for s in _quiet(part, bad) if bad - s < TAIL_MAX][:2]:
         head = only(part, np.arange(start))
         left = max(1, deadline - monotonic_ns())
-        found = search(head, Limits(left, memory_bytes))
-        states = found.states[0]
-        if found.verdict[0] != OK or states is None:
+        result = search(head, Limits(left, memory_bytes))
+        states = result.states[0]
+        if result.verdict[0] != OK or states is None:
             continue
         stay = np.flatnonzero((np.arange(len(part.classes)) >= start) | (part.complete == NEVER))
         yield only(part, stay), states, int((head.complete != NEVER).sum())
@@ -264,13 +264,13 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
     elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
         lead += f" after the {others} other operations that completed by then"
     limits = Limits(10 * 10**9, memory_bytes)
-    found = search(coded, limits, witness.begin)
-    if found.verdict[0] != ILLEGAL:
+    result = search(coded, limits, witness.begin)
+    if result.verdict[0] != ILLEGAL:
         return f"{lead}."
-    stuck = int(found.bad[0])
+    stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")
     order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()
-    earlier = order[: int(found.prefix[0])]
+    earlier = order[: int(result.prefix[0])]
     placed = set(earlier)
     prefix = (
         f"Longest linearizable prefix: up to the completion of {phrase(ops[earlier[-1]])}."
@@ -290,7 +290,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
             f"Running then, or of unknown outcome: {', '.join(beside[:4])}{more}; "
             "none of them can make it fit."
         )
-    states = _states(coded, found.states[0] or [])
+    states = _states(coded, result.states[0] or [])
     return (
         f"{lead}. {prefix} There the {coded.model.name} can be: {states}. Next completes "
         f"{phrase(ops[stuck])}, which is possible in none of these. {running}"

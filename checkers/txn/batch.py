@@ -36,8 +36,8 @@ _FIELD: Final = re.compile(rb'"(?:name|workload|models|opts|history)"\s*:')
 
 def _require_once(raw: bytes) -> None:
     """Raises ValueError where the line names a field twice: nobody knows which one is meant."""
-    found = [name.rstrip(b": \t") for name in _FIELD.findall(raw)]
-    if len(set(found)) == len(found) and b"\\" not in raw:
+    fields = [name.rstrip(b": \t") for name in _FIELD.findall(raw)]
+    if len(set(fields)) == len(fields) and b"\\" not in raw:
         return
     pairs: list[list[tuple[str, Any]]] = []
 

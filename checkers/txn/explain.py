@@ -173,11 +173,11 @@ def anomalies_of(
 ) -> dict[str, list[Anomaly]]:
     """The anomalies of the given types, at most EXPLAINED_MAX of each."""
     writer = _Writer(c, workload, sources)
-    found: dict[str, list[Anomaly]] = {t: [] for t in types}
+    anomalies: dict[str, list[Anomaly]] = {t: [] for t in types}
     for f in analysis.findings:
-        if f.type in found and len(found[f.type]) < EXPLAINED_MAX:
-            found[f.type].append(writer.finding(f))
+        if f.type in anomalies and len(anomalies[f.type]) < EXPLAINED_MAX:
+            anomalies[f.type].append(writer.finding(f))
     for cycle in analysis.cycles:
-        if cycle.type in found and len(found[cycle.type]) < EXPLAINED_MAX:
-            found[cycle.type].append(writer.cycle(cycle))
-    return found
+        if cycle.type in anomalies and len(anomalies[cycle.type]) < EXPLAINED_MAX:
+            anomalies[cycle.type].append(writer.cycle(cycle))
+    return anomalies

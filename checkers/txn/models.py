@@ -207,19 +207,19 @@ def _cycle_implications() -> dict[str, set[str]]:
         "G2-item": ("G2",),
         "G2": (),
     }
-    found: dict[str, set[str]] = {}
+    implied: dict[str, set[str]] = {}
     suffixes = ("", "-process", "-realtime")
     for at, suffix in enumerate(suffixes):
         for name, above in base.items():
-            found[name + suffix] = {a + suffix for a in above}
+            implied[name + suffix] = {a + suffix for a in above}
             if at + 1 < len(suffixes):
-                found[name + suffix].add(name + suffixes[at + 1])
-    return found
+                implied[name + suffix].add(name + suffixes[at + 1])
+    return implied
 
 
 def _implications() -> dict[str, set[str]]:
-    found = _cycle_implications()
-    found["G-single"].add("GSIb")
+    implied = _cycle_implications()
+    implied["G-single"].add("GSIb")
     for name, above in {
         "G1a": "G1",
         "G1b": "G1",
@@ -231,13 +231,13 @@ def _implications() -> dict[str, set[str]]:
         "GSIa": "GSI",
         "GSIb": "GSI",
     }.items():
-        found.setdefault(name, set()).update(above.split())
+        implied.setdefault(name, set()).update(above.split())
     alone = "GSI G-MSR G-SI G-SIb G-cursor G-monotonic G-update internal"
     cycles = "cyclic-versions duplicate-elements predicate-read-miss"
     listed = " ".join(_PROSCRIBES.values())
     for name in f"{alone} {cycles} {listed}".split():
-        found.setdefault(name, set())
-    return found
+        implied.setdefault(name, set())
+    return implied
 
 
 ANOMALIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(

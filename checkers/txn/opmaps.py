@@ -44,10 +44,10 @@ class Names:
         if not isinstance(name, int | str | float | bool):
             raise ValueError(f"need a scalar as key or value, got {name!r}")
         at = (type(name), name)
-        found = self._ids.setdefault(at, len(self.names))
-        if found == len(self.names):
+        number = self._ids.setdefault(at, len(self.names))
+        if number == len(self.names):
             self.names.append(name)
-        return found
+        return number
 
 
 @dataclass(slots=True)

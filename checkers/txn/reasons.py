@@ -155,17 +155,17 @@ class Reasons:
                     )
             return None
         last = {k: v for _, k, v in self._mops(b, WRITE)}
-        found = {k: v for _, k, v in reversed(list(self._mops(b, READ)))}
+        reads = {k: v for _, k, v in reversed(list(self._mops(b, READ)))}
         ends = {k: v for _, k, v in self._ends(a, label) if k in last}
         if label == "rw":
             ends = {k: v for _, k, v in reversed(list(self._ends(a, label))) if k in last}
         verb = "wrote" if label == "ww" else "read"
-        ranked = sorted(ends.items(), key=lambda kv: kv[1] != NIL and found.get(kv[0]) != kv[1])
+        ranked = sorted(ends.items(), key=lambda kv: kv[1] != NIL and reads.get(kv[0]) != kv[1])
         for k, v in ranked:
             key = self.c.key_names[k]
             if v == NIL:
                 why = "nil is the initial value"
-            elif found.get(k) == v and self.sources & SOURCES["wfr-keys?"]:
+            elif reads.get(k) == v and self.sources & SOURCES["wfr-keys?"]:
                 why = f"{two} had read {self._name(v)} itself"
             else:
                 why = f"by {self.source(self.sources & ~SOURCES['wfr-keys?'])}"

@@ -246,7 +246,7 @@ def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:
 def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     """LXC monitor processes below our directory: pid -> (lab id, container)."""
     base = str(state.root_dir() / "labs") + "/"
-    found = {}
+    monitors_of = {}
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
@@ -257,8 +257,8 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
         if prefix == "" and path.startswith(base):
             owner = path.removeprefix(base).split("/")[0]
             if lab_id in (None, owner):
-                found[int(entry.parent.name)] = (owner, container.strip())
-    return found
+                monitors_of[int(entry.parent.name)] = (owner, container.strip())
+    return monitors_of
 
 
 def stop(lab_id: str) -> list[str]:

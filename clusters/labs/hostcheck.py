@@ -132,20 +132,20 @@ def _forwarding() -> str:
 
 
 def _dropping_forward_chains() -> list[str]:
-    found = []
+    chains = []
     listed = host.run(["nft", "-j", "list", "chains"], check=False)
     if listed.returncode == 0 and listed.stdout:
         for row in json.loads(listed.stdout).get("nftables", []):
             chain = row.get("chain", {})
             if chain.get("hook") == "forward" and chain.get("policy") == "drop":
-                found.append(f"nft {chain['family']} {chain['table']} {chain['name']}")
+                chains.append(f"nft {chain['family']} {chain['table']} {chain['name']}")
     for tool in ("iptables-legacy", "ip6tables-legacy"):
         if shutil.which(tool) is None:
             continue
         rules = host.run([tool, "-S", "FORWARD"], check=False).stdout
         if rules.startswith("-P FORWARD DROP"):
-            found.append(f"{tool} FORWARD")
-    return found
+            chains.append(f"{tool} FORWARD")
+    return chains
 
 
 def _disk() -> str:

@@ -120,8 +120,8 @@ def orphans(labs: dict[str, int]) -> tuple[list[str], list[int]]:
         if link["ifname"] not in bridges
         for a in link.get("addr_info", [])
     }
-    found = {_octet(route) for route in stray_routes(keep=frozenset(labs.values()))} - addressed
-    return bridges, sorted(octet for octet in found if octet is not None)
+    octets = {_octet(route) for route in stray_routes(keep=frozenset(labs.values()))} - addressed
+    return bridges, sorted(octet for octet in octets if octet is not None)
 
 
 def remove_orphans(labs: dict[str, int]) -> list[str]:

@@ -38,8 +38,8 @@ class AgentClient:
         self._send(bundle.first_frame(lab_id, **paths))
         first = await self._hello
         if "not_a_lab_node" in first:
-            found = first["not_a_lab_node"]
-            says = "carries no lab marker" if found is None else f"belongs to lab {found!r}"
+            marker = first["not_a_lab_node"]
+            says = "carries no lab marker" if marker is None else f"belongs to lab {marker!r}"
             raise NotALabNode(
                 f"{self._node} {says}, not to lab {lab_id!r}; nothing was done there",
                 remedy="check the address; faults are only made on nodes of the lab under test",

@@ -259,9 +259,9 @@ def send_signal(pid: int, start_time: int, signum: int) -> dict[str, Any]:
     except ProcessLookupError:
         raise Refused(f"process {pid} is gone") from None
     try:
-        found = process_info(pid)
-        if found["start_time"] != start_time:
-            raise Refused(f"process {pid} is another one: it started at {found['start_time']}")
+        info = process_info(pid)
+        if info["start_time"] != start_time:
+            raise Refused(f"process {pid} is another one: it started at {info['start_time']}")
         signal.pidfd_send_signal(descriptor, signum)
     except ProcessLookupError:
         raise Refused(f"process {pid} is gone") from None

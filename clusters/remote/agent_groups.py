@@ -22,7 +22,7 @@ PREFIX = "dstest-service-"
 
 def _mounts() -> list[tuple[str, str]]:
     """(kind, path) of the hierarchies that can freeze and be written, the one to use first."""
-    found = []
+    mounts = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
             _, mount, filesystem, options = line.split()[:4]
@@ -30,10 +30,10 @@ def _mounts() -> list[tuple[str, str]]:
             if "rw" not in flags:
                 continue
             if filesystem == "cgroup" and "freezer" in flags:
-                found.append(("v1", mount))
+                mounts.append(("v1", mount))
             elif filesystem == "cgroup2":
-                found.append(("v2", mount))
-    return sorted(found)
+                mounts.append(("v2", mount))
+    return sorted(mounts)
 
 
 def group_of(service: str) -> dict[str, str] | None:

@@ -224,16 +224,16 @@ def write(path: str, data: str, mode: int = 0o644) -> dict[str, Any]:
 def stat(path: str) -> dict[str, Any]:
     """Facts about a path, links not followed."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return {"exists": False}
     return {
         "exists": True,
-        "size": found.st_size,
-        "mode": found.st_mode,
-        "uid": found.st_uid,
-        "inode": found.st_ino,
-        "mtime_ns": found.st_mtime_ns,
+        "size": status.st_size,
+        "mode": status.st_mode,
+        "uid": status.st_uid,
+        "inode": status.st_ino,
+        "mtime_ns": status.st_mtime_ns,
     }
 
 
@@ -250,20 +250,20 @@ def statvfs(path: str) -> dict[str, int]:
 
 def counters() -> dict[str, dict[str, int]]:
     """The kernel's network counters: protocol -> name -> value."""
-    found: dict[str, dict[str, int]] = {}
+    tables: dict[str, dict[str, int]] = {}
     for path in ("/proc/net/snmp", "/proc/net/netstat"):
         lines = Path(path).read_text(encoding="ascii").splitlines()
         for names, values in zip(lines[::2], lines[1::2]):  # noqa: B905 (Python 3.9)
             protocol, _, rest = names.partition(":")
             numbers = map(int, values.partition(":")[2].split())
-            found[protocol] = dict(zip(rest.split(), numbers))  # noqa: B905
+            tables[protocol] = dict(zip(rest.split(), numbers))  # noqa: B905
     with contextlib.suppress(FileNotFoundError):
         rows = [
             line.split()
             for line in Path("/proc/net/snmp6").read_text(encoding="ascii").splitlines()
         ]
-        found["Ipv6"] = {name: int(value) for name, value in rows}
-    return found
+        tables["Ipv6"] = {name: int(value) for name, value in rows}
+    return tables
 
 
 def frames(descriptor: int) -> Iterator[bytes]:

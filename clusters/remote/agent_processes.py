@@ -45,7 +45,7 @@ def _threads(pid: int) -> list[str]:
 
     Such a one forks by vfork, and its child was stopped before it ran a program.
     """
-    found = []
+    threads = []
     try:
         names = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -56,8 +56,8 @@ def _threads(pid: int) -> list[str]:
         except OSError:
             continue
         state = text.rpartition(b")")[2].split()[0].decode()
-        found.append("T" if state == "D" and _to_stop(pid, name) else state)
-    return found
+        threads.append("T" if state == "D" and _to_stop(pid, name) else state)
+    return threads
 
 
 def _to_stop(pid: int, thread: str) -> bool:
@@ -85,17 +85,17 @@ def _frozen(pid: int, freezers: list[tuple[str, str]]) -> str:
     try:
         groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
         for kind, mount in freezers:
-            found = (V1 if kind == "v1" else V2).search(groups)
-            if found is None:
+            match = (V1 if kind == "v1" else V2).search(groups)
+            if match is None:
                 continue
-            folder = Path(mount + found[1])
+            folder = Path(mount + match[1])
             if kind == "v1" and (folder / "freezer.state").is_file():
                 stands = (folder / "freezer.state").read_text().strip() == "FROZEN"
             else:
                 events = folder / "cgroup.events"
                 stands = events.is_file() and "frozen 1" in events.read_text().splitlines()
             if stands:
-                return found[1]
+                return match[1]
     except OSError:
         return ""
     return ""

@@ -131,31 +131,31 @@ class Services:
 
     def rows(self) -> dict[str, Any]:
         """What `list` prints."""
-        found = {}
+        by_service = {}
         for spec in self.specs:
             name = spec["name"]
             end = self.home / name / "exit"
-            found[name] = {
+            by_service[name] = {
                 "main": self.main_of(name),
                 "processes": self.all_of(name),
                 "exit": json.loads(end.read_text()) if end.exists() else None,
                 "group": agent_groups.group_of(name),
                 "frozen": agent_groups.frozen(name),
             }
-        return found
+        return by_service
 
     def residue(self, what: str) -> None:
         """Servers of an earlier run."""
         for spec in self.specs:
             name = spec["name"]
-            found, main = self.all_of(name), self.main_of(name)
-            if (what == "strays" and found and main is None) or what == "all":
+            pids, main = self.all_of(name), self.main_of(name)
+            if (what == "strays" and pids and main is None) or what == "all":
                 self.kill([spec])
             elif what == "frozen" and agent_groups.frozen(name):
                 sys.stdout.write(f"ours frozen service {name}\n")
             elif what == "look":
                 kind = "server" if main else "stray server"
-                for pid, _ in found:
+                for pid, _ in pids:
                     sys.stdout.write(f"{kind} {pid} of {name}\n")
 
 

@@ -94,10 +94,10 @@ async def refuse_control_host(info: NodeInfo) -> None:
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(info.address, info.port, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(info.address, info.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise LabError(f"{info.name}: address {info.address}: {error}") from None
-    for family, _, _, _, address in found:
+    for family, _, _, _, address in addresses:
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
             continue
         with socket.socket(family, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):

@@ -36,14 +36,14 @@ def parse_ssh_config(text: str, *, lab_id: str, known_hosts_path: str = "") -> l
     ]
     nodes = []
     for name in dict.fromkeys(n for n in named if not set(n) & set("*?!")):
-        found = config.lookup(name)
-        keys = found.get("identityfile") or [""]
+        options = config.lookup(name)
+        keys = options.get("identityfile") or [""]
         nodes.append(
             NodeInfo(
                 name=name,
-                address=found.get("hostname", name),
-                port=int(found.get("port", 22)),
-                user=found.get("user", "root"),
+                address=options.get("hostname", name),
+                port=int(options.get("port", 22)),
+                user=options.get("user", "root"),
                 key_path=str(keys[0]).strip('"'),
                 known_hosts_path=known_hosts_path,
                 lab_id=lab_id,

@@ -50,15 +50,15 @@ def spec(services: Sequence[Service]) -> bytes:
 
 def _in_order(services: Sequence[Service]) -> list[Service]:
     """Each after those that it names. ValueError where they wait for one another."""
-    found: list[Service] = []
+    ordered: list[Service] = []
     left = list(services)
     while left:
-        ready = [s for s in left if {*s.after} <= {f.name for f in found}]
+        ready = [s for s in left if {*s.after} <= {f.name for f in ordered}]
         if not ready:
             raise ValueError(f"services wait for one another: {', '.join(s.name for s in left)}")
-        found += ready
+        ordered += ready
         left = [s for s in left if s not in ready]
-    return found
+    return ordered
 
 
 def override_of(service: str) -> str:

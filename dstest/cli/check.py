@@ -276,11 +276,11 @@ def _text(name: str, result: CheckResult) -> str:
     lines = [f"{name}: {word} under {result.model}"]
     if result.reason:
         lines.append(f"  {result.reason}")
-    found = [a for group in result.anomalies.values() for a in group]
-    for anomaly in found[:ANOMALIES_SHOWN_MAX]:
+    anomalies = [a for group in result.anomalies.values() for a in group]
+    for anomaly in anomalies[:ANOMALIES_SHOWN_MAX]:
         lines += _anomaly(anomaly)
-    if len(found) > ANOMALIES_SHOWN_MAX:
-        lines += ["", f"{len(found) - ANOMALIES_SHOWN_MAX} more in --json"]
+    if len(anomalies) > ANOMALIES_SHOWN_MAX:
+        lines += ["", f"{len(anomalies) - ANOMALIES_SHOWN_MAX} more in --json"]
     excluded = "".join(f", {n} {why}" for why, n in sorted(result.ops.excluded.items()))
     counts = (
         f"{result.ops.consumed} of {result.ops.total} operations judged{excluded}; "

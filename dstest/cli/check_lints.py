@@ -39,9 +39,9 @@ def require_counts(header: Header, counted: Mapping[str, int], weak: Sequence[st
 
     `counted` are ok, fail and unknown; `weak` is what else is known of the file.
     """
-    found = {**counted, "issued": sum(counted.values())}
-    found["invokes"] = found["issued"]
-    for name, n in found.items():
+    counters = {**counted, "issued": sum(counted.values())}
+    counters["invokes"] = counters["issued"]
+    for name, n in counters.items():
         told = header.counters.get(name)
         if told is not None and told != n:
             said = f"the recorder counted {told:,} {name}, the file holds {n:,} (H14)"
@@ -54,16 +54,16 @@ def require_counts(header: Header, counted: Mapping[str, int], weak: Sequence[st
 def require_sound(history: History, weak: Sequence[str] = ()) -> list[str]:
     """What is weak about a history. Raises HistoryError where it contradicts itself; `weak` is what
     its reader knows of it already."""
-    found = lint(history, None, LintContext(needs_node_seen=False))
+    lints = lint(history, None, LintContext(needs_node_seen=False))
     ours = history.header.source is None
-    corrupt = [f"{said} ({name})" for name, said in found.corrupt.items() if name in _CORRUPT]
-    if ours and history.header.clock is not None and "H03" in found.corrupt:
-        corrupt.append(f"{found.corrupt['H03']} (H03)")
+    corrupt = [f"{said} ({name})" for name, said in lints.corrupt.items() if name in _CORRUPT]
+    if ours and history.header.clock is not None and "H03" in lints.corrupt:
+        corrupt.append(f"{lints.corrupt['H03']} (H03)")
     if corrupt:
         raise HistoryError(f"the history is corrupt: {'; '.join(corrupt)}", remedy=_REMEDY)
     outcomes = Counter(op.outcome for op in history.ops)
     require_counts(history.header, {o.value: outcomes[o] for o in Outcome}, weak)
-    return [f"{said} ({name})" for name, said in found.weak.items() if name in _WEAK]
+    return [f"{said} ({name})" for name, said in lints.weak.items() if name in _WEAK]
 
 
 def weakened(result: CheckResult, weak: list[str]) -> CheckResult:

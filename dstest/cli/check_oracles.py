@@ -63,14 +63,14 @@ def _checkers(
         name, usual = guess(history)
     plugin = registry.load("workloads", name)
     asked = model or usual or plugin.model
-    found = [registry.load("checkers", c) for c in plugin.checkers]
-    if not any(asked in c.models for c in found):
-        known = sorted({m for c in found for m in c.models})
+    checkers = [registry.load("checkers", c) for c in plugin.checkers]
+    if not any(asked in c.models for c in checkers):
+        known = sorted({m for c in checkers for m in c.models})
         raise ConfigError(
             f"no checker of workload {name} knows the model {asked!r}",
             remedy=f"--model {' or '.join(known)}" if known else "choose another --workload",
         )
-    return found, asked, name
+    return checkers, asked, name
 
 
 def judge_oracles(

@@ -158,7 +158,7 @@ def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], l
         header = _own(file.readline())
         if header is None:
             return {}, [], 0
-        found: dict[int | str, Op] = {}
+        records: dict[int | str, Op] = {}
         end_ns = 0
         for line in file:
             if not line.strip():
@@ -166,8 +166,8 @@ def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], l
             times = msgspec.json.decode(line, type=_Times)
             end_ns = max(end_ns, times.invoke_ts, times.complete_ts or 0)
             if times.op_id in wanted:
-                found[times.op_id] = msgspec.json.decode(line, type=Op)
-    return found, header.windows, end_ns
+                records[times.op_id] = msgspec.json.decode(line, type=Op)
+    return records, header.windows, end_ns
 
 
 def _with_records(path: Path, anomalies: dict[str, list[Anomaly]]) -> dict[str, list[Anomaly]]:

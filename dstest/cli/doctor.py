@@ -46,15 +46,15 @@ def _rooms() -> list[Row]:
     home = Path(str(dstest.__file__)).parents[1]
     rows = []
     for name in ROOMS:
-        found = Path(str(importlib.import_module(name).__file__)).parents[1]
+        folder = Path(str(importlib.import_module(name).__file__)).parents[1]
         rows.append(
             Row(
                 name=f"package {name}",
-                ok=found == home,
-                detail=str(found),
+                ok=folder == home,
+                detail=str(folder),
                 remedy=None
-                if found == home
-                else f"{found} comes before {home}: uninstall the other package called {name}",
+                if folder == home
+                else f"{folder} comes before {home}: uninstall the other package called {name}",
             )
         )
     return rows

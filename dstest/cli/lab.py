@@ -54,8 +54,8 @@ def _packages(systems: list[str] | None, packages: list[str] | None) -> tuple[st
     if systems is None:
         return packages_of_all_systems() if packages is None else _split(packages)
     names = _split([named_in("systems", given) for given in systems])
-    found = packages_for([registry.load("systems", name) for name in names])
-    return tuple(sorted({*found, *_split(packages or [])}))
+    needed = packages_for([registry.load("systems", name) for name in names])
+    return tuple(sorted({*needed, *_split(packages or [])}))
 
 
 def _split(packages: list[str]) -> tuple[str, ...]:

@@ -50,13 +50,13 @@ def _asked(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]]]
     from dstest.runner.requirements import lacking
 
     try:
-        found = lacking(system, nemesis)
+        lacks = lacking(system, nemesis)
     except ConfigError as error:
         return error.message, []
-    always = [lack.text for lack in found if not lack.when]
+    always = [lack.text for lack in lacks if not lack.when]
     rows = [
         {"capability": lack.capability, "missing": list(lack.missing), "when": lack.when or None}
-        for lack in found
+        for lack in lacks
     ]
     return f"{system.name} lacks {', '.join(always)}" if always else None, rows
 
@@ -73,7 +73,7 @@ def _workloads() -> list[dict[str, Any]]:
     """What clients can do: the capability that it needs, and which checkers judge it."""
     from dstest.core import registry
 
-    found = [registry.load("workloads", name) for name in registry.names("workloads")]
+    workloads = [registry.load("workloads", name) for name in registry.names("workloads")]
     return [
         {
             "workload": w.name,
@@ -82,7 +82,7 @@ def _workloads() -> list[dict[str, Any]]:
             "model": w.model,
             "checkers": list(w.checkers),
         }
-        for w in found
+        for w in workloads
     ]
 
 

@@ -21,17 +21,17 @@ def nemeses(
     if as_markdown:
         typer.echo(markdown(), nl=False)
         return
-    found = rows()
+    catalogue = rows()
     if as_json:
         import msgspec
 
-        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(catalogue), indent=2).decode())
         return
-    for row in found:
+    for row in catalogue:
         by = ", ".join(row.nemeses) if row.delivered else "-"
         typer.echo(f"{row.number}  {row.name:31} {by:12} needs {row.needs}")
         typer.echo(
             f"     {'proof: ' + row.proof if row.delivered else 'why not: ' + str(row.reason)}"
         )
-    count = sum(row.delivered for row in found)
-    typer.echo(f"{count} of {len(found)} can be delivered")
+    count = sum(row.delivered for row in catalogue)
+    typer.echo(f"{count} of {len(catalogue)} can be delivered")

@@ -43,7 +43,7 @@ def _runnable(command: str) -> str:
     import sys
 
     program, rest = command.split(" ", 1)
-    ours, found = Path(sys.executable).with_name(program), shutil.which(program)
-    if not ours.exists() or (found is not None and Path(found).resolve() == ours.resolve()):
+    ours, on_path = Path(sys.executable).with_name(program), shutil.which(program)
+    if not ours.exists() or (on_path is not None and Path(on_path).resolve() == ours.resolve()):
         return command
     return f"{shlex.quote(str(ours))} {rest}"

@@ -60,7 +60,7 @@ def report(
     if not finished(opened):
         raise _not_judged(opened)
     signer = None if verify_key is None else signer_of(opened.path, verify_key)
-    found = verified(opened)
+    checked = verified(opened)
     shown = load_report(opened.path)
     new = outdated(opened.path, drawn(shown))
     signed = (opened.path / SIGNATURE).exists()
@@ -72,7 +72,7 @@ def report(
         typer.echo(f"signed      by {signer}")
     if said := _of_the_signature(sorted(new), signed, sign_key):
         typer.echo(f"dstest: {said}", err=True)
-    raise typer.Exit(int(found.exit_code))
+    raise typer.Exit(int(checked.exit_code))
 
 
 def _of_the_signature(new: list[str], signed: bool, sign_key: Path | None) -> str | None:

@@ -58,17 +58,17 @@ def _installed(group: str) -> list[tuple[str, _Point]]:
 
 
 def _of_files(group: str) -> list[tuple[str, _Point]]:
-    found = []
+    points = []
     for path in plugin_files.used():
         plugin = plugin_files.offered(path).get(group)
         if plugin is not None:
-            found.append(
+            points.append(
                 (
                     plugin.name,
                     _Point(str(path), partial(plugin_files.offered(path).__getitem__, group)),
                 )
             )
-    return found
+    return points
 
 
 def _found(group: str) -> dict[str, _Point]:

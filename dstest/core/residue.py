@@ -53,7 +53,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_found(residue: Residue, said: Iterable[str]) -> list[Found]:
     """What the lines that `look` printed say; a line of another form counts as not ours."""
-    found = []
+    things = []
     for line in said:
         text = line.strip()
         if not text:
@@ -61,6 +61,6 @@ def read_found(residue: Residue, said: Iterable[str]) -> list[Found]:
         ours = text.startswith(_OURS)
         what = text.removeprefix(_OURS) if ours else text.removeprefix(_FOREIGN)
         row = Found(residue=residue.name, what=what, ours=ours, kept=residue.kept and ours)
-        if row not in found:
-            found.append(row)
-    return found
+        if row not in things:
+            things.append(row)
+    return things

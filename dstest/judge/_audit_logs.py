@@ -159,24 +159,24 @@ def _some(said: list[str]) -> str:
 
 def no_crash(facts: RunFacts) -> CheckResult | None:
     """The violation of `no-crash`, None where there is none that is certain."""
-    found: dict[str, list[Anomaly]] = {}
+    anomalies: dict[str, list[Anomaly]] = {}
     for alarm in unexplained_alarms(facts):
         if alarm.certain and alarm.kind in CRASHES:
-            row = found.setdefault(alarm.kind, [])
+            row = anomalies.setdefault(alarm.kind, [])
             if len(row) < ANOMALIES_MAX:
                 row.append(_anomaly(alarm))
-    if not found:
+    if not anomalies:
         return None
     return CheckResult(
         checker=NO_CRASH,
         valid=False,
         workload=facts.history.header.workload,
         model=NO_CRASH,
-        anomaly_types=sorted(found),
+        anomaly_types=sorted(anomalies),
         not_=[NO_CRASH],
-        anomalies=dict(sorted(found.items())),
-        reason=f"{sum(map(len, found.values()))} lines of the logs tell of a crash or of damaged"
-        " data, and no fault explains them",
+        anomalies=dict(sorted(anomalies.items())),
+        reason=f"{sum(map(len, anomalies.values()))} lines of the logs tell of a crash or of "
+        "damaged data, and no fault explains them",
     )
 
 

@@ -243,10 +243,10 @@ def _idle_paths(record: LandingRecord) -> str | None:
     A record may name paths as idle where the system has listed those that it uses.
     """
     paths = record.facts.get("cuts")
-    found = record.facts.get("baseline_packets")
-    if paths is None and found is None:
+    packets = record.facts.get("baseline_packets")
+    if paths is None and packets is None:
         return None
-    counts = dict(found) if isinstance(found, dict) else {}
+    counts = dict(packets) if isinstance(packets, dict) else {}
     links, named = record.facts.get("links"), list(record.facts.get("idle_paths", ()))
     if busy := [p for p in named if counts.get(p) != 0 or links is None or p in links]:
         return f"{busy[0]} is not one of the paths that may be idle"

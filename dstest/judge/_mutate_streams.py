@@ -75,13 +75,13 @@ _NOTHING: Final = {"version": 0, "value": None}
 def _session_reread(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     """A session that had read a key and not written it finds nothing there any more."""
     for session in _sessions(ops, dice):
-        found = [
+        pairs = [
             (a, b)
             for a, b in session.pairs("read", "read")
             if not any(op.op_type == "write" for op in session.ops[: session.ops.index(b)])
         ]
-        if found:
-            a, b = dice.choice(found)
+        if pairs:
+            a, b = dice.choice(pairs)
             said = f"read {b.op_id} finds nothing, after read {a.op_id} of the same session"
             return said, changed(ops, {b.op_id: {"output": _NOTHING}})
     return None
@@ -123,15 +123,15 @@ def _session_ahead(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     newest = max(writes, key=_version, default=None)
     for session in _sessions(ops, dice):
         reads = [op for op in session.ops if op.op_type == "read"]
-        found = [
+        pairs = [
             (a, b)
             for a in reads
             for b in session.ops[session.ops.index(a) + 1 :]
             if newest is not None and b.op_type == "write" and _version(b) < _version(newest)
         ][:50]
-        if newest is None or not found:
+        if newest is None or not pairs:
             continue
-        a, b = dice.choice(found)
+        a, b = dice.choice(pairs)
         output = {"version": _version(newest), "value": newest.input}
         later = [op for op in session.ops[session.ops.index(a) + 1 :] if op.op_type == "read"]
         said = f"read {a.op_id} sees {newest.op_id}, which write {b.op_id} of its session precedes"

@@ -331,13 +331,13 @@ def _groups(ops: list[Op], options: _Opts) -> list[list[Op]]:
     """The operations of each group of clients, as `fairness` makes them; none with one group."""
     by = options.get("fairness_by", "node")
     field = {"node": "node_seen", "process": "process_id"}.get(str(by), str(by))
-    found: dict[str, list[Op]] = {}
+    groups: dict[str, list[Op]] = {}
     for op in ops:
         inside = op.input.get("group") if isinstance(op.input, dict) else None
         name = inside if by == "group" else getattr(op, field, None)
         if name is not None:
-            found.setdefault(repr(name), []).append(op)
-    return list(found.values()) if len(found) > 1 else []
+            groups.setdefault(repr(name), []).append(op)
+    return list(groups.values()) if len(groups) > 1 else []
 
 
 def _slow(ops: list[Op], dice: random.Random, options: _Opts) -> Made:

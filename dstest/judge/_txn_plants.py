@@ -64,17 +64,17 @@ _ONE_AFTER_THE_OTHER: Final = {
 
 def _ordered(swapped: tuple[str, str] | None) -> list[Plant]:
     """In real time, and with one client in place of 0 and 1: in the order of a session."""
-    found = []
+    plants = []
     for kind, (anomaly, steps) in {
         **({} if swapped is None else {"swapped-writes": swapped}),
         **_ONE_AFTER_THE_OTHER,
     }.items():
         alone = " ".join(w[0] + "0" if w in ("b1", "e1") else w for w in steps.split())
-        found += [
+        plants += [
             _plant(f"{kind}-realtime", f"{anomaly}-realtime", steps),
             _plant(f"{kind}-process", f"{anomaly}-process", alone),
         ]
-    return found
+    return plants
 
 
 _BOTH: Final = (
@@ -174,16 +174,16 @@ class View:
             return [(max(0, self.first - _ROOM_NS), min(begin for begin, _ in uses.spans))]
         whole = len(self.base(key))
         free = max((op.complete_ts or 0 for op, _ in uses.written), default=0)
-        found: list[tuple[int, int]] = []
+        gaps: list[tuple[int, int]] = []
         for begin, end in sorted(uses.spans):
             if begin > free:
-                found.append((free, begin))
+                gaps.append((free, begin))
             free = max(free, end)
-        found.append((free, _FAR))
+        gaps.append((free, _FAR))
         short = [op.invoke_ts for op, value in uses.reads if len(value or []) < whole]
         # A run that reads old states: only after the last of those.
         late = max(short, default=-1)
-        return found[-1:] if last else [gap for gap in found if gap[0] >= late]
+        return gaps[-1:] if last else [gap for gap in gaps if gap[0] >= late]
 
 
 class _Place(NamedTuple):

@@ -38,14 +38,14 @@ def blame(evidence: Evidence, probes: Mapping[str, bool] | None = None) -> str |
         return "harness"
     if not (evidence.violation or evidence.checker.result == "violation"):
         return None
-    found = dict(probes or {})
+    outcomes = dict(probes or {})
     if evidence.checker.canary_total:
-        found.setdefault("checker self-test", evidence.checker.canary_killed == 0)
+        outcomes.setdefault("checker self-test", evidence.checker.canary_killed == 0)
     for name, who in PROBES.items():
-        if found.get(name) and who not in ("", "environment"):
+        if outcomes.get(name) and who not in ("", "environment"):
             return who
-    if found.get("host events") and found.get("replay on another host"):
+    if outcomes.get("host events") and outcomes.get("replay on another host"):
         return "environment"
-    if all(name in found for name in _FOR_SUT) and not found["host events"]:
+    if all(name in outcomes for name in _FOR_SUT) and not outcomes["host events"]:
         return "SUT"
-    return f"unknown - pending: {', '.join(name for name in PROBES if name not in found)}"
+    return f"unknown - pending: {', '.join(name for name in PROBES if name not in outcomes)}"

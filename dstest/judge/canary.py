@@ -60,15 +60,15 @@ def token(value: Any) -> str:
 
 def _writes(ops: list[Op]) -> dict[str, list[_Write]]:
     """All that may have been written, by value. Definite failures wrote nothing."""
-    found: dict[str, list[_Write]] = {}
+    writes: dict[str, list[_Write]] = {}
     for op in ops:
         # A cas that answered false compared and wrote nothing.
         wrote = op.op_type == "write" or (op.op_type == "cas" and op.output is not False)
         if wrote and op.outcome is not Outcome.FAIL:
             end = op.complete_ts if op.outcome is Outcome.OK else None
             value = op.input[1] if op.op_type == "cas" else op.input
-            found.setdefault(token(value), []).append(_Write(op, value, end))
-    return found
+            writes.setdefault(token(value), []).append(_Write(op, value, end))
+    return writes
 
 
 def _reads(ops: list[Op]) -> list[Op]:
@@ -102,13 +102,13 @@ def _phantom(ops: list[Op], dice: random.Random) -> _Made:
 def _lost(ops: list[Op], dice: random.Random) -> _Made:
     writes = _writes(ops)
     seen = [
-        (found[0], read)
+        (candidates[0], read)
         for read in _reads(ops)
-        if len(found := writes.get(token(read.output), [])) == 1
-        and found[0].op.op_type == "write"
-        and found[0].end is not None
+        if len(candidates := writes.get(token(read.output), [])) == 1
+        and candidates[0].op.op_type == "write"
+        and candidates[0].end is not None
         and read.output is not None
-        and found[0].end < read.invoke_ts
+        and candidates[0].end < read.invoke_ts
     ]
     if not seen:
         return None
@@ -148,10 +148,10 @@ def _swapped(ops: list[Op], dice: random.Random) -> _Made:
     writes = _writes(ops)
     reads = _reads(ops)
     for later in dice.sample(reads, len(reads)):
-        found = writes.get(token(later.output), [])
-        if len(found) != 1 or later.output is None:
+        candidates = writes.get(token(later.output), [])
+        if len(candidates) != 1 or later.output is None:
             continue
-        begins = found[0].op.invoke_ts
+        begins = candidates[0].op.invoke_ts
         earlier = [
             r
             for r in reads

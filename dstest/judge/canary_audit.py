@@ -80,8 +80,8 @@ def lint_canaries(
         if name in before:
             # It voids the run already.
             continue
-        found = lint(replace(thin, ops=ops, header=replace(thin.header, counters={}))).corrupt
-        rows.append(row("lints", kind, said, name in found, [name]))
+        lints = lint(replace(thin, ops=ops, header=replace(thin.header, counters={}))).corrupt
+        rows.append(row("lints", kind, said, name in lints, [name]))
     if counted and thin.ops:
         short = {"issued": len(thin.ops)}
         broken = replace(thin, ops=thin.ops[1:], header=replace(thin.header, counters=short))
@@ -130,8 +130,8 @@ def audit_canaries(
     idle = measure(replace(thin, history=replace(thin.history, ops=[])))
     rows = [row("budget", "idle", "nothing was done", idle.met == "none", ["none"])]
     for name, kind, said, broken in _broken_facts(thin):
-        found = audit(broken, budget)[name]
-        rows.append(row("audit", kind, said, found.status == "short", [name]))
+        audited = audit(broken, budget)[name]
+        rows.append(row("audit", kind, said, audited.status == "short", [name]))
     return rows
 
 
@@ -161,11 +161,11 @@ def decide_canaries(
     rows = []
     for kind, said, broken in _broken_evidence(evidence):
         try:
-            found = decide(broken).verdict
+            state = decide(broken).verdict
         except ValueError:
             # The verdict itself refuses to be built without its evidence; the table let it through.
             rows.append(row("decide", kind, said, noticed=False))
             continue
-        noticed = found.failed if kind == "violation" else not found.passed
-        rows.append(row("decide", kind, said, noticed, [found.value]))
+        noticed = state.failed if kind == "violation" else not state.passed
+        rows.append(row("decide", kind, said, noticed, [state.value]))
     return rows

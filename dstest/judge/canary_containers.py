@@ -112,38 +112,38 @@ def taken_makers(model: str) -> dict[str, Maker]:
         return f"{take} {op.op_id} returns {value}, never put in", changed(ops, {op.op_id: value})
 
     def twice(ops: list[Op], dice: random.Random) -> Made:
-        found = _passages(ops, put, take)
-        if len(found) < 2:
+        passages = _passages(ops, put, take)
+        if len(passages) < 2:
             return None
-        a, b = dice.sample(found, 2)
+        a, b = dice.sample(passages, 2)
         said = f"{take} {a.take.op_id} and {b.take.op_id} both return {a.value!r}"
         return said, changed(ops, {b.take.op_id: a.value})
 
     def lost(ops: list[Op], dice: random.Random) -> Made:
-        found = _passages(ops, put, take)
-        if not found:
+        passages = _passages(ops, put, take)
+        if not passages:
             return None
-        a = dice.choice(found)
+        a = dice.choice(passages)
         return f"{put} {a.put.op_id}, taken by {a.take.op_id}, was taken out", without(ops, a.put)
 
     def swapped(ops: list[Op], dice: random.Random) -> Made:
-        found = _passages(ops, put, take)
-        for _ in range(_TRIES if found else 0):
-            at = dice.randrange(len(found))
-            near = [*found[at + 1 : at + _WINDOW], *found[max(0, at - _WINDOW) : at]]
-            pairs = [b for b in near if _in_turn(model, found[at], b)]
+        passages = _passages(ops, put, take)
+        for _ in range(_TRIES if passages else 0):
+            at = dice.randrange(len(passages))
+            near = [*passages[at + 1 : at + _WINDOW], *passages[max(0, at - _WINDOW) : at]]
+            pairs = [b for b in near if _in_turn(model, passages[at], b)]
             if pairs:
-                a, b = found[at], dice.choice(pairs)
+                a, b = passages[at], dice.choice(pairs)
                 said = f"{take} {a.take.op_id} and {b.take.op_id} swapped values"
                 return said, changed(ops, {a.take.op_id: b.value, b.take.op_id: a.value})
         return None
 
     def empty(ops: list[Op], dice: random.Random) -> Made:
-        found = _passages(ops, put, take)
+        passages = _passages(ops, put, take)
         takes = [op for op in ops if op.op_type == take and _ok(op) and op.output is not None]
         place = {op.op_id: i for i, op in enumerate(takes)}
-        for _ in range(_TRIES if found else 0):
-            a = dice.choice(found)
+        for _ in range(_TRIES if passages else 0):
+            a = dice.choice(passages)
             at = place[a.take.op_id]
             during = [
                 o
@@ -201,10 +201,10 @@ def set_makers() -> dict[str, Maker]:
 
     def lost(ops: list[Op], dice: random.Random) -> Made:
         """An element is found that nobody ever added."""
-        found = [op for op in ops if op.op_type == "contains" and _ok(op) and op.output is True]
-        if not found:
+        members = [op for op in ops if op.op_type == "contains" and _ok(op) and op.output is True]
+        if not members:
             return None
-        op = dice.choice(found)
+        op = dice.choice(members)
         same = token(op.input)
         kept = [o for o in ops if o.op_type != "add" or token(o.input) != same]
         return f"every add of {op.input!r}, found by {op.op_id}, was taken out", kept
@@ -219,9 +219,9 @@ def log_makers() -> dict[str, Maker]:
         return [op for op in ops if op.op_type == "append" and _ok(op) and type(op.output) is int]
 
     def pair(ops: list[Op], dice: random.Random) -> tuple[Op, Op] | None:
-        found = told(ops)
-        for _ in range(_TRIES if len(found) > 1 else 0):
-            a, b = sorted(dice.sample(found, 2), key=lambda op: op.invoke_ts)
+        entries = told(ops)
+        for _ in range(_TRIES if len(entries) > 1 else 0):
+            a, b = sorted(dice.sample(entries, 2), key=lambda op: op.invoke_ts)
             if _before(a, b):
                 return a, b
         return None

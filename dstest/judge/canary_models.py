@@ -66,7 +66,7 @@ def _holds(ops: list[Op]) -> list[_Hold] | None:
     depth: dict[Any, int] = {}
     first: dict[Any, Op] = {}
     most: dict[Any, int] = {}
-    found = []
+    holds = []
     for op in ops:
         process = op.process_id
         if op.outcome is Outcome.FAIL or (_ok(op) and op.output is False):
@@ -81,8 +81,8 @@ def _holds(ops: list[Op]) -> list[_Hold] | None:
             if depth[process] < 0:
                 return None
             if depth[process] == 0 and _ok(op) and _ok(first[process]):
-                found.append(_Hold(first[process], op, most[process]))
-    return found
+                holds.append(_Hold(first[process], op, most[process]))
+    return holds
 
 
 def _refused(ops: list[Op], dice: random.Random) -> list[int]:
@@ -286,8 +286,8 @@ def model_mutants(
             if name is None or made == count:
                 del turns[kind]
                 continue
-            found = makers[kind](groups[name], dice)
-            if found is not None:
+            mutation = makers[kind](groups[name], dice)
+            if mutation is not None:
                 made += 1
-                said = f"key {groups[name][0].key}: {found[0]}"
-                yield Mutant(kind, said, replace(history, ops=found[1]))
+                said = f"key {groups[name][0].key}: {mutation[0]}"
+                yield Mutant(kind, said, replace(history, ops=mutation[1]))

@@ -38,7 +38,7 @@ def _before(x: Op, y: Op) -> bool:
 
 def _writes(ops: list[Op]) -> dict[str, list[Op]]:
     """All that may have written a value to a register; one-register operations too."""
-    found: dict[str, list[Op]] = {}
+    writes: dict[str, list[Op]] = {}
     for op in ops:
         if op.outcome is Outcome.FAIL or (op.op_type == "cas" and op.output is False):
             continue
@@ -49,8 +49,8 @@ def _writes(ops: list[Op]) -> dict[str, list[Op]]:
         else:
             written = [(op.key, op.input[1])] if op.op_type == "cas" else []
         for key, value in written:
-            found.setdefault(token([key, value]), []).append(op)
-    return found
+            writes.setdefault(token([key, value]), []).append(op)
+    return writes
 
 
 def _single(ops: list[Op]) -> dict[str, list[Write]]:

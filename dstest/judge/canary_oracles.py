@@ -133,9 +133,9 @@ def mutator(name: str, model: str) -> Mutator | None:
         while turn and made < max(count, len(kinds)) and barren < 3 * len(turn):
             kind = turn.pop(0)
             for key, ops in dice.sample(groups, min(_TRIES, len(groups))):
-                found = kinds[kind](ops, dice, history.header.options)
-                if found is not None:
-                    said, copy = found
+                mutation = kinds[kind](ops, dice, history.header.options)
+                if mutation is not None:
+                    said, copy = mutation
                     made += 1
                     barren = 0
                     turn.append(kind)

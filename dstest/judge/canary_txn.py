@@ -110,15 +110,15 @@ def _reads(ops: list[Op], least: int) -> list[tuple[int, int]]:
 
     A transaction's own writes stay out: a changed read must clash with others, not with itself.
     """
-    found = []
+    reads = []
     for at, op in enumerate(ops):
         if op.outcome is not Outcome.OK or any(m[0] != "r" for m in op.input):
             continue
         for i, (_, _, value) in enumerate(op.output or ()):
             size = len(value) if isinstance(value, list) else int(value is not None)
             if size >= least:
-                found.append((at, i))
-    return found
+                reads.append((at, i))
+    return reads
 
 
 def _with_read(ops: list[Op], at: int, i: int, value: Any) -> list[Op]:
@@ -207,10 +207,10 @@ def _earlier(view: View, key: Any, read: Op, value: Any) -> Iterator[tuple[Any, 
         yield from ((None, op) for op, _ in written if op.outcome is Outcome.OK)
         return
     writers = {value: op for op, value in written}
-    found = _before(view, value, writers)
-    while found is not None:
-        yield found
-        found = _before(view, found[0], writers)
+    writer = _before(view, value, writers)
+    while writer is not None:
+        yield writer
+        writer = _before(view, writer[0], writers)
 
 
 def _missed(view: View, dice: random.Random, *, session: bool) -> _Missed | None:
@@ -229,19 +229,21 @@ def _missed(view: View, dice: random.Random, *, session: bool) -> _Missed | None
 
 def _own(kind: str, view: View, dice: random.Random) -> tuple[str, list[Op]] | None:
     session = kind == "session-stale-read"
-    found = _missed(view, dice, session=session)
-    if found is None:
+    mutation = _missed(view, dice, session=session)
+    if mutation is None:
         return None
     processes = [op.process_id for op in view.ops]
     ints = all(type(p) is int for p in processes)
     stranger: int | str = max(int(p) for p in processes) + 1 if ints else "canary"
     changed = msgspec.structs.replace(
-        found.read,
-        process_id=found.read.process_id if session else stranger,
-        input=[["r", found.key, None]],
-        output=[["r", found.key, found.value]],
+        mutation.read,
+        process_id=mutation.read.process_id if session else stranger,
+        input=[["r", mutation.key, None]],
+        output=[["r", mutation.key, mutation.value]],
     )
-    said = f"read {changed.op_id} of {found.key!r} misses what {found.write.op_id} wrote before"
+    said = (
+        f"read {changed.op_id} of {mutation.key!r} misses what {mutation.write.op_id} wrote before"
+    )
     return said, [changed if op.op_id == changed.op_id else op for op in view.ops]
 
 
@@ -284,7 +286,7 @@ def txn_mutants(
         return
     every = frozenset().union(*anomalies_of(True).values(), *anomalies_of(False).values())
     for kind, make in _whole(history, every if forbidden is None else forbidden, dice):
-        found = make()
-        if found is not None:
-            said, ops = found
+        mutation = make()
+        if mutation is not None:
+            said, ops = mutation
             yield Mutant(kind, said, msgspec.structs.replace(history, ops=ops))

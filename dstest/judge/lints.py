@@ -212,12 +212,12 @@ def _epochs(history: History, ctx: LintContext, end_ns: int, seen: _Seen) -> Non
     all_ok = True
     for op in history.ops:
         last = end_ns if op.complete_ts is None else op.complete_ts
-        found = overlap.of(op.invoke_ts, last)
-        for i in found:
+        overlapped = overlap.of(op.invoke_ts, last)
+        for i in overlapped:
             inside[names[i]] += 1
             if node_of:
                 per_node[names[i], node_of.get(op.process_id)] += 1
-        expected = names[found[0]] if found else None
+        expected = names[overlapped[0]] if overlapped else None
         if op.fault_epoch != expected:
             said = f"op {op.op_id} is stamped {op.fault_epoch}, its times say {expected}"
             seen.add("weak", "H08", said)

@@ -80,10 +80,10 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
     sizes = sorted({arm.nodes for arm in arms if arm.evidence is not None})
     differences = _differences(arms)
     one_way = _one_way(arms)
-    found, met = [], []
+    rows, met = [], []
     for arm in arms:
         if arm.evidence is None:
-            found.append(
+            rows.append(
                 ArmVerdict(
                     id=arm.id,
                     seed=arm.seed,
@@ -97,8 +97,8 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
             continue
         evidence = _among(arm.evidence, tier, seeds, sizes, differences, one_way)
         met.append(evidence.budget.met)
-        found.append(_row(arm, decide(evidence)))
-    states = [row.state for row in found] + [s for arm in arms for s in arm.earlier if s.failed]
+        rows.append(_row(arm, decide(evidence)))
+    states = [row.state for row in rows] + [s for arm in arms for s in arm.earlier if s.failed]
     state = aggregate_seeds(states)
     lowest = min(met, key=_RANK.index) if len(met) == len(arms) and met else "none"
     outcome = session(states)
@@ -107,12 +107,12 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
     return SessionVerdict(
         outcome=outcome,
         state=state,
-        reason=_reason(outcome, state, found, tier, lowest),
+        reason=_reason(outcome, state, rows, tier, lowest),
         tier_wanted=tier,
         tier_met=lowest,
         seeds_agreeing=seeds,
         sizes=sizes,
-        arms=found,
+        arms=rows,
         exit_code=session_exit_code(outcome),
     )
 

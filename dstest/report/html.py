@@ -44,10 +44,10 @@ def _cycle(anomaly: Anomaly, at: int) -> str:
 def _witnesses(report: RunReport) -> list[dict[str, Any]]:
     from markupsafe import Markup
 
-    found = []
+    witnesses = []
     for at, (checker, anomaly) in enumerate(report.anomalies):
         ops = report.ops_of(anomaly)
-        found.append(
+        witnesses.append(
             {
                 "checker": checker,
                 "anomaly": anomaly,
@@ -57,7 +57,7 @@ def _witnesses(report: RunReport) -> list[dict[str, Any]]:
                 "hidden": len(anomaly.ops) - len(ops),
             }
         )
-    return found
+    return witnesses
 
 
 def environment() -> Any:

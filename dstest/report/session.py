@@ -44,15 +44,15 @@ def _obstacles(
 ) -> list[tuple[str, Remedy]]:
     """What stands in the way, with the ids of the arms of which that holds."""
     plain = msgspec.to_builtins(spec)
-    found: dict[str, tuple[list[str], Remedy]] = {}
+    by_obstacle: dict[str, tuple[list[str], Remedy]] = {}
     for arm in verdict.arms:
         lines = arm.why_not_better
         if not arm.rule:
             lines = [arm.reason]
         own = {**plain, "nodes": arm.nodes}
         for remedy in remedies(lines, own, given, links.get(arm.id) or arm.id):
-            found.setdefault(remedy.obstacle, ([], remedy))[0].append(arm.id)
-    return [(", ".join(arms), remedy) for arms, remedy in found.values()]
+            by_obstacle.setdefault(remedy.obstacle, ([], remedy))[0].append(arm.id)
+    return [(", ".join(arms), remedy) for arms, remedy in by_obstacle.values()]
 
 
 def session_text(
@@ -64,15 +64,15 @@ def session_text(
         before = f"  (after {', '.join(s.value for s in arm.earlier)})" if arm.earlier else ""
         lines += wrap(f"{arm.id:12} {arm.state.value:32} {arm.rule}{before}", "  ", "    ")
     links = {arm: f"{path}/{link}" for arm, link in _links(path, verdict).items() if link}
-    found = _obstacles(spec, given, verdict, links)
-    if found:
+    rows_of_obstacles = _obstacles(spec, given, verdict, links)
+    if rows_of_obstacles:
         named = [
             Remedy(f"{arms}: {remedy.obstacle}", remedy.command)
-            for arms, remedy in found[:_SHOWN_MAX]
+            for arms, remedy in rows_of_obstacles[:_SHOWN_MAX]
         ]
         lines += ["", "why not better", *obstacles(named)]
-    if len(found) > _SHOWN_MAX:
-        lines.append(f"  - and {len(found) - _SHOWN_MAX} more, in the report")
+    if len(rows_of_obstacles) > _SHOWN_MAX:
+        lines.append(f"  - and {len(rows_of_obstacles) - _SHOWN_MAX} more, in the report")
     lines += [
         "",
         f"session     {verdict.outcome}",
@@ -105,7 +105,7 @@ def session_reports(
 ) -> dict[str, str]:
     """All reports of a judged session by file name."""
     links = _links(path, verdict)
-    found = _obstacles(spec, given, verdict, links)
+    rows_of_obstacles = _obstacles(spec, given, verdict, links)
     command = command_of_session(spec, given, verdict)
     name = f"{path.parent.name}/{path.name}"
     template = environment().get_template("session.html.j2")
@@ -115,12 +115,12 @@ def session_reports(
         tone=tone_of(verdict.state),
         links=links,
         earlier={arm.id: _earlier(path, arm) for arm in verdict.arms},
-        remedies=found,
+        remedies=rows_of_obstacles,
         command=command,
     )
     return {
         "report.html": page,
-        "session.md": _markdown(name, verdict, found, command),
+        "session.md": _markdown(name, verdict, rows_of_obstacles, command),
         "junit.xml": _junit(spec, verdict, command),
     }
 

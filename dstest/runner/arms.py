@@ -287,7 +287,7 @@ class _Driver:
             )
         except LabError as error:
             arm.why = error.message
-        arm.attempts += [self._dir.relative(found) for found in unlisted(self._dir, arm)]
+        arm.attempts += [self._dir.relative(state) for state in unlisted(self._dir, arm)]
         self._dir.write(self._file)
         if done is None:
             return State.NOT_RUN
@@ -296,9 +296,9 @@ class _Driver:
         if done.verdict is None:
             arm.why = "" if done.failure is None else done.failure.message
             return State.NOT_RUN
-        found: State = done.verdict.verdict
-        self._ui.say(f"arm {arm.id}: {found.value}")
-        return found
+        state: State = done.verdict.verdict
+        self._ui.say(f"arm {arm.id}: {state.value}")
+        return state
 
     def _lab(self, plugins: Plugins, arm: ArmState) -> str:
         """The lab for this arm; one that is not up is brought up, and is ours to take down."""

@@ -74,7 +74,7 @@ async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, int]:
         said = await node.call("ping", timeout_s=PING_TIMEOUT_S)
         return int(said["wall_ns"]) - int(said["monotonic_ns"])
 
-    found = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
+    offsets = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
     return {
-        name: offset for name, offset in zip(nodes, found, strict=True) if isinstance(offset, int)
+        name: offset for name, offset in zip(nodes, offsets, strict=True) if isinstance(offset, int)
     }

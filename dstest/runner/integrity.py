@@ -169,15 +169,16 @@ def _same(kept: Evidence, found: Evidence, meta: RunMeta) -> bool:
 
 def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> None:
     """verdict.json against the decision table over evidence.json."""
-    found = decide(evidence, verdict.checkers)
+    decided = decide(evidence, verdict.checkers)
     if verdict.evidence != evidence:
         raise _contradicts(run, "verdict.json and evidence.json hold different evidence")
-    if (found.verdict, found.rule) != (verdict.verdict, verdict.rule):
+    if (decided.verdict, decided.rule) != (verdict.verdict, verdict.rule):
         raise _contradicts(
             run,
-            f"verdict.json says {verdict.verdict.value}, its evidence gives {found.verdict.value}",
+            f"verdict.json says {verdict.verdict.value}, its evidence gives "
+            f"{decided.verdict.value}",
         )
-    words = (found.reason, found.why_not_better, blame(evidence))
+    words = (decided.reason, decided.why_not_better, blame(evidence))
     if _by_us(meta) and words != (verdict.reason, verdict.why_not_better, verdict.blame):
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
@@ -273,9 +274,9 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
         _checked(run, aside, judged, verdict)
     if deep:
         with judged_aside(run) as (judged, _):
-            found = judged.verdict
-        not_better(run, verdict, found)
-        verdict = found
+            judged_again = judged.verdict
+        not_better(run, verdict, judged_again)
+        verdict = judged_again
     return Verified(verdict, code_of(verdict, meta))
 
 

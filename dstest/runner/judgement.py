@@ -99,16 +99,16 @@ def check_all(run: RunDir, meta: RunMeta, history: History) -> dict[str, CheckRe
     models = {n: model_of(registry.load("checkers", n), meta.model) for n in names}
     if len(names) == 1:
         checker = registry.load("checkers", names[0])
-        found = [budgeted(checker, history, models[names[0]], Budget())]
+        results = [budgeted(checker, history, models[names[0]], Budget())]
     else:
         source = Source(path=str(run.history), format="dstest")
-        found = run_jobs(
+        results = run_jobs(
             [Job(source=source, checker=n, model=models[n], budget=Budget()) for n in names]
         )
     workload = history.header.workload
     return {
         name: msgspec.structs.replace(result, workload=workload)
-        for name, result in zip(names, found, strict=True)
+        for name, result in zip(names, results, strict=True)
     }
 
 
@@ -124,9 +124,9 @@ def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
         checker = registry.load("checkers", name)
         model = model_of(checker, meta.model)
         check = partial(checker.check, model=model, budget=Budget())
-        found = canaries(checker, model, history, seed, check)
-        details += found.details
-        untold += found.untold
+        tried = canaries(checker, model, history, seed, check)
+        details += tried.details
+        untold += tried.untold
     killed = sum(1 for row in details if row["valid"] is False)
     return Canary(killed=killed, total=len(details), details=details, untold=untold)
 

@@ -42,10 +42,10 @@ def users_of(lab: Any, lab_id: str) -> list[Use]:
     known = lab.known(lab_id)
     held = known is not None and in_use(known)
     holders = _holders(lock_of(known)) if known is not None and held else set()
-    found = [_use(pid) for pid in sorted((pids | holders) - {os.getpid()})]
+    uses = [_use(pid) for pid in sorted((pids | holders) - {os.getpid()})]
     if held and not holders:
-        found.append(Use(pid=None, run=None, command="a run"))
-    return found
+        uses.append(Use(pid=None, run=None, command="a run"))
+    return uses
 
 
 def _holders(lock: Path) -> set[int]:

@@ -28,13 +28,13 @@ async def fetch_logs(
     async def fetch(node: Any, path: str) -> None:
         name = f"{node.name}/{path.rsplit('/', 1)[-1]}"
         try:
-            found = await node.call("stat", path=path)
+            stat = await node.call("stat", path=path)
             data = await node.get(path, bytes_max=LOG_BYTES_MAX)
         except DstestError as error:
             logs.lost[name] = error.message
             return
         run.write(f"nodes/{name}", data)
-        size = max(int(found.get("size", 0)), len(data))
+        size = max(int(stat.get("size", 0)), len(data))
         logs.files[name] = KeptLog(bytes=size, kept=len(data))
 
     await asyncio.gather(*(fetch(n, p) for p in deployment.log_files() for n in nodes.values()))

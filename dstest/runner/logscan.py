@@ -71,12 +71,12 @@ def _as_iso(found: re.Match[str]) -> str:
 
 def _run_time_ns(line: str, meta: RunMeta) -> int | None:
     """A line's own wall-clock stamp (UTC unless it says otherwise) as run time."""
-    found = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
-    if found is None or meta.origin_ns is None or meta.clock_start_ns is None:
+    match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
+    if match is None or meta.origin_ns is None or meta.clock_start_ns is None:
         return None
-    zone = (found[2] or "Z").replace("Z", "+00:00")
+    zone = (match[2] or "Z").replace("Z", "+00:00")
     try:
-        stamp = datetime.datetime.fromisoformat(found[1].replace(" ", "T").replace(",", ".") + zone)
+        stamp = datetime.datetime.fromisoformat(match[1].replace(" ", "T").replace(",", ".") + zone)
     except ValueError:
         return None
     wall_ns = int(stamp.timestamp() * 1e9)
@@ -114,13 +114,13 @@ class _Reader:
             self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
         if self.mark and self.mark in line:
             self.starts += 1
-        found = kind_of(line, self.own, self.harmless)
-        if found is None:
+        alarm = kind_of(line, self.own, self.harmless)
+        if alarm is None:
             return
-        second = (found[0], (self._ts or 0) // 1_000_000_000)
+        second = (alarm[0], (self._ts or 0) // 1_000_000_000)
         self._dense[second] = self._dense.get(second, 0) + 1
         if self._dense[second] <= ALARMS_PER_SECOND_MAX and len(self.alarms) < ALARMS_MAX:
-            kind, certain = found
+            kind, certain = alarm
             text = line.strip()[:LINE_MAX]
             self.alarms.append(
                 Alarm(node=self.node, line=text, ts=self._ts, kind=kind, certain=certain)
@@ -137,13 +137,13 @@ def scan_logs(
     """Alarms and gaps of the logs `names` of each node, and of any other file kept beside them."""
     nodes = meta.members or meta.nodes
     expected = {node: [run.nodes / node / name for name in names] for node in nodes}
-    found = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
-    if not names and not found:
+    paths_kept = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
+    if not names and not paths_kept:
         return LogFacts()
     lines = dict.fromkeys(nodes, 0) if names else {}
     result = LogFacts(lines=lines)
     readers: dict[Path, _Reader] = {}
-    for path in found:
+    for path in paths_kept:
         node = path.parent.name
         reader = readers[path] = _Reader(node, system, meta)
         reader.read(path)

@@ -107,8 +107,8 @@ def _nemesis(names: str) -> Nemesis:
         )
     parts = [part for part in parts if part != "none"] or ["none"]
     members = [registry.load("nemeses", name) for name in dict.fromkeys(parts)]
-    found: Nemesis = members[0] if len(members) == 1 else Mix(members)
-    return found
+    nemesis: Nemesis = members[0] if len(members) == 1 else Mix(members)
+    return nemesis
 
 
 def _speaks(checker: Checker, model: str, work: Workload) -> bool:
@@ -134,17 +134,17 @@ def _check_nodes(options: dict[str, Any], declared: dict[str, Option], nodes: li
 def _members(system: System, spec: RunSpec, options: dict[str, Any]) -> list[str]:
     """The nodes that carry a member, each with a client at least."""
     nodes = [f"n{i + 1}" for i in range(spec.nodes)]
-    found = system.members(nodes, options)
-    if not found or not {*found} <= {*nodes}:
+    members = system.members(nodes, options)
+    if not members or not {*members} <= {*nodes}:
         raise ConfigError(
-            f"{system.name} would have its members on {', '.join(found) or 'no node'}"
+            f"{system.name} would have its members on {', '.join(members) or 'no node'}"
         )
-    if spec.concurrency < len(found):
+    if spec.concurrency < len(members):
         raise ConfigError(
             f"--concurrency {spec.concurrency} leaves nodes without a client",
-            remedy=f"--concurrency {len(found)} or more",
+            remedy=f"--concurrency {len(members)} or more",
         )
-    return found
+    return members
 
 
 def _check_services(options: dict[str, Any], declared: dict[str, Option], system: System) -> None:

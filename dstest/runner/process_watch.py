@@ -133,8 +133,8 @@ class ProcessWatch:
         one.oom, one.oom_ns = now, now_ns
         if one.mains and not one.folder:
             argv = ["readlink", f"/proc/{min(p.pid for p in one.mains)}/cwd"]
-            found = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
-            one.folder = found.stdout.strip()
+            answer = await one.node.run(argv, timeout_s=LOOK_TIMEOUT_S, check=False)
+            one.folder = answer.stdout.strip()
 
     async def finish(self) -> ProcessFacts:
         """A last look; then what was seen."""
@@ -173,11 +173,11 @@ class ProcessWatch:
         if done is None or done.status != 0:
             self._untaken[f"{one.node.name} cores"] = f"{one.node.name}: no look for core files"
             return []
-        found: list[str] = done.stdout.split()
-        if found == ["|"]:
+        cores: list[str] = done.stdout.split()
+        if cores == ["|"]:
             self._cores_elsewhere.append(one.node.name)
             return []
-        return found
+        return cores
 
 
 def _longest(lives: set[Process]) -> int:

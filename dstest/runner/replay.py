@@ -70,8 +70,8 @@ def replay(
         runs.append(done)
         if isinstance(done.failure, Interrupted):
             break
-        found = None if done.verdict is None else done.verdict.evidence.violation_fingerprint
-        reproduced += wanted is not None and found == wanted
+        fingerprint = None if done.verdict is None else done.verdict.evidence.violation_fingerprint
+        reproduced += wanted is not None and fingerprint == wanted
     if wanted is None:
         code = together(original.exit_code, [done.exit_code for done in runs])
         return [*runs, Finished(path=run.path, exit_code=code, verdict=original.verdict)]

@@ -55,7 +55,7 @@ async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
     async def one(node: Node) -> list[Found]:
         done = await node.run(["sh", "-c", script], timeout_s=LOOK_TIMEOUT_S, check=False)
         parts = done.stdout.split(_MARK)
-        found: list[Found] = []
+        things: list[Found] = []
         for index, kind in enumerate(kinds):
             # A part begins with the status of the one before.
             status = parts[index + 1].split()[0] if index + 1 < len(parts) else "none"
@@ -66,8 +66,8 @@ async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
                     remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
                 )
             said = parts[index].splitlines()
-            found += read_found(kind, said[1:] if index else said)
-        return found
+            things += read_found(kind, said[1:] if index else said)
+        return things
 
     rows = await asyncio.gather(*map(one, nodes.values()))
     return dict(zip(nodes, rows, strict=True))
@@ -124,10 +124,10 @@ async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str
     """At the end of a run, its system stopped: what is left of it, tools taken away first."""
     try:
         await remove(nodes, [kind for kind in kinds if kind.routine])
-        found = await look(nodes, kinds)
+        left = await look(nodes, kinds)
     except DstestError as error:
         return {"cluster": [f"cannot be audited: {error.message}"]}
     return {
         name: [f.what if f.ours else f"{f.what} (not ours)" for f in row if f.what not in _GUARDS]
-        for name, row in found.items()
+        for name, row in left.items()
     }

@@ -246,11 +246,11 @@ class Run:
         names = [c.name for c in plugins.checkers if CheckerTraits.of(c).prefix_closed]
         if not plugins.spec.stop_on_violation or not names:
             await asyncio.Event().wait()
-        found = await watch_for_violation(
+        violation = await watch_for_violation(
             self._run.segments, names, plugins.model, plugins.spec.options, clock
         )
-        self._ui.say(f"violation: {found}; the run ends here")
-        return found
+        self._ui.say(f"violation: {violation}; the run ends here")
+        return violation
 
     def _end_ns(self, limit_ns: int, healed_ns: int) -> int:
         """When the load may end, as things stand: the cluster has recovered and was measured."""
@@ -368,11 +368,11 @@ class Run:
         """What the run has left; if that is something, the nodes' own leases stay to remove it."""
         guard = self._guard_of_run()
         await guard.release(SERVE)
-        found = await residues.leaks(self._nodes, self._kinds)
-        if not any(found.values()):
+        leaks = await residues.leaks(self._nodes, self._kinds)
+        if not any(leaks.values()):
             await guard.release()
         left = self._meta.residue = self._meta.residue or {}
-        for name, row in found.items():
+        for name, row in leaks.items():
             left[name] = list(dict.fromkeys([*left.get(name, []), *row]))
         for name in guard.lost:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")

@@ -79,6 +79,6 @@ def record_canaries(
         broken["no-record"] = (f"the record of {record.fault_id} is missing", changed)
     rows = _segments(segments, fold)
     for kind, (said, copy) in broken.items():
-        found = set(reconcile(copy, meta, beside).wrong)
-        rows.append(row("reconcile", kind, said, bool(found), sorted(found)[:1]))
+        mismatches = set(reconcile(copy, meta, beside).wrong)
+        rows.append(row("reconcile", kind, said, bool(mismatches), sorted(mismatches)[:1]))
     return rows

@@ -129,15 +129,15 @@ def _alone(lab: LabInfo) -> Iterator[None]:
 def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
     """The named or the default lab where it is up. Raises ConfigError for what is no name, LabError
     where it has another size or lacks what the system needs."""
-    found: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
-    if found is not None and len(found.nodes) != plugins.spec.nodes:
+    lab: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
+    if lab is not None and len(lab.nodes) != plugins.spec.nodes:
         raise LabError(
-            f"lab {found.lab_id} has {len(found.nodes)} nodes, the run wants {plugins.spec.nodes}",
-            remedy=f"--nodes {len(found.nodes)}, or another lab with --lab-id NAME",
+            f"lab {lab.lab_id} has {len(lab.nodes)} nodes, the run wants {plugins.spec.nodes}",
+            remedy=f"--nodes {len(lab.nodes)}, or another lab with --lab-id NAME",
         )
-    if found is not None:
-        require_packages(found, plugins.system)
-    return found
+    if lab is not None:
+        require_packages(lab, plugins.system)
+    return lab
 
 
 def require_packages(lab: LabInfo, system: System) -> None:
@@ -161,11 +161,11 @@ def _require_free(lab: LabInfo) -> None:
 def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
     spec, lab = plugins.spec, plugins.lab
-    found = _fitting(plugins, lab_id)
-    if found is not None:
-        ui.phase("lab", f"{found.lab_id}, already up")
-        with _alone(found):
-            yield found
+    standing = _fitting(plugins, lab_id)
+    if standing is not None:
+        ui.phase("lab", f"{standing.lab_id}, already up")
+        with _alone(standing):
+            yield standing
         return
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
@@ -208,9 +208,9 @@ def run_session(
             remedy="; ".join(remedies),
         )
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
-    found = _fitting(plugins, lab_id)
-    if found is not None:
-        _require_free(found)  # before a run directory exists; the lab is taken below
+    standing = _fitting(plugins, lab_id)
+    if standing is not None:
+        _require_free(standing)  # before a run directory exists; the lab is taken below
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
     run.write("spec.toml", to_toml(plugins.spec))
@@ -294,12 +294,15 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
                 f"{path} is still running (pid {meta.pid})", remedy="wait for its end"
             )
     if finished(run):
-        found = verified(run, deep=True)
+        judged_again = verified(run, deep=True)
         kept = run.read_json("verdict.json")["verdict"]
-        if kept == found.verdict.verdict.value:
+        if kept == judged_again.verdict.verdict.value:
             failure = HarnessError(meta.ended_by) if meta.ended_by else None
             return Finished(
-                path=run.path, exit_code=found.exit_code, verdict=found.verdict, failure=failure
+                path=run.path,
+                exit_code=judged_again.exit_code,
+                verdict=judged_again.verdict,
+                failure=failure,
             )
     run.give_up_ballast()
     try:

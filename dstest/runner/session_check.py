@@ -141,15 +141,15 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
     members = arm.nodes
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
-        found = None
+        plain = None
         if finished(run):
             intact(run)
-            found = run.read_json("evidence.json")
-        if found is None:
+            plain = run.read_json("evidence.json")
+        if plain is None:
             evidence = None
             states.append(State.NOT_RUN)
             continue
-        evidence = msgspec.convert(found, Evidence)
+        evidence = msgspec.convert(plain, Evidence)
         states.append(decide(evidence).verdict)
         meta = run.read_meta()
         if meta is not None:

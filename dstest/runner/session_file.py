@@ -117,12 +117,12 @@ class SessionDir:
     def intact(self) -> None:
         """Raises EvidenceError where a file is not as it was summed up at the session's end."""
         try:
-            found = compare_sums(self.path).said()
+            differences = compare_sums(self.path).said()
         except OSError as error:
-            found = f"{SUMS} cannot be read: {error.strerror}"
-        if found:
+            differences = f"{SUMS} cannot be read: {error.strerror}"
+        if differences:
             raise EvidenceError(
-                f"{self.path}: files are not as {SUMS} has them: {found}",
+                f"{self.path}: files are not as {SUMS} has them: {differences}",
                 remedy="do not believe this copy; take the session from where it was made",
             )
 

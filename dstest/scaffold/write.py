@@ -40,13 +40,13 @@ def rendered(kind: Kind, name: str) -> dict[str, str]:
         f"my-{kind.name}": name,
         f"My{kind.name.title()}": _class_of(name),
     }
-    found = {}
+    texts = {}
     for prefix in ("", "test_"):
         text = (files("dstest.scaffold.templates") / f"{prefix}{placeholder}.py").read_text()
         for old, new in names.items():
             text = text.replace(old, new)
-        found[f"{prefix}{module}.py"] = text
-    return found
+        texts[f"{prefix}{module}.py"] = text
+    return texts
 
 
 def write(kind: Kind, name: str, folder: Path) -> list[Path]:

@@ -190,27 +190,27 @@ def read_all(text: str) -> Iterator[Any]:
         if token is None:
             what = "string never ends" if text[position] == '"' else "unexpected character"
             _fail(text, position, f"{what}: {text[position : position + 20]!r}")
-        at, position, kind, found = position, token.end(), token.lastgroup, token[0]
+        at, position, kind, lexeme = position, token.end(), token.lastgroup, token[0]
         if kind == "skip":
             continue
         if kind in ("open", "tag", "discard"):
-            stack.append(_Frame(found, at))
+            stack.append(_Frame(lexeme, at))
             if len(stack) > DEPTH_MAX:
                 _fail(text, at, f"nested deeper than {DEPTH_MAX}")
             continue
         if kind == "atom":
-            if found not in atoms:
-                atoms[found] = _atom(text, at, found)
-            value = atoms[found]
+            if lexeme not in atoms:
+                atoms[lexeme] = _atom(text, at, lexeme)
+            value = atoms[lexeme]
         elif kind == "text":
-            value = _unescape(text, at, found)
+            value = _unescape(text, at, lexeme)
         elif kind == "char":
-            value = _char(found)
+            value = _char(lexeme)
         else:
             frame = stack.pop() if stack else None
-            if frame is None or _CLOSER.get(frame.opener) != found:
+            if frame is None or _CLOSER.get(frame.opener) != lexeme:
                 opened = f" {frame.opener!r}" if frame else ""
-                _fail(text, at, f"{found!r} does not close{opened or ' anything'}")
+                _fail(text, at, f"{lexeme!r} does not close{opened or ' anything'}")
             value = _closed(text, frame)
         yield from _deliver(stack, value)
     if stack:

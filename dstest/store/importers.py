@@ -128,20 +128,22 @@ def load_history(
     head = bytes(raw[:_HEAD_BYTES]).decode("utf-8-sig", "replace")
     if "\0" in head:
         raise HistoryError(f"{path} is binary", remedy=_REMEDY)
-    found = _guess(path, head) if fmt == "auto" else fmt
-    if found == "dstest":
+    known_format = _guess(path, head) if fmt == "auto" else fmt
+    if known_format == "dstest":
         return read_stream(io.BytesIO(raw), weak)
     text = _text_of(path, raw)
     del raw
-    reader = {"edn": jepsen.from_edn, "json": jepsen.from_json, "log": jepsen.from_log}[found]
+    reader = {"edn": jepsen.from_edn, "json": jepsen.from_json, "log": jepsen.from_log}[
+        known_format
+    ]
     events = list(reader(text))
     if not events and text.strip() not in ("[]", "()"):
-        raise HistoryError(f"{path} holds no {found} event", remedy=_REMEDY)
-    history = jepsen.pair(events, independent=independent, fail_cas_is_differ=found == "log")
+        raise HistoryError(f"{path} holds no {known_format} event", remedy=_REMEDY)
+    history = jepsen.pair(events, independent=independent, fail_cas_is_differ=known_format == "log")
     if jepsen.is_ours(events):
         open_ = sum(map(unfinished, history.ops))
         if open_ and weak is not None:
             weak.append(cut_off(open_))
         return history
-    header = replace(history.header, source=f"{found}: {path.name}")
+    header = replace(history.header, source=f"{known_format}: {path.name}")
     return replace(history, header=header, ops=as_ours(history.ops))

@@ -105,13 +105,13 @@ def _edn_maps(text: str) -> Iterator[edn.Map]:
     for form in edn.read_all(text):
         inner = form.value if isinstance(form, edn.Tagged) else form
         for item in inner if isinstance(inner, list) else [inner]:
-            found = item.value if isinstance(item, edn.Tagged) else item
-            if not isinstance(found, edn.Map):
+            value = item.value if isinstance(item, edn.Tagged) else item
+            if not isinstance(value, edn.Map):
                 raise HistoryError(
-                    f"expected an operation map and found {str(found)[:60]!r}",
+                    f"expected an operation map and found {str(value)[:60]!r}",
                     remedy="a Jepsen history is op maps, one after another or in one vector",
                 )
-            yield found
+            yield value
 
 
 class _Lines:

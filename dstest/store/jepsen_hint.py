@@ -76,11 +76,11 @@ def completion_hint(op: Op, derived: Any) -> dict[str, Any]:
 
 def header_in(fields: dict[str, Any], line: int) -> Hints | None:
     """The hints of a first event, where it has any. Raises HistoryError for malformed ones."""
-    found = fields.get(HINT)
-    if not isinstance(found, dict) or "header" not in found:
+    hint = fields.get(HINT)
+    if not isinstance(hint, dict) or "header" not in hint:
         return None
     try:
-        return msgspec.convert(found, Hints)
+        return msgspec.convert(hint, Hints)
     except msgspec.ValidationError as error:
         raise HistoryError(
             f"its {HINT} is none of ours: {error}", line=line, remedy="export the history again"

@@ -158,8 +158,8 @@ def timed(events: list[Event]) -> tuple[list[Event], str]:
     known = [t for t in times if t is not None]
     if not events or len(known) < len(events) or _back(known) is not None:
         return [replace(e, time_ns=i) for i, e in enumerate(events)], "event order"
-    last, found = -1, []
+    last, stamped = -1, []
     for event, time_ns in zip(events, known, strict=True):
         last = max(time_ns, last + 1)
-        found.append(replace(event, time_ns=last))
-    return found, "jepsen :time"
+        stamped.append(replace(event, time_ns=last))
+    return stamped, "jepsen :time"

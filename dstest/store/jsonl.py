@@ -130,9 +130,9 @@ def require_plain(line: bytes, number: int) -> Any:
     key twice: nobody knows which one is meant."""
     if line.count(b"[") + line.count(b"{") > DEPTH_MAX and _depth(line) > DEPTH_MAX:
         raise HistoryError(f"nested deeper than {DEPTH_MAX}", line=number)
-    found = msgspec.json.decode(line)
-    if line.count(b":") == _keys_of(found):
-        return found
+    plain = msgspec.json.decode(line)
+    if line.count(b":") == _keys_of(plain):
+        return plain
     try:
         json.loads(line, object_pairs_hook=_once)
     except _Twice as twice:
@@ -141,7 +141,7 @@ def require_plain(line: bytes, number: int) -> Any:
         ) from None
     except ValueError as error:
         raise _bad(line, number, error) from None
-    return found
+    return plain
 
 
 def _absent(record: Any, number: int) -> str | None:

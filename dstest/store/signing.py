@@ -84,8 +84,8 @@ def signer_of(run: Path, allowed: Path) -> str:
         raise EvidenceError(
             f"{run} is not signed", remedy="only a run that was made with --sign-key is"
         )
-    found = _ssh_keygen("find-principals", "-s", str(signature), "-f", str(allowed))
-    names = found.stdout.decode(errors="replace").split()
+    answer = _ssh_keygen("find-principals", "-s", str(signature), "-f", str(allowed))
+    names = answer.stdout.decode(errors="replace").split()
     for name in names:
         words = ("-f", str(allowed), "-I", name, "-n", _NAMESPACE, "-s", str(signature))
         if _ssh_keygen("verify", *words, stdin=sums.read_bytes()).returncode == 0:

@@ -76,12 +76,12 @@ class EtcdAdmin(
 
         async def read(node: Node) -> int | None:
             page = await metrics(node.info.address)
-            found = None if page is None else number(page, metric)
-            return None if found is None else int(found)
+            values = None if page is None else number(page, metric)
+            return None if values is None else int(values)
 
         nodes = list(self.nodes.values())
-        found = await asyncio.gather(*map(read, nodes))
-        return {node.name: value for node, value in zip(nodes, found, strict=True)}
+        values = await asyncio.gather(*map(read, nodes))
+        return {node.name: value for node, value in zip(nodes, values, strict=True)}
 
     async def _all(self, method: str, request: Any, timeout_s: float = 2.0) -> dict[str, Any]:
         """What each member answers to the same request."""
@@ -146,8 +146,8 @@ class EtcdAdmin(
             if page is None:
                 return None
             names = {"runs": _COMPACTIONS, "dropped": _DROPPED, "revision": _COMPACTED}
-            found = {key: number(page, name) for key, name in names.items()}
-            return {key: int(value or 0) for key, value in found.items()}
+            counters = {key: number(page, name) for key, name in names.items()}
+            return {key: int(value or 0) for key, value in counters.items()}
 
         nodes = list(self.nodes.values())
         return {

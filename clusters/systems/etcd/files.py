@@ -130,15 +130,15 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
             await node.run(["mkdir", "-p", on_node.OTHER_HOME])
             await node.put(on_node.OTHER_BINARY, program, mode=0o755)
             done = await node.run([on_node.OTHER_BINARY, "--version"], check=False)
-            found = re.match(r"etcd Version: (\S+)", done.stdout)
-            if done.status != 0 or found is None:
+            match = re.match(r"etcd Version: (\S+)", done.stdout)
+            if done.status != 0 or match is None:
                 raise LabError(
                     f"{node.name}: that is no etcd: {(done.stderr or done.stdout)[:200]}"
                 )
-            return found[1]
+            return match[1]
 
-        found = await asyncio.gather(*map(put, self.nodes.values()))
-        return found[0]
+        match = await asyncio.gather(*map(put, self.nodes.values()))
+        return match[0]
 
     async def drop_build(self) -> None:
         """Take it away again, once no member is to be started as it any more."""
@@ -160,8 +160,8 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
 
         async def ask(node: Node) -> str | None:
             page = await http_get(node.info.address, "/version")
-            found = re.search(r'"etcdcluster":"([^"]*)"', page or "")
-            return found[1] if found else None
+            match = re.search(r'"etcdcluster":"([^"]*)"', page or "")
+            return match[1] if match else None
 
         nodes = list(self.nodes.values())
         said = await asyncio.gather(*map(ask, nodes))

@@ -74,12 +74,12 @@ def cut(state_path: Path, argv: list[str]) -> None:
         sys.exit(f"{state_path}: something is not healed yet")
     path = newest(Path(argv[1]))
     data = path.read_bytes()
-    end, found = _looked_at(data)
-    if len(found) < 2:
+    end, frames = _looked_at(data)
+    if len(frames) < 2:
         sys.exit(f"{path} has not two entries yet")
-    at = max(int(end * (1 - share)), found[0][0])
-    kept = [index for record_end, index in found if record_end <= at]
-    if share and len(kept) == len(found):
+    at = max(int(end * (1 - share)), frames[0][0])
+    kept = [index for record_end, index in frames if record_end <= at]
+    if share and len(kept) == len(frames):
         sys.exit(f"{path} holds no entry so near its end")
     state = {
         "what": "tail",
@@ -93,7 +93,7 @@ def cut(state_path: Path, argv: list[str]) -> None:
         "end": end,
         "at": at,
         "cut_off_sha256": hashlib.sha256(data[at:end]).hexdigest(),
-        "last": found[-1][1],
+        "last": frames[-1][1],
         "kept": kept[-1],
     }
     write_synced(copy_of(state_path), data.rstrip(b"\0"))
@@ -116,13 +116,13 @@ def shown(state: dict[str, Any]) -> dict[str, Any]:
     """The state with what the file is now."""
     path = Path(state["path"])
     data = path.read_bytes() if path.exists() else b""
-    end, found = _looked_at(data)
+    end, frames = _looked_at(data)
     return {
         **state,
         "sha256_now": hashlib.sha256(data).hexdigest(),
         "size_now": len(data),
         "end_now": end,
-        "last_now": found[-1][1] if found else None,
+        "last_now": frames[-1][1] if frames else None,
     }
 
 

@@ -80,9 +80,9 @@ class EtcdTxnClient(Dialed):
         seen: dict[Any, Any] = {}
         revisions: dict[Any, int] = {}
         for key, response in zip(keys, reply.responses, strict=True):
-            found = response.response_range.kvs
-            seen[key] = json.loads(found[0].value) if found else None
-            revisions[key] = found[0].mod_revision if found else 0
+            pairs = response.response_range.kvs
+            seen[key] = json.loads(pairs[0].value) if pairs else None
+            revisions[key] = pairs[0].mod_revision if pairs else 0
         return seen, revisions
 
     async def _write(
