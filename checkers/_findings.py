@@ -197,8 +197,8 @@ class Findings:
         if len(self.undecided) > 3:
             why.append(f"{len(self.undecided) - 3} more keys undecided")
         if self.counts:
-            said = ", ".join(f"{n} {kind}" for kind, n in sorted(self.counts.items()))
-            return False, "; ".join([said, *why, *self.notes])
+            message = ", ".join(f"{n} {kind}" for kind, n in sorted(self.counts.items()))
+            return False, "; ".join([message, *why, *self.notes])
         if self.undecided:
             return "unknown", "; ".join([*why, *self.notes])
         if tested == 0:
@@ -278,11 +278,11 @@ class PerKey:
         known, observers, key_of = self._types, self._observers, self._key_of
         for op in history.ops:
             if op.op_type not in known:
-                said = f"{op.op_type}: not an operation of {self.name}"
-                excluded[said] += 1
+                message = f"{op.op_type}: not an operation of {self.name}"
+                excluded[message] += 1
                 if op.op_type not in self._passes:
                     number = keys.id_of(op.key) if self.keyed else -1
-                    foreign.setdefault(number, (op.key, said))
+                    foreign.setdefault(number, (op.key, message))
                 continue
             key = key_of(op)
             number = keys.id_of(key)
@@ -299,12 +299,12 @@ class PerKey:
                 excluded["unknown-read"] += 1
             else:
                 part.unknown.append(op)
-        for number, (key, said) in foreign.items():
+        for number, (key, message) in foreign.items():
             if self.keyed or not parts:
                 parts.setdefault(number, Part(key))
-                findings.undecide(key, said)
+                findings.undecide(key, message)
             for part in () if self.keyed else parts.values():
-                findings.undecide(part.key, said)
+                findings.undecide(part.key, message)
         return list(parts.values())
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
@@ -335,8 +335,8 @@ class PerKey:
                 found.undecide(part.key, str(error))
             except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
                 # What a server answers may have any shape; it must not end the judgement.
-                said = f"an operation cannot be read: {type(error).__name__}: {error}"
-                found.undecide(part.key, said)
+                message = f"an operation cannot be read: {type(error).__name__}: {error}"
+                found.undecide(part.key, message)
             if part.key not in found.undecided:
                 consumed += len(part.ok) + len(part.unknown)
         for part in untested if tested else ():

@@ -104,11 +104,11 @@ def check_claims(
                 missing.add(place)
                 at, op = known[place]
                 kind = names["missed"] if place in log.seen else names["lost"]
-                said = (
+                message = (
                     f"op {claim.op.op_id} claims all of [{claim.start}, {claim.end}] and lacks "
                     f"{quoted(log.values.values[at])} at {place[0]}, which op {op.op_id} has"
                 )
-                findings.anomaly(kind, part.key, [op, claim.op], said)
+                findings.anomaly(kind, part.key, [op, claim.op], message)
     log.covered = _join([(c.start, c.end) for c in claims])
     return tested
 
@@ -122,33 +122,33 @@ def _one(
     for place, value in claim.entries:
         offset, at = place[0], log.values.id_of(value)
         if offset < claim.start:
-            said = f"op {claim.op.op_id} asked for {claim.start} on and got {offset}"
-            findings.anomaly(names["early"], part.key, [claim.op], said)
+            message = f"op {claim.op.op_id} asked for {claim.start} on and got {offset}"
+            findings.anomaly(names["early"], part.key, [claim.op], message)
         if place in own:
-            said = f"op {claim.op.op_id} holds {quoted(value)} at {offset} twice"
-            findings.anomaly(names["duplicated"], part.key, [claim.op], said)
+            message = f"op {claim.op.op_id} holds {quoted(value)} at {offset} twice"
+            findings.anomaly(names["duplicated"], part.key, [claim.op], message)
         elif last is not None and offset < last:
-            said = f"op {claim.op.op_id} holds offset {offset} after {last}"
-            findings.anomaly(names["unordered"], part.key, [claim.op], said)
+            message = f"op {claim.op.op_id} holds offset {offset} after {last}"
+            findings.anomaly(names["unordered"], part.key, [claim.op], message)
         own.add(place)
         last = offset
         first, by = log.acked.get(place) or log.seen.setdefault(place, (at, claim.op))
         log.seen.setdefault(place, (at, claim.op))
         if first != at:
-            said = (
+            message = (
                 f"{offset} holds {quoted(log.values.values[first])} by op {by.op_id} and "
                 f"{quoted(value)} by "
                 f"op {claim.op.op_id}"
             )
-            findings.anomaly(names["conflict"], part.key, [by, claim.op], said)
+            findings.anomaly(names["conflict"], part.key, [by, claim.op], message)
         elif at not in log.attempts and at not in told:
             told.add(at)
             if at in log.refused:
-                said = f"{quoted(value)} was refused definitely, yet op {claim.op.op_id} has it"
+                message = f"{quoted(value)} was refused definitely, yet op {claim.op.op_id} has it"
                 ops = [log.refused[at], claim.op]
-                findings.anomaly("failed-but-applied", part.key, ops, said)
+                findings.anomaly("failed-but-applied", part.key, ops, message)
             else:
-                said = (
+                message = (
                     f"op {claim.op.op_id} has {quoted(value)} at {offset}, which nobody ever wrote"
                 )
-                findings.anomaly(names["phantom"], part.key, [claim.op], said)
+                findings.anomaly(names["phantom"], part.key, [claim.op], message)

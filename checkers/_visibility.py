@@ -135,26 +135,26 @@ def report_strangers(v: Visibility, key: Any, findings: Findings) -> npt.NDArray
             told.add(at)
             value = v.value(at)
             if at in v.attempt:
-                said = (
+                message = (
                     f"read {read.op.op_id} returned {quoted(value)} before anybody had "
                     f"tried to add it"
                 )
-                findings.anomaly("future-read", key, [v.attempt[at], read.op], said)
+                findings.anomaly("future-read", key, [v.attempt[at], read.op], message)
             elif at in v.failed:
-                said = (
+                message = (
                     f"{quoted(value)} was refused definitely, yet read {read.op.op_id} returned it"
                 )
-                findings.anomaly("failed-but-applied", key, [v.failed[at], read.op], said)
+                findings.anomaly("failed-but-applied", key, [v.failed[at], read.op], message)
             else:
-                said = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
-                findings.anomaly("phantom", key, [read.op], said)
+                message = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
+                findings.anomaly("phantom", key, [read.op], message)
     twice: set[int] = set()
     for op, at in v.repeated:
         if at not in twice:
             twice.add(at)
-            said = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
+            message = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
             findings.anomaly(
-                "duplicated", key, [*([v.attempt[at]] if at in v.attempt else []), op], said
+                "duplicated", key, [*([v.attempt[at]] if at in v.attempt else []), op], message
             )
     return real
 
@@ -181,13 +181,13 @@ def report_forks(v: Visibility, key: Any, findings: Findings, ignore: npt.NDArra
         other = big[~mark[big]]
         mark[small] = False
         a, b = int(alone[0]), int(other[0])
-        said = (
+        message = (
             f"read {small_op.op_id} saw {quoted(v.value(a))} and not {quoted(v.value(b))}, read "
             f"{big_op.op_id} saw {quoted(v.value(b))} and not {quoted(v.value(a))}: no "
             f"order explains both"
         )
         writers = [v.attempt[at] for at in (a, b) if at in v.attempt]
-        findings.anomaly("long-fork", key, [*writers, small_op, big_op], said)
+        findings.anomaly("long-fork", key, [*writers, small_op, big_op], message)
     return compared
 
 
@@ -224,12 +224,12 @@ def report_missing(
         newer = int(row[np.argmax(v.invoke_ns[row])]) if len(row) else -1
         for at in _missing(v, read, bound, real & ~told).tolist():
             told[at] = True
-            said = (
+            message = (
                 f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "
                 f"{read.op.op_id} saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
             )
             findings.anomaly(
-                "causal-reverse", key, [*v.why_known(at), v.attempt[newer], read.op], said
+                "causal-reverse", key, [*v.why_known(at), v.attempt[newer], read.op], message
             )
     _latencies(v, findings, stale_until)
     return told
@@ -242,12 +242,12 @@ def _say_missing(
     kind, after = (
         ("stale", "and was read again later") if stale else ("lost", "and all that follow")
     )
-    said = (
+    message = (
         f"{v.said_known(at)} before read {read.op.op_id} began, yet {quoted(v.value(at))} "
         f"is missing "
         f"from it {after}"
     )
-    findings.anomaly(kind, key, [*v.why_known(at), read.op], said)
+    findings.anomaly(kind, key, [*v.why_known(at), read.op], message)
 
 
 def _latencies(v: Visibility, findings: Findings, stale_until: npt.NDArray[np.int64]) -> None:

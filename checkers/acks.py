@@ -56,11 +56,13 @@ def _strangers(
     for at in seen.keys() - names["acked"].keys() - names["maybe"].keys():
         value = names["values"].values[at]
         if at in names["refused"]:
-            said = f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
-            findings.anomaly("failed-but-applied", part.key, [names["refused"][at], read], said)
+            message = (
+                f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
+            )
+            findings.anomaly("failed-but-applied", part.key, [names["refused"][at], read], message)
         else:
-            said = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
-            findings.anomaly("phantom", part.key, [read], said)
+            message = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
+            findings.anomaly("phantom", part.key, [read], message)
 
 
 def decide(part: Part, findings: Findings, *, unique: bool) -> int:
@@ -81,18 +83,20 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
         seen = Counter(ids_of(values, listed(read)))
         for at in acked.keys() - seen.keys() - lost:
             lost.add(at)
-            said = (
+            message = (
                 f"{acked[at].op_type} {acked[at].op_id} of {quoted(values.values[at])} "
                 f"was acknowledged, "
                 f"and final read {read.op_id} does not hold it"
             )
-            findings.anomaly("lost", part.key, [acked[at], read], said)
+            findings.anomaly("lost", part.key, [acked[at], read], message)
         _strangers(part, read, seen, names, findings)
         recovered |= (maybe.keys() - acked.keys()) & seen.keys()
         if unique:
             for at in [at for at, n in seen.items() if n > 1]:
-                said = f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
-                findings.anomaly("duplicated", part.key, [read], said)
+                message = (
+                    f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
+                )
+                findings.anomaly("duplicated", part.key, [read], message)
     findings.count(
         attempted=len(acked.keys() | maybe.keys()),
         acknowledged=len(acked),

@@ -68,8 +68,8 @@ def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Re
             ("nil-balance", {n for n, v in balances.items() if type(v) is not int}),
         ):
             if names:
-                said = f"read {op.op_id}: {', '.join(sorted(names))}"
-                findings.anomaly(kind, part.key, [op], said)
+                message = f"read {op.op_id}: {', '.join(sorted(names))}"
+                findings.anomaly(kind, part.key, [op], message)
         if all(type(v) is int for v in balances.values()):
             reads.append((op, balances))
     return reads
@@ -84,14 +84,14 @@ def _totals(
         if total is None:
             total, reference = got, op
         if got != total:
-            said = f"the balances of read {op.op_id} add up to {got}, not to {total}"
+            message = f"the balances of read {op.op_id} add up to {got}, not to {total}"
             findings.anomaly(
-                "wrong-total", part.key, [op] if reference is None else [reference, op], said
+                "wrong-total", part.key, [op] if reference is None else [reference, op], message
             )
         below = sorted(name for name, value in balances.items() if value < 0)
         if below and not negative:
-            said = f"read {op.op_id}: account {below[0]} holds {balances[below[0]]}"
-            findings.anomaly("negative-value", part.key, [op], said)
+            message = f"read {op.op_id}: account {below[0]} holds {balances[below[0]]}"
+            findings.anomaly("negative-value", part.key, [op], message)
 
 
 def _bounds(part: Part, reads: list[_Read], start: int, findings: Findings, deltas: Any) -> None:
@@ -109,10 +109,10 @@ def _bounds(part: Part, reads: list[_Read], start: int, findings: Findings, delt
                 continue
             lost = value < low[i] + start
             limit = f"{low[i] + start} at least" if lost else f"{high[i] + start} at most"
-            said = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
+            message = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
             kind = "lost-transfer" if lost else "phantom-transfer"
             witness = [op] if findings.full(kind) else near(moves, op)
-            findings.anomaly(kind, part.key, witness, said, minimal=False)
+            findings.anomaly(kind, part.key, witness, message, minimal=False)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -130,8 +130,8 @@ def decide(part: Part, findings: Findings) -> int:
     moved = sum(1 for op in part.of("transfer") if op.output is not False)
     findings.count(transfers=moved, reads=len(reads))
     if total is None and reads and not findings.counts:
-        said = "all reads agree on a total, but nobody told which it is; -o bank_total=N tells"
-        findings.undecide(part.key, said)
+        message = "all reads agree on a total, but nobody told which it is; -o bank_total=N tells"
+        findings.undecide(part.key, message)
     return len(reads) if moved else 0
 
 

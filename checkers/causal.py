@@ -78,15 +78,15 @@ def _read(op: Op, key: int, seen: _Write | None, clock: I32, state: _State, f: F
         if over is None or over is seen:
             continue
         if seen is None:
-            said = f"read {op.op_id} found nothing, though write {over.op.op_id} came before it"
-            f.anomaly("write-co-init-read", op.key, [over.op, op], said)
+            message = f"read {op.op_id} found nothing, though write {over.op.op_id} came before it"
+            f.anomaly("write-co-init-read", op.key, [over.op, op], message)
             return
         if over.clock[seen.session] >= seen.index:
-            said = (
+            message = (
                 f"read {op.op_id} returned the value of write {seen.op.op_id}, which write "
                 f"{over.op.op_id} had overwritten in its causal past"
             )
-            f.anomaly("write-co-read", op.key, [seen.op, over.op, op], said)
+            f.anomaly("write-co-read", op.key, [seen.op, over.op, op], message)
             return
 
 
@@ -104,14 +104,14 @@ def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], findings: Fi
     if attempt is not None and attempt.invoke_ts <= end_of(op):
         return False
     if attempt is not None:
-        said = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
-        findings.anomaly("future-read", op.key, [attempt, op], said)
+        message = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
+        findings.anomaly("future-read", op.key, [attempt, op], message)
     elif where in names["refused"]:
-        said = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
-        findings.anomaly("failed-but-applied", op.key, [names["refused"][where], op], said)
+        message = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
+        findings.anomaly("failed-but-applied", op.key, [names["refused"][where], op], message)
     else:
-        said = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
-        findings.anomaly("thin-air-read", op.key, [op], said)
+        message = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
+        findings.anomaly("thin-air-read", op.key, [op], message)
     return True
 
 

@@ -107,8 +107,8 @@ def _monotonic(part: Part, seen: list[tuple[Op, int]], findings: Findings) -> No
                 top = ended[at]
             at += 1
         if top is not None and value < top[1]:
-            said = f"op {op.op_id} saw {value} after op {top[0].op_id} had seen {top[1]}"
-            findings.anomaly("nonmonotonic", part.key, [top[0], op], said)
+            message = f"op {op.op_id} saw {value} after op {top[0].op_id} had seen {top[1]}"
+            findings.anomaly("nonmonotonic", part.key, [top[0], op], message)
 
 
 def decide(part: Part, findings: Findings) -> int:

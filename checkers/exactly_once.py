@@ -51,21 +51,23 @@ def _say(
 ) -> None:
     outcomes = {op.outcome for op in tries}
     if n > 1:
-        said = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
-        findings.anomaly("duplicated", key, [*tries[:6], audit], said)
+        message = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
+        findings.anomaly("duplicated", key, [*tries[:6], audit], message)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
-        said = (
+        message = (
             f"op {acked.op_id} acknowledged {quoted(value)}, and audit {audit.op_id} "
             f"lists no effect"
         )
-        findings.anomaly("lost", key, [acked, audit], said)
+        findings.anomaly("lost", key, [acked, audit], message)
     if n and not tries:
-        said = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
-        findings.anomaly("phantom", key, [audit], said)
+        message = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
+        findings.anomaly("phantom", key, [audit], message)
     if n and tries and outcomes == {Outcome.FAIL}:
-        said = f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
-        findings.anomaly("failed-but-applied", key, [*tries[:6], audit], said)
+        message = (
+            f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
+        )
+        findings.anomaly("failed-but-applied", key, [*tries[:6], audit], message)
 
 
 def _accounts(part: Part) -> list[tuple[Any, list[Op], list[Op]]]:

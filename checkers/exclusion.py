@@ -100,12 +100,12 @@ def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> int:
             if other.end > hold.start and pair not in told:
                 told.add(pair)
                 both_ns = min(other.end, hold.end) - hold.start
-                said = f"processes {other.by} and {hold.by} both surely held the lock " + (
+                message = f"processes {other.by} and {hold.by} both surely held the lock " + (
                     "from then on" if both_ns > NEVER // 2 else f"for {both_ns / 1e6:.3f} ms"
                 )
                 ops = [other.acquire, other.source, hold.acquire, hold.source]
                 ops += [h.until for h in (other, hold) if h.until is not None]
-                findings.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], said)
+                findings.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], message)
         # The two that end last, of different processes, are all that a later hold can meet.
         latest = sorted([*latest, hold], key=lambda h: h.end, reverse=True)
         latest = latest[:1] + [h for h in latest[1:] if h.by != latest[0].by][:1]
@@ -121,18 +121,18 @@ def _tokens(part: Part, findings: Findings) -> None:
     given = [op for op in part.of("acquire") if _token(op) is not None]
     for op in given:
         if isinstance(_token(op), bool) or not isinstance(_token(op), int | float):
-            said = (
+            message = (
                 f"op {op.op_id} (acquire): its token {quoted(_token(op))} is no number, "
                 f"so has no order"
             )
-            findings.undecide(part.key, said)
+            findings.undecide(part.key, message)
             return
     first: dict[Any, Op] = {}
     for op in given:
         before = first.setdefault(_token(op), op)
         if before is not op:
-            said = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
-            findings.anomaly("fencing-token-reused", part.key, [before, op], said)
+            message = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
+            findings.anomaly("fencing-token-reused", part.key, [before, op], message)
     ended = sorted(given, key=end_of)
     at, top = 0, None
     for op in given:
@@ -141,8 +141,8 @@ def _tokens(part: Part, findings: Findings) -> None:
                 top = ended[at]
             at += 1
         if top is not None and _token(op) < _token(top):
-            said = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
-            findings.anomaly("fencing-token-regressed", part.key, [top, op], said)
+            message = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
+            findings.anomaly("fencing-token-regressed", part.key, [top, op], message)
 
 
 def decide(part: Part, findings: Findings) -> int:

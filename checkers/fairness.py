@@ -100,11 +100,11 @@ def decide(part: Part, findings: Findings) -> int:
         )
         for kind, got, limit, what in rows:
             if not got <= float(limit):
-                said = f"group {name}: {what} {got:.3f}, at most {limit} allowed"
-                findings.anomaly(kind, part.key, _slowest(ops), said, minimal=False)
+                message = f"group {name}: {what} {got:.3f}, at most {limit} allowed"
+                findings.anomaly(kind, part.key, _slowest(ops), message, minimal=False)
         if good / seconds < float(limits["fairness_ok_per_s"]):
-            said = f"group {name}: {good / seconds:.1f} good operations per second, too few"
-            findings.anomaly("starved-group", part.key, _slowest(ops), said, minimal=False)
+            message = f"group {name}: {good / seconds:.1f} good operations per second, too few"
+            findings.anomaly("starved-group", part.key, _slowest(ops), message, minimal=False)
     findings.count(groups=len(groups))
     return 4 * len(groups)
 

@@ -91,8 +91,8 @@ def decide(part: Part, findings: Findings) -> int:
         for text in declared:
             tested += 1
             if not _holds(op, text, values, findings.options):
-                said = f"{text} does not hold in dump {op.op_id}: {quoted(values[:8])}"
-                findings.anomaly("invariant-violated", part.key, [op], said)
+                message = f"{text} does not hold in dump {op.op_id}: {quoted(values[:8])}"
+                findings.anomaly("invariant-violated", part.key, [op], message)
     return tested
 
 

@@ -92,8 +92,8 @@ def _order(sends: list[Op], part: Part, findings: Findings) -> None:
                     top = ended[at]
                 at += 1
             if top is not None and _offset(op) < _offset(top):
-                said = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
-                findings.anomaly("nonmonotonic-send", part.key, [top, op], said)
+                message = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
+                findings.anomaly("nonmonotonic-send", part.key, [top, op], message)
 
 
 def _stale(sends: list[Op], claims: list[Claim], part: Part, findings: Findings) -> None:
@@ -107,11 +107,11 @@ def _stale(sends: list[Op], claims: list[Claim], part: Part, findings: Findings)
             at += 1
         whole = "to" in claim.op.output and not claim.op.output.get("more")
         if whole and top is not None and claim.end < _offset(top):
-            said = (
+            message = (
                 f"poll {claim.op.op_id} ends at {claim.end}, though {_offset(top)} had been "
                 "acknowledged before it began"
             )
-            findings.anomaly("stale", part.key, [top, claim.op], said)
+            findings.anomaly("stale", part.key, [top, claim.op], message)
 
 
 def _duplicates(log: Log, part: Part, findings: Findings) -> None:
@@ -122,12 +122,12 @@ def _duplicates(log: Log, part: Part, findings: Findings) -> None:
     for at, where in offsets.items():
         sends = log.attempts.get(at, [])
         if len(where) > max(1, len(sends)):
-            said = (
+            message = (
                 f"{quoted(log.values.values[at])} was sent {len(sends)} times and stands at "
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]
-            findings.anomaly("duplicate", part.key, ops, said)
+            findings.anomaly("duplicate", part.key, ops, message)
 
 
 def decide(part: Part, findings: Findings) -> int:

@@ -80,12 +80,12 @@ def _reversed(v: Visibility, part: Part, findings: Findings, real: Any) -> Any:
         absent[read.row] = False
         for at in np.flatnonzero(absent).tolist():
             told[at] = True
-            said = (
+            message = (
                 f"write {v.acked[at].op_id} had ended before write {v.attempt[newest].op_id} "
                 f"began, yet read {read.op.op_id} saw only the younger one"
             )
             ops = [v.acked[at], v.attempt[newest], read.op]
-            findings.anomaly("causal-reverse", part.key, ops, said)
+            findings.anomaly("causal-reverse", part.key, ops, message)
     return told
 
 

@@ -64,14 +64,14 @@ def _fifo(part: Part, findings: Findings) -> int:
             position += 1
         if slowest is not None and slowest[0] > end_of(out[b]):
             a = slowest[1]
-            said = (
+            message = (
                 f"{quoted(t.values.values[a])} was in before {quoted(t.values.values[b])} "
                 f"was put in, yet "
                 f"{quoted(t.values.values[b])} was out before anybody took "
                 f"{quoted(t.values.values[a])}"
             )
             ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
-            findings.anomaly("reordered", part.key, ops, said)
+            findings.anomaly("reordered", part.key, ops, message)
     _skips(t, part, out, findings)
     return len(out)
 
@@ -87,13 +87,13 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> No
         return
     b = newest[1]
     for a in stayed:
-        said = (
+        message = (
             f"{quoted(t.values.values[a])} was in before {quoted(t.values.values[b])} was "
             f"put in, and "
             f"{quoted(t.values.values[b])} came out while {quoted(t.values.values[a])} never did"
         )
         ops = [t.acked[a][0], t.attempts(b)[0], out[b]]
-        findings.anomaly("skipped", part.key, ops, said, minimal=takers == 0)
+        findings.anomaly("skipped", part.key, ops, message, minimal=takers == 0)
 
 
 def _prefix(part: Part, findings: Findings) -> int:
@@ -113,12 +113,12 @@ def _prefix(part: Part, findings: Findings) -> int:
         findings.tick()
         if items != longest[1][: len(items)]:
             at = next(i for i, (x, y) in enumerate(zip(items, longest[1], strict=False)) if x != y)
-            said = (
+            message = (
                 f"read {op.op_id} has {quoted(items[at])} at index {at}, where read "
                 f"{longest[0].op_id} "
                 f"has {quoted(longest[1][at])}"
             )
-            findings.anomaly("incompatible-order", part.key, [op, longest[0]], said)
+            findings.anomaly("incompatible-order", part.key, [op, longest[0]], message)
     report_missing(v, part.key, findings, real)
     _prefix_times(v, part, findings, longest)
     known = np.sort(v.known_ns[real])
@@ -135,13 +135,13 @@ def _prefix_times(
         if v.invoke_ns[at] == NEVER:
             continue
         if v.acked_ns[at] < begun:
-            said = (
+            message = (
                 f"append of {quoted(value)} had ended before that of "
                 f"{quoted(v.value(front))} began, yet it "
                 f"stands behind it in read {longest[0].op_id}"
             )
             ops = [v.acked[at], v.attempt[front], longest[0]]
-            findings.anomaly("reordered", part.key, ops, said)
+            findings.anomaly("reordered", part.key, ops, message)
         if v.invoke_ns[at] > begun:
             front, begun = at, int(v.invoke_ns[at])
 

@@ -80,11 +80,11 @@ def _compare(key: Any, dumps: dict[str, list[Op]], part: Part, findings: Finding
     first, *others = [ops[-1] for _, ops in sorted(dumps.items())]
     for op in others:
         if _plain(op.output) != _plain(first.output):
-            said = (
+            message = (
                 f"{_named(key)}{first.node_seen} and {op.node_seen} differ at rest: "
                 f"{_difference(first.output, op.output)}"
             )
-            findings.anomaly("divergence", key, [first, op], said)
+            findings.anomaly("divergence", key, [first, op], message)
     findings.count(replicas=len(dumps))
     return len(others)
 

@@ -61,15 +61,15 @@ def _values(part: Part, findings: Findings) -> None:
         version, at = _version(op), values.id_of(value)
         first, by = holder.setdefault(version, (at, op))
         if first != at:
-            said = (
+            message = (
                 f"version {version} holds {quoted(values.values[first])} by op {by.op_id} and "
                 f"{quoted(value)} by op {op.op_id}"
             )
-            findings.anomaly("version-conflict", part.key, [by, op], said)
+            findings.anomaly("version-conflict", part.key, [by, op], message)
         elif read and at not in attempted and at not in told and value is not None:
             told.add(at)
-            said = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
-            findings.anomaly("phantom", part.key, [op], said)
+            message = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
+            findings.anomaly("phantom", part.key, [op], message)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -88,11 +88,11 @@ def decide(part: Part, findings: Findings) -> int:
             old = _version(before)
             wrong = version < old if op.op_type == "read" else version <= old
             if wrong and guarantee in asked:
-                said = (
+                message = (
                     f"process {who}: {op.op_type} {op.op_id} has version {version} after its "
                     f"{kind} {before.op_id} had version {old}, which breaks {guarantee}"
                 )
-                findings.anomaly(GUARANTEES[guarantee], part.key, [before, op], said)
+                findings.anomaly(GUARANTEES[guarantee], part.key, [before, op], message)
         last = newest.get((who, op.op_type))
         if last is None or version > _version(last):
             newest[who, op.op_type] = op

@@ -85,16 +85,16 @@ def _strangers(t: Traffic, part: Part, findings: Findings) -> None:
             continue
         told.add(at)
         if attempts:
-            said = (
+            message = (
                 f"{quoted(value)} came out by op {op.op_id} before anybody had tried to put it in"
             )
-            findings.anomaly("future-read", part.key, [attempts[0], op], said)
+            findings.anomaly("future-read", part.key, [attempts[0], op], message)
         elif at in t.refused:
-            said = f"{quoted(value)} was refused definitely, yet it came out by op {op.op_id}"
-            findings.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], said)
+            message = f"{quoted(value)} was refused definitely, yet it came out by op {op.op_id}"
+            findings.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], message)
         else:
-            said = f"{quoted(value)} came out by op {op.op_id}, and nobody ever put it in"
-            findings.anomaly("unexpected", part.key, [op], said)
+            message = f"{quoted(value)} came out by op {op.op_id}, and nobody ever put it in"
+            findings.anomaly("unexpected", part.key, [op], message)
 
 
 def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
@@ -109,11 +109,11 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
             takers.setdefault(at, []).append(op)
     for at, ops in takers.items():
         puts = t.attempts(at)
-        said = (
+        message = (
             f"{quoted(t.values.values[at])} was put in {len(puts)} times and came out "
             f"{len(ops)} times"
         )
-        findings.anomaly("duplicated", part.key, [*puts, *ops][:8], said, minimal=len(puts) == 1)
+        findings.anomaly("duplicated", part.key, [*puts, *ops][:8], message, minimal=len(puts) == 1)
     return len(again)
 
 
@@ -148,14 +148,14 @@ def decide(part: Part, findings: Findings) -> int:
     elif len(missing) > spare:
         lost = len(missing) - int(spare)
         for at in missing:
-            said = (
+            message = (
                 f"enqueue {t.acked[at][0].op_id} of {quoted(t.values.values[at])} was "
                 f"acknowledged, it "
                 f"never came out, and op {look.op_id} found the queue empty"
             )
             if spare:
-                said += f" ({len(missing)} are missing, {spare} unknown takers may hold some)"
-            findings.anomaly("lost", part.key, [t.acked[at][0], look], said, minimal=not spare)
+                message += f" ({len(missing)} are missing, {spare} unknown takers may hold some)"
+            findings.anomaly("lost", part.key, [t.acked[at][0], look], message, minimal=not spare)
     elif missing and spare > len(takers):
         findings.undecide(
             part.key, f"{len(missing)} are missing; a drain of unknown outcome remains"

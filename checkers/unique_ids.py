@@ -34,11 +34,11 @@ def _increasing(part: Part, ops: list[Op], findings: Findings) -> None:
                 top = ended[at]
             at += 1
         if top is not None and op.output < top.output:
-            said = (
+            message = (
                 f"op {op.op_id} got {quoted(op.output)} after op {top.op_id} had got "
                 f"{quoted(top.output)}"
             )
-            findings.anomaly("nonmonotonic", part.key, [top, op], said)
+            findings.anomaly("nonmonotonic", part.key, [top, op], message)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -51,8 +51,8 @@ def decide(part: Part, findings: Findings) -> int:
             raise Unreadable(op, "it is ok and has no id")
         before = first.setdefault(values.id_of(op.output), op)
         if before is not op:
-            said = f"ops {before.op_id} and {op.op_id} were both given {quoted(op.output)}"
-            findings.anomaly("duplicated", part.key, [before, op], said)
+            message = f"ops {before.op_id} and {op.op_id} were both given {quoted(op.output)}"
+            findings.anomaly("duplicated", part.key, [before, op], message)
     if findings.model == "increasing":
         _increasing(part, ops, findings)
     findings.count(attempted=len(ops) + len(part.unknown), acknowledged=len(ops))

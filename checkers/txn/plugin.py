@@ -132,9 +132,9 @@ class TxnChecker:
         total = columns.txns + sum(excluded.values())
         if excluded:
             # Nobody knows what they did to the keys: neither answer can stand.
-            said = "; ".join(f"{n} {why}" for why, n in sorted(excluded.items()))
+            message = "; ".join(f"{n} {why}" for why, n in sorted(excluded.items()))
             result = replace(
-                result, valid="unknown", reason="; ".join(filter(None, (said, result.reason)))
+                result, valid="unknown", reason="; ".join(filter(None, (message, result.reason)))
             )
         return replace(
             result,

@@ -220,20 +220,20 @@ def connect(targets: list[str], port: int, wait_s: float = 0.5) -> dict[str, str
 def ask(address: str, port: int, send: str, expect: str, wait_s: float = 0.8) -> bool:
     """Does a server answer as it should? `send` and `expect` (its first bytes) are base64."""
     wanted = base64.b64decode(expect)
-    said = b""
+    message = b""
     deadline_ns = time.monotonic_ns() + int(wait_s * 1e9)
     try:
         with socket.create_connection((address, port), timeout=wait_s) as sock:
             sock.sendall(base64.b64decode(send))
-            while len(said) < max(1, len(wanted)):
+            while len(message) < max(1, len(wanted)):
                 sock.settimeout(max(0.001, (deadline_ns - time.monotonic_ns()) / 1e9))
-                data = sock.recv(max(1, len(wanted)) - len(said))
+                data = sock.recv(max(1, len(wanted)) - len(message))
                 if not data:
                     return False
-                said += data
+                message += data
     except OSError:
         return False
-    return said.startswith(wanted)
+    return message.startswith(wanted)
 
 
 def _take(sock: socket.socket) -> None:

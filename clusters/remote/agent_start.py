@@ -171,7 +171,7 @@ def launch(home: Path, service: dict[str, Any]) -> None:
             os._exit(0)
     os.close(report_out)
     os.waitpid(keeper, 0)
-    said = os.read(report_in, 1000)
+    message = os.read(report_in, 1000)
     os.close(report_in)
-    if said != b"ok":
-        raise OSError(f"{service['name']} cannot be started: {said.decode('utf-8', 'replace')}")
+    if message != b"ok":
+        raise OSError(f"{service['name']} cannot be started: {message.decode('utf-8', 'replace')}")

@@ -44,9 +44,9 @@ def require_counts(header: Header, counted: Mapping[str, int], weak: Sequence[st
     for name, n in counters.items():
         told = header.counters.get(name)
         if told is not None and told != n:
-            said = f"the recorder counted {told:,} {name}, the file holds {n:,} (H14)"
+            message = f"the recorder counted {told:,} {name}, the file holds {n:,} (H14)"
             raise HistoryError(
-                "; ".join([f"the history is corrupt: {said}", *weak]),
+                "; ".join([f"the history is corrupt: {message}", *weak]),
                 remedy=_REMEDY,
             )
 

@@ -146,8 +146,8 @@ def text_of(look: LabLook) -> list[str]:
     for name, row in look.left.items():
         whole = all(found.kept for found in row)
         for found in row:
-            said = "healed, kept" if whole else "left by a run" if found.ours else "not ours"
-            lines.append(f"  {name}: {found.what} ({said})")
+            message = "healed, kept" if whole else "left by a run" if found.ours else "not ours"
+            lines.append(f"  {name}: {found.what} ({message})")
     if any(found.ours for row in look.left.values() for found in row):
         lines.append("  what runs have left is removed when the next one begins")
     return lines

@@ -70,8 +70,8 @@ def report(
     typer.echo(summary_text(shown, color=sys.stdout.isatty()))
     if signer is not None:
         typer.echo(f"signed      by {signer}")
-    if said := _of_the_signature(sorted(new), signed, sign_key):
-        typer.echo(f"dstest: {said}", err=True)
+    if message := _of_the_signature(sorted(new), signed, sign_key):
+        typer.echo(f"dstest: {message}", err=True)
     raise typer.Exit(int(checked.exit_code))
 
 
@@ -98,5 +98,5 @@ def _not_judged(run: RunDir) -> ConfigError:
         return ConfigError(
             f"{run.path} is still running (pid {meta.pid})", remedy="wait for its end"
         )
-    said = (f"`dstest recover {run.path}` judges it", None if meta is None else lab_left(meta))
-    return ConfigError(f"{run.path} was not judged yet", remedy="; ".join(filter(None, said)))
+    message = (f"`dstest recover {run.path}` judges it", None if meta is None else lab_left(meta))
+    return ConfigError(f"{run.path} was not judged yet", remedy="; ".join(filter(None, message)))

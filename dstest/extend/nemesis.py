@@ -184,9 +184,9 @@ class NodeFault:
         while True:
             since = traffic_since(ctx, undone)
             standing = await self._standing(ctx, record.targets)
-            said = [f"{name}: the fault still stands" for name in standing]
-            said += await self.unwhole(ctx, record, since)
-            if not said or ctx.clock.now_ns() > deadline_ns:
+            problems = [f"{name}: the fault still stands" for name in standing]
+            problems += await self.unwhole(ctx, record, since)
+            if not problems or ctx.clock.now_ns() > deadline_ns:
                 break
             await asyncio.sleep(POLL_S)
         await asyncio.gather(*(ctx.node(n).release_lease(record.fault_id) for n in record.targets))
@@ -195,8 +195,8 @@ class NodeFault:
             answered = {name: since[name]["ok"] for name in record.targets}
             record = replace(record, victim=replace(record.victim, after=answered))
         residue = [f"{name}: {self.name}" for name in standing]
-        notes = [*record.notes, *said]
-        return replace(record, heal_verified=not said, residue=residue, notes=notes)
+        notes = [*record.notes, *problems]
+        return replace(record, heal_verified=not problems, residue=residue, notes=notes)
 
     async def teardown(self, ctx: NemesisContext) -> None:
         """Take it away wherever it is."""

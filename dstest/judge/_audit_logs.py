@@ -85,16 +85,16 @@ def unexplained_ends(facts: RunFacts) -> list[str]:
     def wild(row: Seen, kind: str) -> bool:
         return not _explained(facts, row.node, (kind,), row.after_ns, row.before_ns)
 
-    said = [
+    problems = [
         f"{e.node}: {e.what} ended between {e.after_ns / 1e9:.1f} and {e.before_ns / 1e9:.1f} s"
         for e in seen.ends
         if wild(e, "exit")
     ]
-    said += [f"{e.node}: {e.what}" for e in seen.oom_kills if wild(e, "oom")]
+    problems += [f"{e.node}: {e.what}" for e in seen.oom_kills if wild(e, "oom")]
     for node, paths in seen.cores.items():
         if not any(True for _ in _windows(facts, node, ("core", "signal", "panic"))):
-            said.append(f"{node}: core files {', '.join(paths)}")
-    return said
+            problems.append(f"{node}: core files {', '.join(paths)}")
+    return problems
 
 
 def _missing(facts: RunFacts) -> list[str]:
@@ -102,26 +102,26 @@ def _missing(facts: RunFacts) -> list[str]:
     nodes, lines = facts.history.header.nodes, facts.log_lines or {}
     mute = [n for n in nodes if not lines.get(n)] if facts.log_lines is not None else []
     told = {gap.partition(":")[0] for gap in facts.log_gaps}
-    said = [*facts.log_gaps, *(f"{n}: no log line was read" for n in mute if n not in told)]
+    problems = [*facts.log_gaps, *(f"{n}: no log line was read" for n in mute if n not in told)]
     seen = facts.processes
     if seen is None:
-        return [*said, "nobody watched the system's processes"]
+        return [*problems, "nobody watched the system's processes"]
     if not seen.offered:
-        return said
+        return problems
     least = max(1, int(end_of(facts.history) / 1e9 / LOOKS_APART_S))
-    said += [
+    problems += [
         f"{n}: {seen.looks.get(n, 0)} looks at its processes, {least} needed"
         for n in nodes
         if seen.looks.get(n, 0) < least
     ]
-    said += seen.untaken
-    said += [
+    problems += seen.untaken
+    problems += [
         f"{row.node}: nobody looked at its processes from {row.after_ns / 1e9:.1f} s"
         f" to {row.before_ns / 1e9:.1f} s"
         for row in seen.unseen
         if not _explained(facts, row.node, ("exit",), row.after_ns, row.before_ns)
     ]
-    return said
+    return problems
 
 
 def alarms(facts: RunFacts) -> AuditRow:
@@ -129,16 +129,16 @@ def alarms(facts: RunFacts) -> AuditRow:
     if facts.log_lines is None and facts.processes is None:
         return na("the system offers neither logs nor processes to look at")
     missing, lines, ends = _missing(facts), unexplained_alarms(facts), unexplained_ends(facts)
-    said = []
+    problems = []
     if lines:
         first = f"{lines[0].node}: {lines[0].line.strip()[:120]}"
-        said.append(f"{len(lines)} alarms in the logs that no fault explains, first {first}")
+        problems.append(f"{len(lines)} alarms in the logs that no fault explains, first {first}")
     if ends:
-        said.append(f"{len(ends)} ends of processes that no fault explains: {_some(ends)}")
+        problems.append(f"{len(ends)} ends of processes that no fault explains: {_some(ends)}")
     if missing:
-        said.append(f"evidence is missing: {_some(missing)}")
-    if said:
-        return short("; ".join(said))
+        problems.append(f"evidence is missing: {_some(missing)}")
+    if problems:
+        return short("; ".join(problems))
     read = sum((facts.log_lines or {}).values())
     seen = facts.processes
     ended = len(seen.ends) + len(seen.oom_kills) if seen is not None else 0

@@ -39,8 +39,8 @@ def _bite(canary: Canary, declared: list[str]) -> str | None:
     ]
     if missed:
         row = missed[0]
-        said = "accepted" if row.get("valid") is True else "left undecided"
-        first = f"{row.get('checker')} {said} {row.get('kind')}: {row.get('mutant')}"
+        message = "accepted" if row.get("valid") is True else "left undecided"
+        first = f"{row.get('checker')} {message} {row.get('kind')}: {row.get('mutant')}"
         return f"{len(missed)} of {canary.total} broken copies were not rejected; {first}"
     for row in canary.untold:
         kinds = " or ".join(row["kinds"])
@@ -50,8 +50,8 @@ def _bite(canary: Canary, declared: list[str]) -> str | None:
         )
     blind = [row for row in canary.judge if row.get("valid") is not False]
     if blind:
-        said = f"{blind[0].get('checker')} took no notice of it"
-        return f"the judge was tried on this run and missed: {blind[0].get('mutant')}; {said}"
+        message = f"{blind[0].get('checker')} took no notice of it"
+        return f"the judge was tried on this run and missed: {blind[0].get('mutant')}; {message}"
     killers = {row["checker"] for row in canary.details if row.get("valid") is False}
     untried = [name for name in declared if canary.details and name not in killers]
     if untried:

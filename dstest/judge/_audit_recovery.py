@@ -83,15 +83,15 @@ def recovered_row(facts: RunFacts) -> AuditRow:
     if standing:
         return short(f"heal not verified: {', '.join(standing)}")
     failed = f"clean-up failed: {'; '.join(facts.problems)}" if facts.problems else None
-    for said in (failed, _differing(facts), _never_again(facts)):
-        if said:
-            return short(said)
+    for message in (failed, _differing(facts), _never_again(facts)):
+        if message:
+            return short(message)
     alike = f"; {len(facts.replicas)} replicas agree" if facts.replicas else ""
     if not facts.records:
         return ok(f"no fault to recover from; all {len(nodes)} nodes serve{alike}")
     row = _tail(facts, len(nodes))
-    said = f"{row.evidence}{_recoveries(facts)}{alike}"
-    return ok(said) if row.status == "ok" else short(said)
+    message = f"{row.evidence}{_recoveries(facts)}{alike}"
+    return ok(message) if row.status == "ok" else short(message)
 
 
 def _tail(facts: RunFacts, nodes: int) -> AuditRow:
@@ -114,14 +114,16 @@ def _tail(facts: RunFacts, nodes: int) -> AuditRow:
 
 def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:
     noise = 3 * math.sqrt(base.ok_share * (1 - base.ok_share) / tail.ops)
-    said = (
+    message = (
         f"{tail.ok_share:.1%} of the last {tail.ops:,} operations succeeded ({base.ok_share:.1%} "
         f"before the first fault), {tail.ok_per_s:,.0f}/s ({base.ok_per_s:,.0f}/s)"
     )
     if base.p99_ms is None or tail.p99_ms is None:
-        return short(f"{said}; no operation succeeded to compare with")
-    said += f", p99 {tail.p99_ms:,.0f} ms ({base.p99_ms:,.0f} ms); {nodes} of {nodes} nodes serve"
+        return short(f"{message}; no operation succeeded to compare with")
+    message += (
+        f", p99 {tail.p99_ms:,.0f} ms ({base.p99_ms:,.0f} ms); {nodes} of {nodes} nodes serve"
+    )
     slow = tail.p99_ms > max(2 * base.p99_ms, base.p99_ms + P99_SLACK_MS)
     fewer = tail.ok_share < OK_SHARE_MIN * base.ok_share - noise
     thin = tail.ok_per_s < THROUGHPUT_SHARE_MIN * base.ok_per_s
-    return short(said) if slow or fewer or thin else ok(said)
+    return short(message) if slow or fewer or thin else ok(message)

@@ -184,13 +184,13 @@ def _load(facts: RunFacts) -> AuditRow:
         source = f"{RATE_SHARE_MIN:.0%} of {header.concurrency} clients busy (closed loop)"
     slow = sum(1 for n in counts if n < floor)
     allowed = max(1, math.ceil(SLOW_BUCKETS_MAX * len(counts)))
-    said = (
+    message = (
         f"{len(ops):,} operations; {slow} of {len(counts)} seconds outside fault windows fell "
         f"below {source}"
     )
     if slow > allowed:
-        return short(f"{said}; at most {allowed} may")
-    return ok(said)
+        return short(f"{message}; at most {allowed} may")
+    return ok(message)
 
 
 def _landed(facts: RunFacts) -> AuditRow:
@@ -216,8 +216,8 @@ def _stood(facts: RunFacts) -> AuditRow:
         if gone:
             at_s = gone[0].get("at_ns", 0) / 1e9
             return short(f"{r.fault_id}: the fault was gone at {at_s:.1f} s, inside its window")
-        if said := _strangers(r, facts) or _idle_paths(r):
-            return short(f"{r.fault_id}: {said}")
+        if message := _strangers(r, facts) or _idle_paths(r):
+            return short(f"{r.fault_id}: {message}")
     if len(facts.records) < facts.faults_planned:
         return short(f"{len(facts.records)} of {facts.faults_planned} faults have a record")
     return ok(f"{looks_total} looks at {len(facts.records)} faults, each found it standing")
@@ -278,11 +278,11 @@ def _clock(facts: RunFacts) -> AuditRow:
         facts.clocks, key=lambda c: abs(c.wall_minus_mono_end_ns - c.wall_minus_mono_start_ns)
     )
     drift_ms = abs(worst.wall_minus_mono_end_ns - worst.wall_minus_mono_start_ns) / 1e6
-    said = (
+    message = (
         f"wall clock of {worst.host} moved {drift_ms:.1f} ms against its monotonic clock, the most "
         f"of {len(hosts)} hosts"
     )
-    return ok(said) if drift_ms < CLOCK_DRIFT_MS_MAX else short(f"{said}, 50 ms allowed")
+    return ok(message) if drift_ms < CLOCK_DRIFT_MS_MAX else short(f"{message}, 50 ms allowed")
 
 
 def budget_row(budget: Budgets, wanted: Tier) -> AuditRow:

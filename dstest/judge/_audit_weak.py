@@ -90,12 +90,12 @@ def _failover(facts: RunFacts) -> AuditRow:
         return na("no fault aimed at a leader")
     changes = _leader_changes(facts)
     judges = _history_checkers(facts)
-    said = f"{len(aimed)} faults aimed at a leader, {changes} new terms seen"
+    message = f"{len(aimed)} faults aimed at a leader, {changes} new terms seen"
     if judges:
-        return ok(f"{said}; {', '.join(judges)} judged the operations across them")
+        return ok(f"{message}; {', '.join(judges)} judged the operations across them")
     if changes >= LEADER_CHANGES_MIN and facts.replicas and agree(facts.replicas):
-        return ok(f"{said}; the replicas agreed afterwards")
-    return short(f"{said}; one failover that went well is the only proof")
+        return ok(f"{message}; the replicas agreed afterwards")
+    return short(f"{message}; one failover that went well is the only proof")
 
 
 def _no_error(facts: RunFacts) -> AuditRow:
@@ -132,14 +132,14 @@ def _retries(facts: RunFacts) -> AuditRow:
     if not facts.wire:
         return short("the client library may retry unseen: requests on the wire were not counted")
     calls, requests = sum(w.calls for w in facts.wire), sum(w.requests for w in facts.wire)
-    said = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
+    message = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
     if len({w.worker for w in facts.wire}) < facts.workers:
-        return short(f"{said}: {facts.workers} workers have one each")
+        return short(f"{message}: {facts.workers} workers have one each")
     if not all(w.known and w.requests for w in facts.wire):
-        return short(f"{said}: not each of them could be counted")
+        return short(f"{message}: not each of them could be counted")
     if any(w.requests > w.calls for w in facts.wire):
-        return short(f"{said}: the library retries by itself")
-    return ok(said)
+        return short(f"{message}: the library retries by itself")
+    return ok(message)
 
 
 def _clock(facts: RunFacts) -> AuditRow:
@@ -184,8 +184,8 @@ def _negative_control(facts: RunFacts) -> AuditRow:
     accepted = sum(op.outcome is Outcome.OK for op in controls)
     if accepted:
         return short(f"{accepted} of {len(controls)} negative controls were not refused")
-    said = f"{refused} negative controls were refused"
-    return ok(said) if refused else short(said)
+    message = f"{refused} negative controls were refused"
+    return ok(message) if refused else short(message)
 
 
 def _groups(facts: RunFacts) -> AuditRow:

@@ -75,8 +75,8 @@ def _missing(kind: str, reads: list[Op], ops: list[Op], dice: random.Random) -> 
     if value is None:
         return None
     output = [v for v in read.output if v != value]
-    said = f"{kind}: {value!r} was taken out of read {read.op_id}"
-    return said, changed(ops, {read.op_id: {"output": output}})
+    message = f"{kind}: {value!r} was taken out of read {read.op_id}"
+    return message, changed(ops, {read.op_id: {"output": output}})
 
 
 def _twice(reads: list[Op], ops: list[Op], dice: random.Random) -> Made:

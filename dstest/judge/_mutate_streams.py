@@ -82,8 +82,8 @@ def _session_reread(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
         ]
         if pairs:
             a, b = dice.choice(pairs)
-            said = f"read {b.op_id} finds nothing, after read {a.op_id} of the same session"
-            return said, changed(ops, {b.op_id: {"output": _NOTHING}})
+            message = f"read {b.op_id} finds nothing, after read {a.op_id} of the same session"
+            return message, changed(ops, {b.op_id: {"output": _NOTHING}})
     return None
 
 
@@ -110,8 +110,8 @@ def _session_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made
         told = {_version(a), _version(b)}
         gone = [op for op in acked(ops, "read") if _version(op) in told]
         gone += session.between("read", a, b)
-        said = f"writes {a.op_id} and {b.op_id} of one session swapped versions"
-        return said, changed(
+        message = f"writes {a.op_id} and {b.op_id} of one session swapped versions"
+        return message, changed(
             without(ops, *gone), {a.op_id: {"output": b.output}, b.op_id: {"output": a.output}}
         )
     return None
@@ -134,8 +134,10 @@ def _session_ahead(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
         a, b = dice.choice(pairs)
         output = {"version": _version(newest), "value": newest.input}
         later = [op for op in session.ops[session.ops.index(a) + 1 :] if op.op_type == "read"]
-        said = f"read {a.op_id} sees {newest.op_id}, which write {b.op_id} of its session precedes"
-        return said, changed(without(ops, *later), {a.op_id: {"output": output}})
+        message = (
+            f"read {a.op_id} sees {newest.op_id}, which write {b.op_id} of its session precedes"
+        )
+        return message, changed(without(ops, *later), {a.op_id: {"output": output}})
     return None
 
 
@@ -321,9 +323,9 @@ def _poll_stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
             later = [
                 p for p in polls if p.process_id == op.process_id and p.invoke_ts > op.invoke_ts
             ]
-            said = f"poll {op.op_id} finds nothing, though send {told[0].op_id} was acknowledged"
+            message = f"poll {op.op_id} finds nothing, though send {told[0].op_id} was acknowledged"
             output = {"records": [], "to": start - 1, "more": False}
-            return said, changed(without(ops, *later), {op.op_id: {"output": output}})
+            return message, changed(without(ops, *later), {op.op_id: {"output": output}})
     return None
 
 

@@ -81,10 +81,10 @@ def _counter(kind: str, ops: list[Op], dice: random.Random, options: _Opts) -> M
         gone = pick(dice, [op for op in victims if read.output > high - op.input])
         if gone is None:
             return None
-        said = f"inc {gone.op_id}, which read {read.op_id} shows, was taken out"
-        return said, without(ops, gone)
-    said = f"read {read.op_id} returns {output}; [{low}, {high}] is possible"
-    return said, changed(ops, {read.op_id: {"output": output}})
+        message = f"inc {gone.op_id}, which read {read.op_id} shows, was taken out"
+        return message, without(ops, gone)
+    message = f"read {read.op_id} returns {output}; [{low}, {high}] is possible"
+    return message, changed(ops, {read.op_id: {"output": output}})
 
 
 def _counter_swapped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
@@ -161,8 +161,8 @@ def _bank_dropped_by(read: Op, ops: list[Op], dice: random.Random, start: int) -
         ]
         low, high = _bounds(deltas, read, sure)
         if not low <= read.output.get(name, 0) - start <= high:
-            said = f"transfer {gone.op_id}, which read {read.op_id} shows, was taken out"
-            return said, without(ops, gone)
+            message = f"transfer {gone.op_id}, which read {read.op_id} shows, was taken out"
+            return message, without(ops, gone)
     return None
 
 
@@ -203,8 +203,8 @@ def _overlap(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
             if min(limit, own, until) <= end(b) + 2:
                 break
             times = {"invoke_ts": end(b) + 1, "complete_ts": end(b) + 2, "timeout_marker": False}
-            said = f"release {release.op_id} moved behind acquire {b.op_id} of another process"
-            return said, changed(ops, {release.op_id: times})
+            message = f"release {release.op_id} moved behind acquire {b.op_id} of another process"
+            return message, changed(ops, {release.op_id: times})
     return None
 
 

@@ -307,8 +307,8 @@ def plant(view: View, what: Plant, dice: random.Random, *, last: bool) -> tuple[
         kept = [_seeing(op, left, spot.end) for op in kept]
     own = sum(1 for key in spot.keys.values() if key in view.uses)
     keys = ", ".join(repr(key) for key in spot.keys.values())
-    said = (
+    message = (
         f"{len(planted)} transactions on {keys} ({own} of {len(spot.keys)} the run's own) between "
         f"{planted[0].invoke_ts / 1e9:.3f} and {(planted[-1].complete_ts or 0) / 1e9:.3f} s"
     )
-    return said, sorted([*kept, *planted], key=lambda op: op.invoke_ts)
+    return message, sorted([*kept, *planted], key=lambda op: op.invoke_ts)

@@ -107,19 +107,19 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         result: CheckResult = checker.check(history, model, budget)
     except _TimeUp:
-        said = f"time budget of {budget.time_s:g} s used up, and {checker.name} did not stop"
-        return unknown(checker.name, model, said, len(history.ops))
+        message = f"time budget of {budget.time_s:g} s used up, and {checker.name} did not stop"
+        return unknown(checker.name, model, message, len(history.ops))
     except MemoryError:
-        said = f"memory budget of {budget.memory_mb} MB used up"
-        return unknown(checker.name, model, said, len(history.ops))
+        message = f"memory budget of {budget.memory_mb} MB used up"
+        return unknown(checker.name, model, message, len(history.ops))
     except RecursionError:
-        said = "an operation's value is nested too deeply"
-        return unknown(checker.name, model, said, len(history.ops))
+        message = "an operation's value is nested too deeply"
+        return unknown(checker.name, model, message, len(history.ops))
     except RuntimeError as error:
         if "thread" not in str(error):
             raise
-        said = f"memory budget of {budget.memory_mb} MB used up: {error}"
-        return unknown(checker.name, model, said, len(history.ops))
+        message = f"memory budget of {budget.memory_mb} MB used up: {error}"
+        return unknown(checker.name, model, message, len(history.ops))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
@@ -166,14 +166,14 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
     worst = min(results, key=lambda r: rank[r.valid])
     if len(results) == 1:
         return worst
-    said = [f"{r.checker}: {r.reason}" for r in results if r.reason]
+    problems = [f"{r.checker}: {r.reason}" for r in results if r.reason]
     return msgspec.structs.replace(
         worst,
         checker="+".join(r.checker for r in results),
         anomaly_types=sorted({kind for r in results for kind in r.anomaly_types}),
         not_=list(dict.fromkeys(name for r in results for name in r.not_)),
         anomalies={kind: group for r in results for kind, group in r.anomalies.items()},
-        reason="; ".join(said) or None,
+        reason="; ".join(problems) or None,
         seconds=Seconds(
             load=max(r.seconds.load for r in results), check=max(r.seconds.check for r in results)
         ),

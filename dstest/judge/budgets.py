@@ -72,10 +72,10 @@ def gaps(budget: Budgets, tier: Tier, *, said_already: Collection[str] = ()) -> 
     need = budget.declared.get(tier)
     if not need:
         return [f"The {tier} budget was not declared, so nothing shows that it was met."]
-    said = [
+    problems = [
         f"The {tier} budget asks for {_number(wanted)} {UNITS.get(key, key)}; "
         f"this run had {_number(budget.measured.get(key, 0))}."
         for key, wanted in need.items()
         if budget.measured.get(key, 0) < wanted and key not in said_already
     ]
-    return said if said or said_already else [f"The {tier} budget was not met."]
+    return problems if problems or said_already else [f"The {tier} budget was not met."]

@@ -138,8 +138,8 @@ def _stale(ops: list[Op], dice: random.Random) -> _Made:
         older = [w for w in lone if w.end is not None and w.end < second.op.invoke_ts]
         if older:
             first = dice.choice(older)
-            said = f"read {read.op_id} returns {first.value!r}, overwritten by {second.op.op_id}"
-            return said, _replaced(ops, {read.op_id: first.value})
+            message = f"read {read.op_id} returns {first.value!r}, overwritten by {second.op.op_id}"
+            return message, _replaced(ops, {read.op_id: first.value})
     return None
 
 
@@ -161,8 +161,8 @@ def _swapped(ops: list[Op], dice: random.Random) -> _Made:
         ]
         if earlier:
             first = dice.choice(earlier)
-            said = f"reads {first.op_id} and {later.op_id} swapped outputs"
-            return said, _replaced(ops, {first.op_id: later.output, later.op_id: first.output})
+            message = f"reads {first.op_id} and {later.op_id} swapped outputs"
+            return message, _replaced(ops, {first.op_id: later.output, later.op_id: first.output})
     return None
 
 
@@ -210,9 +210,9 @@ def planted_stale_read(history: History) -> Mutant | None:
         )
         for at, (op_type, input_, output) in enumerate(steps)
     ]
-    said = f"key {key}: {first} is read after {second} was written over it"
+    message = f"key {key}: {first} is read after {second} was written over it"
     copy = msgspec.structs.replace(history, ops=[*ops, *made])
-    return Mutant("planted-stale-read", said, copy)
+    return Mutant("planted-stale-read", message, copy)
 
 
 def mutants(history: History, seed: int, count: int = 8) -> Iterator[Mutant]:

@@ -65,8 +65,8 @@ def _broken_ops(ops: list[Op]) -> Iterator[tuple[str, str, str, list[Op]]]:
     if end - first.invoke_ts > 1:
         beside = replace(first, op_id="canary", invoke_ts=first.invoke_ts + 1)
         both = sorted([*ops, beside], key=lambda op: op.invoke_ts)
-        said = f"process {first.process_id} does two things at a time"
-        yield "H09", "two-at-a-time", said, both
+        message = f"process {first.process_id} does two things at a time"
+        yield "H09", "two-at-a-time", message, both
 
 
 def lint_canaries(
@@ -76,17 +76,17 @@ def lint_canaries(
     thin = _thin(history)
     rows = []
     before = lint(replace(thin, header=replace(thin.header, counters={}))).corrupt
-    for name, kind, said, ops in _broken_ops(thin.ops):
+    for name, kind, message, ops in _broken_ops(thin.ops):
         if name in before:
             # It voids the run already.
             continue
         lints = lint(replace(thin, ops=ops, header=replace(thin.header, counters={}))).corrupt
-        rows.append(row("lints", kind, said, name in lints, [name]))
+        rows.append(row("lints", kind, message, name in lints, [name]))
     if counted and thin.ops:
         short = {"issued": len(thin.ops)}
         broken = replace(thin, ops=thin.ops[1:], header=replace(thin.header, counters=short))
-        said = f"op {thin.ops[0].op_id} is missing"
-        rows.append(row("lints", "missing", said, "H14" in lint(broken).corrupt, ["H14"]))
+        message = f"op {thin.ops[0].op_id} is missing"
+        rows.append(row("lints", "missing", message, "H14" in lint(broken).corrupt, ["H14"]))
     return rows
 
 
@@ -101,8 +101,8 @@ def _broken_facts(facts: RunFacts) -> Iterator[tuple[str, str, str, RunFacts]]:
             "not-healed": ("RF8", {"heal_verified": False}),
         }
         for kind, (name, change) in changes.items():
-            said = f"{first.fault_id}: {kind.replace('-', ' ')}"
-            yield name, kind, said, replace(facts, records=[replace(first, **change), *others])
+            message = f"{first.fault_id}: {kind.replace('-', ' ')}"
+            yield name, kind, message, replace(facts, records=[replace(first, **change), *others])
     for node in facts.history.header.nodes[:1]:
         sick = replace(facts, healthy={**facts.healthy, node: False})
         yield "RF8", "sick-node", f"{node} does not serve", sick

@@ -116,8 +116,8 @@ def taken_makers(model: str) -> dict[str, Maker]:
         if len(passages) < 2:
             return None
         a, b = dice.sample(passages, 2)
-        said = f"{take} {a.take.op_id} and {b.take.op_id} both return {a.value!r}"
-        return said, changed(ops, {b.take.op_id: a.value})
+        message = f"{take} {a.take.op_id} and {b.take.op_id} both return {a.value!r}"
+        return message, changed(ops, {b.take.op_id: a.value})
 
     def lost(ops: list[Op], dice: random.Random) -> Made:
         passages = _passages(ops, put, take)
@@ -134,8 +134,8 @@ def taken_makers(model: str) -> dict[str, Maker]:
             pairs = [b for b in near if _in_turn(model, passages[at], b)]
             if pairs:
                 a, b = passages[at], dice.choice(pairs)
-                said = f"{take} {a.take.op_id} and {b.take.op_id} swapped values"
-                return said, changed(ops, {a.take.op_id: b.value, b.take.op_id: a.value})
+                message = f"{take} {a.take.op_id} and {b.take.op_id} swapped values"
+                return message, changed(ops, {a.take.op_id: b.value, b.take.op_id: a.value})
         return None
 
     def empty(ops: list[Op], dice: random.Random) -> Made:
@@ -152,8 +152,8 @@ def taken_makers(model: str) -> dict[str, Maker]:
             ]
             if during:
                 op = dice.choice(during)
-                said = f"{take} {op.op_id} finds nothing, while {a.value!r} is in there"
-                return said, changed(ops, {op.op_id: None})
+                message = f"{take} {op.op_id} finds nothing, while {a.value!r} is in there"
+                return message, changed(ops, {op.op_id: None})
         return None
 
     return {
@@ -195,8 +195,8 @@ def set_makers() -> dict[str, Maker]:
                 if any(c.complete_ts is None for c in changes):
                     break
                 if len(near) < _WINDOW and _certain(op, near) is op.output:
-                    said = f"contains {op.op_id} of {op.input!r} answers {not op.output}"
-                    return said, changed(ops, {op.op_id: not op.output})
+                    message = f"contains {op.op_id} of {op.input!r} answers {not op.output}"
+                    return message, changed(ops, {op.op_id: not op.output})
         return None
 
     def lost(ops: list[Op], dice: random.Random) -> Made:
@@ -230,16 +230,16 @@ def log_makers() -> dict[str, Maker]:
         two = pair(ops, dice)
         if two is None:
             return None
-        said = f"append {two[1].op_id} gets the offset of {two[0].op_id}"
-        return said, changed(ops, {two[1].op_id: two[0].output})
+        message = f"append {two[1].op_id} gets the offset of {two[0].op_id}"
+        return message, changed(ops, {two[1].op_id: two[0].output})
 
     def swapped(ops: list[Op], dice: random.Random) -> Made:
         two = pair(ops, dice)
         if two is None:
             return None
         a, b = two
-        said = f"appends {a.op_id} and {b.op_id} swapped offsets"
-        return said, changed(ops, {a.op_id: b.output, b.op_id: a.output})
+        message = f"appends {a.op_id} and {b.op_id} swapped offsets"
+        return message, changed(ops, {a.op_id: b.output, b.op_id: a.output})
 
     def shown(ops: list[Op], dice: random.Random) -> tuple[Op, Op] | None:
         """A read that shows something, and the append of its first entry."""
@@ -257,23 +257,23 @@ def log_makers() -> dict[str, Maker]:
             return None
         rows = [list(row) for row in two[0].output]
         rows[0][1] = [rows[0][1], "changed"]
-        said = f"read {two[0].op_id} shows another value at offset {rows[0][0]}"
-        return said, changed(ops, {two[0].op_id: rows})
+        message = f"read {two[0].op_id} shows another value at offset {rows[0][0]}"
+        return message, changed(ops, {two[0].op_id: rows})
 
     def lost(ops: list[Op], dice: random.Random) -> Made:
         two = shown(ops, dice)
         values = [token(op.input) for op in ops if op.op_type == "append"]
         if two is None or values.count(token(two[1].input)) != 1:
             return None
-        said = f"append {two[1].op_id}, shown by read {two[0].op_id}, was taken out"
-        return said, without(ops, two[1])
+        message = f"append {two[1].op_id}, shown by read {two[0].op_id}, was taken out"
+        return message, without(ops, two[1])
 
     def hidden(ops: list[Op], dice: random.Random) -> Made:
         two = shown(ops, dice)
         if two is None or two[0].input is None or not _before(two[1], two[0]):
             return None
-        said = f"read {two[0].op_id} finds nothing at offset {two[0].input}, appended before"
-        return said, changed(ops, {two[0].op_id: []})
+        message = f"read {two[0].op_id} finds nothing at offset {two[0].input}, appended before"
+        return message, changed(ops, {two[0].op_id: []})
 
     return {
         "offset-twice": twice,

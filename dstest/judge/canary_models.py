@@ -133,8 +133,8 @@ def _lost_release(ops: list[Op], dice: random.Random) -> Made:
             or (later and later[0].invoke_ts <= taken)
         ):
             continue
-        said = f"release {hold.last.op_id} was taken out, {after.first.op_id} acquired after it"
-        return said, without(ops, hold.last)
+        message = f"release {hold.last.op_id} was taken out, {after.first.op_id} acquired after it"
+        return message, without(ops, hold.last)
     return None
 
 
@@ -167,8 +167,8 @@ def _crowded(total: int) -> Maker:
             op = ops[place]
             held = sum(h.first.input or 1 for h in _around(op, holds))
             if held + _permits(op) > total:
-                said = f"acquire {op.op_id} succeeds while {held} of {total} permits are held"
-                return said, changed(ops, {op.op_id: True})
+                message = f"acquire {op.op_id} succeeds while {held} of {total} permits are held"
+                return message, changed(ops, {op.op_id: True})
         return None
 
     return maker
@@ -202,8 +202,8 @@ def _wrong_count(ops: list[Op], dice: random.Random) -> Made:
             continue
         certain = _ok(other) and (other.complete_ts or 0) < op.invoke_ts
         most += _delta(other) if certain else max(0, _delta(other))
-    said = f"read {op.op_id} returns {most + 1}, which is too much by then"
-    return said, changed(ops, {op.op_id: most + 1})
+    message = f"read {op.op_id} returns {most + 1}, which is too much by then"
+    return message, changed(ops, {op.op_id: most + 1})
 
 
 _LOCK: Final[dict[str, Maker]] = {"stolen-lock": _stolen, "lost-release": _lost_release}
@@ -260,8 +260,8 @@ def model_mutants(
     types = {op.op_type for op in history.ops}
     if model == "kv-map" and types <= _KV.keys():
         back = {v: k for k, v in _KV.items()}
-        for kind, said, broken in mutants(_renamed(history, _KV), seed, count):
-            yield Mutant(kind, said, _renamed(broken, back))
+        for kind, message, broken in mutants(_renamed(history, _KV), seed, count):
+            yield Mutant(kind, message, _renamed(broken, back))
         return
     if (
         model not in MODELS
@@ -289,5 +289,5 @@ def model_mutants(
             mutation = makers[kind](groups[name], dice)
             if mutation is not None:
                 made += 1
-                said = f"key {groups[name][0].key}: {mutation[0]}"
-                yield Mutant(kind, said, replace(history, ops=mutation[1]))
+                message = f"key {groups[name][0].key}: {mutation[0]}"
+                yield Mutant(kind, message, replace(history, ops=mutation[1]))

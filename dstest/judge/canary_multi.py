@@ -119,8 +119,8 @@ def _stale(ops: list[Op], dice: random.Random) -> Made:
         newer = over[-1] if over else None
         older = _older(over, newer[0], dice) if newer is not None else None
         if newer is not None and older is not None:
-            said = f"txn {op.op_id} reads {older[1]!r}, overwritten by {newer[0].op_id}"
-            return said, _reading(ops, op, i, older[1])
+            message = f"txn {op.op_id} reads {older[1]!r}, overwritten by {newer[0].op_id}"
+            return message, _reading(ops, op, i, older[1])
     return None
 
 
@@ -137,8 +137,8 @@ def _torn(ops: list[Op], dice: random.Random) -> Made:
                 continue
             older = _older(single.get(token(other), []), seen[0], dice)
             if older is not None:
-                said = f"txn {op.op_id} reads half of what {seen[0].op_id} wrote"
-                return said, _reading(ops, op, j, older[1])
+                message = f"txn {op.op_id} reads half of what {seen[0].op_id} wrote"
+                return message, _reading(ops, op, j, older[1])
     return None
 
 

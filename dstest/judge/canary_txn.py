@@ -241,10 +241,10 @@ def _own(kind: str, view: View, dice: random.Random) -> tuple[str, list[Op]] | N
         input=[["r", mutation.key, None]],
         output=[["r", mutation.key, mutation.value]],
     )
-    said = (
+    message = (
         f"read {changed.op_id} of {mutation.key!r} misses what {mutation.write.op_id} wrote before"
     )
-    return said, [changed if op.op_id == changed.op_id else op for op in view.ops]
+    return message, [changed if op.op_id == changed.op_id else op for op in view.ops]
 
 
 def _whole(

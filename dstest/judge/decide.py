@@ -45,16 +45,16 @@ def match(v: View, rules: Sequence[Rule] = RULES) -> int:
 def _obstacles(v: View, index: int, rules: Sequence[Rule]) -> list[str]:
     """What stands before the next better state: removing these lets a later rule decide."""
     state = rules[index].state
-    said = rules[index].blocks(v)
+    message = rules[index].blocks(v)
     if state.failed or state is State.PASS_HARDENING:
-        return said
+        return message
     for rule in rules[index + 1 :]:
         if rule.state is State.PASS_HARDENING or (rule.state.passed and not state.passed):
             if rule.when(v):
                 break
         elif rule.when(v):
-            said.extend(line for line in rule.blocks(v) if line not in said)
-    return said
+            message.extend(line for line in rule.blocks(v) if line not in message)
+    return message
 
 
 def decide(
@@ -72,7 +72,7 @@ def decide(
     v = view(evidence)
     index = match(v, rules)
     rule = rules[index]
-    said = _obstacles(v, index, rules)
+    message = _obstacles(v, index, rules)
     if rule.reason is not None:
         reason = rule.reason(v)
     else:
@@ -83,7 +83,7 @@ def decide(
         verdict=rule.state,
         rule=rule.id,
         reason=reason,
-        why_not_better=said,
+        why_not_better=message,
         evidence=evidence,
         checkers=checkers or {},
         blame=blame,

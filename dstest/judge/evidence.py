@@ -91,7 +91,7 @@ def checker_evidence(facts: RunFacts) -> CheckerEvidence:
     consumed = {name: min(r.ops.consumed, wanted[name]) for name, r in results.items()}
     vacuous = any(n == 0 for n in consumed.values())
     absent = [f"{name} gave no result" for name in declared if name not in results]
-    said = [f"{name}: {r.reason}" for name, r in results.items() if r.reason]
+    problems = [f"{name}: {r.reason}" for name, r in results.items() if r.reason]
     return CheckerEvidence(
         declared=list(declared),
         ran=ran,
@@ -102,7 +102,7 @@ def checker_evidence(facts: RunFacts) -> CheckerEvidence:
         keys_decided=sum(r.keys.decided for r in results.values()),
         canary_killed=facts.canary.killed,
         canary_total=facts.canary.total,
-        why="; ".join(absent + said),
+        why="; ".join(absent + problems),
     )
 
 
@@ -168,15 +168,15 @@ def demoted(facts: RunFacts) -> list[LandingRecord]:
 
 def _why(record: LandingRecord) -> str:
     """What speaks for or against a landing: notes first, then the signals that did not move."""
-    said = list(record.notes)
+    problems = list(record.notes)
     if record.landed != "yes":
         for name in ("injector", "victim", "control"):
             signal = getattr(record, name)
             if signal is None and name != "control":
-                said.append(f"no {name} signal was taken")
+                problems.append(f"no {name} signal was taken")
             elif signal is not None and signal.moved is (name == "control"):
-                said.append(f"{name}: {signal.detail or signal.signal}")
-    return "; ".join(said)
+                problems.append(f"{name}: {signal.detail or signal.signal}")
+    return "; ".join(problems)
 
 
 def _fault(record: LandingRecord, page_cache: PageCache) -> FaultEvidence:

@@ -165,11 +165,11 @@ def _processes(ops: Sequence[Op], seen: _Seen) -> None:
         if before is None:
             continue
         if before.timeout_marker or before.complete_ts is None:
-            said = f"process {op.process_id} went on with op {op.op_id} after an unknown outcome"
-            seen.add("corrupt", "H09", said)
+            message = f"process {op.process_id} went on with op {op.op_id} after an unknown outcome"
+            seen.add("corrupt", "H09", message)
         elif op.invoke_ts < before.complete_ts and before.complete_ts >= before.invoke_ts:
-            said = f"process {op.process_id} had ops {before.op_id} and {op.op_id} at a time"
-            seen.add("corrupt", "H09", said)
+            message = f"process {op.process_id} had ops {before.op_id} and {op.op_id} at a time"
+            seen.add("corrupt", "H09", message)
 
 
 def _sorted(ops: Sequence[Op]) -> bool:
@@ -219,13 +219,13 @@ def _epochs(history: History, ctx: LintContext, end_ns: int, seen: _Seen) -> Non
                 per_node[names[i], node_of.get(op.process_id)] += 1
         expected = names[overlapped[0]] if overlapped else None
         if op.fault_epoch != expected:
-            said = f"op {op.op_id} is stamped {op.fault_epoch}, its times say {expected}"
-            seen.add("weak", "H08", said)
+            message = f"op {op.op_id} is stamped {op.fault_epoch}, its times say {expected}"
+            seen.add("weak", "H08", message)
         if all_ok and op.outcome is not Outcome.OK:
             all_ok = False
     if ctx.hidden_retries and ctx.landed_epochs and all_ok and history.ops:
-        said = "every operation succeeded although faults landed: the library may retry unseen"
-        seen.add("warning", "H15", said)
+        message = "every operation succeeded although faults landed: the library may retry unseen"
+        seen.add("warning", "H15", message)
     _traffic(inside, per_node, ctx, seen)
 
 
@@ -235,14 +235,14 @@ def _traffic(
     """H18: enough operations in every landed window, and at every node."""
     for epoch in sorted(ctx.landed_epochs):
         if inside[epoch] < ctx.ops_per_epoch_min:
-            said = f"window {epoch} saw {inside[epoch]} operations of {ctx.ops_per_epoch_min}"
-            seen.add("weak", "H18", said)
+            message = f"window {epoch} saw {inside[epoch]} operations of {ctx.ops_per_epoch_min}"
+            seen.add("weak", "H18", message)
             continue
         for node in sorted(set(ctx.node_of_process.values())):
             if per_node[epoch, node] < ctx.ops_per_node_min:
                 got = per_node[epoch, node]
-                said = f"window {epoch}: {got} operations of {ctx.ops_per_node_min} at {node}"
-                seen.add("weak", "H18", said)
+                message = f"window {epoch}: {got} operations of {ctx.ops_per_node_min} at {node}"
+                seen.add("weak", "H18", message)
 
 
 def _has(value: Any, *names: str) -> bool:
@@ -323,10 +323,10 @@ def _idempotency(ops: Sequence[Op], ctx: LintContext, seen: _Seen) -> None:
 def _counts(history: History, ctx: LintContext, seen: _Seen) -> None:
     """H14 and H17: nothing got lost between the workers, the file and the checkers."""
     counters, total = history.header.counters, len(history.ops)
-    for said in ctx.mismatches:
-        seen.add("corrupt", "H14", said)
-    for said in ctx.forgiven:
-        seen.add("warning", "H14", said)
+    for message in ctx.mismatches:
+        seen.add("corrupt", "H14", message)
+    for message in ctx.forgiven:
+        seen.add("warning", "H14", message)
     if "issued" not in counters and history.header.source is None:
         seen.add("weak", "H14", "the header does not say how many operations were issued")
     actual = {"issued": total, "invokes": total}
@@ -335,8 +335,8 @@ def _counts(history: History, ctx: LintContext, seen: _Seen) -> None:
         actual |= {outcome.value: outcomes[outcome] for outcome in Outcome}
     for name, n in actual.items():
         if name in counters and counters[name] != n:
-            said = f"{name}: the recorder counted {counters[name]}, the file {n}"
-            seen.add("corrupt", "H14", said)
+            message = f"{name}: the recorder counted {counters[name]}, the file {n}"
+            seen.add("corrupt", "H14", message)
     if ctx.ops_consumed < ctx.ops_eligible:
-        said = f"the checkers judged {ctx.ops_consumed} of {ctx.ops_eligible} operations"
-        seen.add("warning", "H17", said)
+        message = f"the checkers judged {ctx.ops_consumed} of {ctx.ops_eligible} operations"
+        seen.add("warning", "H17", message)

@@ -59,20 +59,22 @@ def _missing_capability(v: View) -> list[str]:
 
 
 def _violation(v: View) -> list[str]:
-    said = [f"A violation stands ({v.e.violation_fingerprint or 'no fingerprint'}): no run passes."]
+    problems = [
+        f"A violation stands ({v.e.violation_fingerprint or 'no fingerprint'}): no run passes."
+    ]
     if not v.reproduced:
         runs = v.e.rerun.same_seed_runs
         again = f"None of {runs} re-runs" if runs else "No re-run"
-        said.append(
+        problems.append(
             f"{again} of the same seed showed it again: one is needed to call it reproducible."
         )
     if v.planned and not v.landed:
-        said.append("Not every planned fault is proven, so the fault may not be its cause.")
-    said += [
+        problems.append("Not every planned fault is proven, so the fault may not be its cause.")
+    problems += [
         f"The history has a weakness that can look like a violation: {name}: {seen}"
         for name, seen in v.e.history_lint.weak.items()
     ]
-    return said
+    return problems
 
 
 def _reproducible(v: View) -> str:
@@ -99,21 +101,21 @@ def _corrupt(v: View) -> list[str]:
 
 def _fault(v: View) -> list[str]:
     e = v.e
-    said = []
+    problems = []
     wanted = max(1, e.faults_planned)
     recorded = len({fault.id for fault in e.faults})
     if recorded < wanted:
-        said.append(f"{recorded} of {wanted} planned faults have a landing record.")
+        problems.append(f"{recorded} of {wanted} planned faults have a landing record.")
     if not e.fault_planned:
-        said.append("There are landing records, yet no fault is said to have been planned.")
+        problems.append("There are landing records, yet no fault is said to have been planned.")
     for fault in e.faults:
         if fault.landed != "yes":
             why = f": {fault.why}" if fault.why else ""
-            said.append(
+            problems.append(
                 f"Fault {fault.id} ({fault.nemesis}) is not proven to have landed "
                 f"({fault.landed}){why}"
             )
-    return said + _rows(*_FAULT_FLAGS)(v)
+    return problems + _rows(*_FAULT_FLAGS)(v)
 
 
 def _not_ran(v: View) -> list[str]:

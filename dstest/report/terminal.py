@@ -107,8 +107,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
     for checker_name, anomaly in report.anomalies[:3]:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
-        said = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
-        lines += ["", *wrap(said, "  ", "  ")]
+        message = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
+        lines += ["", *wrap(message, "  ", "  ")]
     if report.remedies:
         lines += ["", "why not better", *obstacles(report.remedies)]
     lines += ["", f"report      {report.path}/report.html"]

@@ -306,8 +306,8 @@ class _Driver:
         if not up:
             self._file.own_lab = name
             self._dir.write(self._file)
-            said = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
-            self._ui.phase("lab", said)
+            message = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
+            self._ui.phase("lab", message)
             packages = packages_for([plugins.system])
             plugins.lab.up(name, arm.nodes, packages=packages, progress=self._ui.say)
         return name

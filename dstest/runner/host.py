@@ -71,8 +71,8 @@ async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, int]:
     """Wall minus monotonic clock of each node that answers, in nanoseconds."""
 
     async def ask(node: Any) -> int:
-        said = await node.call("ping", timeout_s=PING_TIMEOUT_S)
-        return int(said["wall_ns"]) - int(said["monotonic_ns"])
+        message = await node.call("ping", timeout_s=PING_TIMEOUT_S)
+        return int(message["wall_ns"]) - int(message["monotonic_ns"])
 
     offsets = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
     return {

@@ -124,9 +124,9 @@ def _check_nodes(options: dict[str, Any], declared: dict[str, Option], nodes: li
         given = [name.strip() for name in str(options[key]).split(",") if name.strip()]
         absent = [name for name in given if name not in nodes]
         if absent or len(set(given)) < len(given):
-            said = f"no such node: {', '.join(absent)}" if absent else "a node stands twice"
+            message = f"no such node: {', '.join(absent)}" if absent else "a node stands twice"
             raise ConfigError(
-                f"-o {key}={options[key]}: {said}",
+                f"-o {key}={options[key]}: {message}",
                 remedy=f"nodes with a member are {', '.join(nodes)}",
             )
 
@@ -214,8 +214,10 @@ def resolve(
     checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
     model = work.model if spec.model is None else spec.model
     if not any(_speaks(checker, model, work) for checker in checkers):
-        said = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
-        raise ConfigError(f"--model {model}: {said}", remedy=f"leave --model out for {work.model}")
+        message = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
+        raise ConfigError(
+            f"--model {model}: {message}", remedy=f"leave --model out for {work.model}"
+        )
     if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
         raise ConfigError(
             f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",

@@ -119,8 +119,8 @@ class ProcessWatch:
         rows = (line.split(maxsplit=1) for line in done.stdout.splitlines())
         now = {row[1]: int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()}
         if done.status != 0 or not now:
-            said = "the kernel's kills for lack of memory were not counted"
-            self._untaken[f"{one.node.name} oom"] = f"{one.node.name}: {said}"
+            message = "the kernel's kills for lack of memory were not counted"
+            self._untaken[f"{one.node.name} oom"] = f"{one.node.name}: {message}"
             return
         now_ns, before = self._clock.now_ns(), one.oom
         if before is not None:

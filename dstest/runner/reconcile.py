@@ -153,11 +153,11 @@ def _files(
 def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: list[str]) -> None:
     name, header = segment.name, segment.header or {}
     if segment.torn_tail:
-        said = f"the last line of {name} is torn"
+        message = f"the last line of {name} is torn"
         if dead:
-            forgiven.append(f"{said}: its writer died")
+            forgiven.append(f"{message}: its writer died")
         else:
-            wrong.append(f"{said}, and its writer did not die")
+            wrong.append(f"{message}, and its writer did not die")
     if segment.end is not None:
         if segment.end != segment.lines - 1:
             wrong.append(
@@ -193,11 +193,11 @@ def _traffic(
             held = folded.by_node.get(node, {}).get(kind, 0)
             if held == counted:
                 continue
-            said = f"{node}: the workers counted {counted:,} {kind}, the segments hold {held:,}"
+            message = f"{node}: the workers counted {counted:,} {kind}, the segments hold {held:,}"
             if counted < held <= counted + slack:
-                forgiven.append(f"{said}: a worker was killed")
+                forgiven.append(f"{message}: a worker was killed")
             else:
-                wrong.append(said)
+                wrong.append(message)
     offered = (meta.load or {}).get("offered")
     total = sum(int(row.get("invoked", 0)) for row in meta.traffic.values())
     if offered != total:

@@ -65,8 +65,8 @@ async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
                     f" ({kind.name}, status {status}): {done.stderr.strip()[-300:]}",
                     remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
                 )
-            said = parts[index].splitlines()
-            things += read_found(kind, said[1:] if index else said)
+            message = parts[index].splitlines()
+            things += read_found(kind, message[1:] if index else message)
         return things
 
     rows = await asyncio.gather(*map(one, nodes.values()))

@@ -57,8 +57,10 @@ def reread(path: Path) -> SessionFinished:
             raise contradicts(directory, f"session.json does not know {segments.parent}")
     verdict = judge_session([arm_evidence(directory, arm) for arm in file.arms], file.tier)
     if msgspec.to_builtins(verdict) != file.verdict:
-        said = f"session.json says {file.verdict.get('state')}, its arms give {verdict.state.value}"
-        raise contradicts(directory, said)
+        message = (
+            f"session.json says {file.verdict.get('state')}, its arms give {verdict.state.value}"
+        )
+        raise contradicts(directory, message)
     _reports_agree(directory, file, verdict)
     return SessionFinished(path=directory.path, exit_code=verdict.exit_code, verdict=verdict)
 
@@ -98,8 +100,8 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
     if meta is None or meta.options_given != file.options_given:
         wrong.append("options")
     if wrong or arm.id != f"n{arm.nodes}-s{arm.seed}":
-        said = ", ".join(wrong) or "id"
-        raise contradicts(directory, f"{run.path} is a run of another arm or session: {said}")
+        message = ", ".join(wrong) or "id"
+        raise contradicts(directory, f"{run.path} is a run of another arm or session: {message}")
 
 
 def verify(directory: SessionDir, file: SessionFile, arm: ArmState) -> None:

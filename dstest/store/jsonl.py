@@ -53,13 +53,13 @@ def _bad(line: bytes, number: int, error: Exception) -> HistoryError:
     try:
         json.loads(line)
     except json.JSONDecodeError as syntax:
-        said = f"not JSON: {syntax.msg}"
-        return HistoryError(said, line=number, column=syntax.colno, remedy=_DAMAGED)
+        message = f"not JSON: {syntax.msg}"
+        return HistoryError(message, line=number, column=syntax.colno, remedy=_DAMAGED)
     except UnicodeDecodeError as code:
         return HistoryError("not UTF-8", line=number, column=code.start + 1, remedy=_DAMAGED)
     except (RecursionError, ValueError) as limit:
-        said = f"not a value that can be read: {limit}"
-        return HistoryError(said, line=number, remedy=_DAMAGED)
+        message = f"not a value that can be read: {limit}"
+        return HistoryError(message, line=number, remedy=_DAMAGED)
     remedy = f"a line after the first is an object of {', '.join(FIELDS)}"
     return HistoryError(f"not an operation record: {error}", line=number, column=1, remedy=remedy)
 
