@@ -146,7 +146,7 @@ class Findings:
         self.undecided.setdefault(key, why)
 
     def anomaly(
-        self, kind: str, key: Any, ops: Iterable[Op], said: str, *, minimal: bool = True
+        self, kind: str, key: Any, ops: Iterable[Op], message: str, *, minimal: bool = True
     ) -> None:
         """A violation with its witness; the last of `ops` is the one that gave it away."""
         self.counts[kind] += 1
@@ -171,7 +171,7 @@ class Findings:
                 witness=[msgspec.to_builtins(op) for op in witness[:WITNESS_OPS_MAX]],
                 minimal=minimal,
                 epochs=epochs,
-                explanation=said,
+                explanation=message,
             )
         )
 

@@ -40,7 +40,7 @@ from checkers._columns import (
 )
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
-from dstest.core.op import TELLING, Op
+from dstest.core.op import NULL_IS_RESULT, Op
 
 __all__ = ["RECENT", "REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
 
@@ -245,7 +245,7 @@ def phrase(op: Op) -> str:
     """`write 2 (op 7, process 3)`."""
     if op.op_type not in ("read", "write", "cas"):
         asked = "" if op.input is None else f" {_text(op.input)}"
-        quiet = op.output is None and (op.op_type not in TELLING or op.complete_ts is None)
+        quiet = op.output is None and (op.op_type not in NULL_IS_RESULT or op.complete_ts is None)
         told = "" if quiet else f" -> {_text(op.output)}"
         what = f"{op.op_type}{asked}{told}"
     elif op.op_type == "read":

@@ -51,7 +51,7 @@ class _Log:
         self.owner: dict[int, int] = {}
         self.seen: dict[int, tuple[Any, int]] = {}
         self.loose: dict[Any, list[int]] = defaultdict(list)
-        self.untold: set[int] = set()
+        self.without_offset: set[int] = set()
         self.reads: list[int] = []
         where = coded.of_key(key)
         self.rows = range(where.start, where.stop)
@@ -59,7 +59,7 @@ class _Log:
     def call(self, row: int) -> Any:
         return self.coded.calls[self.coded.classes[row]]
 
-    def told(self, offset: int) -> set[int]:
+    def shown_by(self, offset: int) -> set[int]:
         """The append of an offset, and the read that showed it where the append did not."""
         row = self.owner[offset]
         by = self.seen.get(offset, (None, row))[1]
@@ -73,7 +73,7 @@ class _Log:
             elif not call.known or call.output is None:
                 self.loose[call.input].append(row)
                 if call.known:
-                    self.untold.add(row)
+                    self.without_offset.add(row)
             else:
                 other = self.owner.setdefault(call.output, row)
                 if other != row:
@@ -90,8 +90,8 @@ class _Log:
                 first = offset if first is None else first
                 if offset != first + place:
                     return LogFinding(False, [row], "the read skips or repeats an offset")
-                told, by = self.seen.setdefault(offset, (value, row))
-                if told != value:
+                shown_by, by = self.seen.setdefault(offset, (value, row))
+                if shown_by != value:
                     return LogFinding(
                         False, sorted((by, row)), f"they tell different values of offset {offset}"
                     )
@@ -108,7 +108,7 @@ class _Log:
 
     def gaps(self) -> LogFinding | None:
         used = set(self.owner.values())
-        if len(used) < len(self.owner) or self.untold - used:
+        if len(used) < len(self.owner) or self.without_offset - used:
             return UNFIT  # one append at two offsets, or one whose offset nobody knows
         last = max(self.owner, default=-1)
         loose = [r for rows in self.loose.values() for r in rows if r not in used]
@@ -116,7 +116,7 @@ class _Log:
         empty = [o for o in range(last + 1) if o not in self.owner]
         if len(empty) > len(free):
             why = f"nobody appended at offset {empty[0]}, yet offset {last} was reached"
-            return LogFinding(False, sorted(self.told(last)), why)
+            return LogFinding(False, sorted(self.shown_by(last)), why)
         self.owner |= {o: r for o, (_, r) in zip(empty, free, strict=False)}
         return None
 
@@ -138,7 +138,7 @@ class _Log:
             if earliest[offset][0] > most[0]:
                 most, place = earliest[offset], offset
             if most[0] > latest[offset][0]:
-                rows = self.told(place) | self.told(offset) | {most[1], latest[offset][1]}
+                rows = self.shown_by(place) | self.shown_by(offset) | {most[1], latest[offset][1]}
                 why = (
                     f"offset {place} was still free at {most[0]}, yet offset {offset} was taken "
                     f"by {latest[offset][0]}"

@@ -35,12 +35,12 @@ WITNESS_TIME_NS: Final = 10_000_000_000
 WITNESSES_TIME_NS: Final = 20_000_000_000
 
 
-def _search(coded: Coded, open_: Any, deadline: int, memory_bytes: int) -> Found:
-    """Decides the keys that `open_` marks: all with few steps each, then the hard ones one by one
-    with what time is left. The others get the verdict OK."""
+def _search(coded: Coded, undecided: Any, deadline: int, memory_bytes: int) -> Found:
+    """Decides the keys that `undecided` marks: all with few steps each, then the hard ones one by
+    one with what time is left. The others get the verdict OK."""
     sizes = np.diff(coded.offsets)
-    rows = np.flatnonzero(np.repeat(open_, sizes))
-    counts = np.concatenate([[0], np.cumsum(np.where(open_, sizes, 0))]).astype(np.int64)
+    rows = np.flatnonzero(np.repeat(undecided, sizes))
+    counts = np.concatenate([[0], np.cumsum(np.where(undecided, sizes, 0))]).astype(np.int64)
     part = replace(only(coded, rows), offsets=counts, keys=coded.keys)
     left = max(0, deadline - monotonic_ns())
     steps = FIRST_STEPS + STEPS_PER_OP * int(sizes.max(initial=0))
@@ -119,11 +119,11 @@ class _Engine:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
-        open_ = (verdict != OK) & (verdict != ILLEGAL)
-        if open_.any():
-            searched = _search(self.coded, open_, self.deadline, self.memory_bytes)
-            verdict = np.where(open_, searched.verdict, verdict)
-            bad = np.where(open_, searched.bad, bad)
+        undecided = (verdict != OK) & (verdict != ILLEGAL)
+        if undecided.any():
+            searched = _search(self.coded, undecided, self.deadline, self.memory_bytes)
+            verdict = np.where(undecided, searched.verdict, verdict)
+            bad = np.where(undecided, searched.bad, bad)
         return verdict, bad
 
     def anomaly(self, key: int, bad: int, deadline: int) -> Anomaly | None:

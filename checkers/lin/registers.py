@@ -82,12 +82,12 @@ def _settled(columns: Columns, memory_bytes: int) -> U8:
     return chains(columns, memory_bytes)
 
 
-def _search(columns: Columns, open_: Any, limits: _native.Limits) -> _native.Decision:
-    """The keys that `open_` marks, with few steps each; the others are OK."""
+def _search(columns: Columns, undecided: Any, limits: _native.Limits) -> _native.Decision:
+    """The keys that `undecided` marks, with few steps each; the others are OK."""
     sizes = np.diff(columns.offsets)
-    rows = np.flatnonzero(np.repeat(open_, sizes))
-    counts = np.concatenate([[0], np.cumsum(np.where(open_, sizes, 0))]).astype(np.int64)
-    part = columns if open_.all() else only(columns, rows, counts, columns.keys)
+    rows = np.flatnonzero(np.repeat(undecided, sizes))
+    counts = np.concatenate([[0], np.cumsum(np.where(undecided, sizes, 0))]).astype(np.int64)
+    part = columns if undecided.all() else only(columns, rows, counts, columns.keys)
     decision = _native.check_registers(
         part.kind,
         part.a,
@@ -109,10 +109,10 @@ def decide(columns: Columns, budget: Budget) -> _native.Decision:
     deadline = monotonic_ns() + int(budget.time_s * 1e9)
     memory_bytes = budget.memory_mb * 2**20
     settled = _settled(columns, memory_bytes)
-    open_ = (settled != _native.OK) & (settled != _native.ILLEGAL)
+    undecided = (settled != _native.OK) & (settled != _native.ILLEGAL)
     limits = _native.Limits(max(0, deadline - monotonic_ns()), memory_bytes, FIRST_STEPS)
-    decision = _search(columns, open_, limits)
-    decision.verdict[~open_] = settled[~open_]
+    decision = _search(columns, undecided, limits)
+    decision.verdict[~undecided] = settled[~undecided]
     hard = np.flatnonzero(decision.verdict == _native.STEPS)
     for done, key in enumerate(hard):
         left = max(0, deadline - monotonic_ns()) // (len(hard) - done)

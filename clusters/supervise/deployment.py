@@ -366,9 +366,9 @@ def _given(service: str) -> list[str]:
     return [service] if service else []
 
 
-def _processes(said: Mapping[str, Any]) -> list[Process]:
+def _processes(row: Mapping[str, Any]) -> list[Process]:
     rows = []
-    for service, found in said.items():
+    for service, found in row.items():
         main = found["main"] and tuple(found["main"])
         for pid, start in found["processes"]:
             rows.append(Process(service, pid, start, (pid, start) == main))

@@ -113,9 +113,9 @@ def _answer(
     from checkers.txn.api import WORKLOADS
     from dstest.cli.check_objects import judge_file
     from dstest.cli.check_options import transaction_options
-    from dstest.cli.check_oracles import require_fitting
     from dstest.cli.check_source import history_file
     from dstest.cli.check_txn import judge_transactions, transactions_in
+    from dstest.cli.check_workload import require_fitting
     from dstest.core.errors import MemorySpent
     from dstest.core.plugin_files import named_in
     from dstest.judge.budgeted import unknown
@@ -235,9 +235,11 @@ def _row(op: dict[str, Any]) -> list[str]:
 
 def _output(op: dict[str, Any]) -> str:
     """A read's null is a result and shown; the absent output of a write is not."""
-    from dstest.core.op import TELLING
+    from dstest.core.op import NULL_IS_RESULT
 
-    return "null" if op["op_type"] in TELLING and op["output"] is None else _cell(op["output"])
+    return (
+        "null" if op["op_type"] in NULL_IS_RESULT and op["output"] is None else _cell(op["output"])
+    )
 
 
 def _table(ops: list[dict[str, Any]]) -> list[str]:

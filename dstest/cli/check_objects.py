@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
-from dstest.cli.check_oracles import Source, judge_oracles
 from dstest.cli.check_source import looks_independent
+from dstest.cli.check_workload import Source, judge_by_workload
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
 from dstest.judge.budgeted import size_bytes
@@ -81,5 +81,5 @@ def judge_file(
     result = judge_objects(loaded, model, budget) if plain else None
     if result is None:
         source = Source(path=str(path), format=format_, independent=bool(independent))
-        result = judge_oracles(loaded, source, workload, model, checker, budget)
+        result = judge_by_workload(loaded, source, workload, model, checker, budget)
     return weakened(replace(result, seconds=replace(result.seconds, load=load_s)), weak)

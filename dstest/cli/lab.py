@@ -90,7 +90,7 @@ def _down(made: Any, name: str, force: bool) -> bool:
 
     users = [] if force else users_of(made, name)
     if users:
-        say(f"dstest: lab {name} is in use by {'; '.join(use.said() for use in users)}")
+        say(f"dstest: lab {name} is in use by {'; '.join(use.describe() for use in users)}")
         return False
     removed = made.down(name)
     for what in removed:

@@ -137,7 +137,7 @@ def _remedy(look: LabLook) -> str | None:
 def text_of(look: LabLook) -> list[str]:
     """The lines about one lab."""
     lines = [f"lab {look.lab_id}: {look.state}"]
-    lines += [f"  used by {use.said()}" for use in look.used_by]
+    lines += [f"  used by {use.describe()}" for use in look.used_by]
     lines += [f"  {lack}" for lack in look.lacks]
     for node in look.lab.nodes if look.lab is not None else []:
         lines.append(f"  {node.name}  {node.address}  {node.address6 or ''}".rstrip())

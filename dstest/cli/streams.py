@@ -33,11 +33,11 @@ def no_output(error: OSError) -> HarnessError:
 
 
 class _Steady(io.RawIOBase):
-    """Writes to a descriptor. `told`: a failure that is not the reader's is raised, once."""
+    """Writes to a descriptor. `raises`: a failure that is not the reader's is raised, once."""
 
-    def __init__(self, fd: int, *, told: bool) -> None:
+    def __init__(self, fd: int, *, raises: bool) -> None:
         self._fd = fd
-        self._told = told
+        self._raises = raises
         self._silent = False
 
     def fileno(self) -> int:
@@ -59,7 +59,7 @@ class _Steady(io.RawIOBase):
             self._silent = True
         except OSError as error:
             self._silent = True
-            if self._told:
+            if self._raises:
                 raise no_output(error) from None
         return size
 
@@ -80,13 +80,13 @@ def _opened() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _text(fd: int, like: TextIO | None, *, told: bool) -> io.TextIOWrapper:
-    raw = _Steady(fd, told=told)
+def _text(fd: int, like: TextIO | None, *, raises: bool) -> io.TextIOWrapper:
+    raw = _Steady(fd, raises=raises)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=getattr(like, "encoding", None) or "utf-8",
         errors=getattr(like, "errors", None) or "backslashreplace",
-        line_buffering=not told or raw.isatty(),
+        line_buffering=not raises or raw.isatty(),
     )
 
 
@@ -96,5 +96,5 @@ def steady() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    sys.stdout = _text(1, sys.stdout, told=True)
-    sys.stderr = _text(2, sys.stderr, told=False)
+    sys.stdout = _text(1, sys.stdout, raises=True)
+    sys.stderr = _text(2, sys.stderr, raises=False)

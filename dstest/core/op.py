@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FIELDS", "TELLING", "Key", "Op", "Outcome"]
+__all__ = ["FIELDS", "NULL_IS_RESULT", "Key", "Op", "Outcome"]
 
 Key = str | int | float | bool | None
 
 
-TELLING = frozenset({"read", "get", "dequeue", "pop", "delete-min"})
+NULL_IS_RESULT = frozenset({"read", "get", "dequeue", "pop", "delete-min"})
 """Types of operation whose null output is a result: nothing was there."""
 
 

@@ -51,10 +51,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool = False
 
 
-def read_found(residue: Residue, said: Iterable[str]) -> list[Found]:
+def read_found(residue: Residue, lines: Iterable[str]) -> list[Found]:
     """What the lines that `look` printed say; a line of another form counts as not ours."""
     things = []
-    for line in said:
+    for line in lines:
         text = line.strip()
         if not text:
             continue

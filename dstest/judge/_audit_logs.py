@@ -43,14 +43,14 @@ ANOMALIES_MAX: Final = 20
 def _windows(facts: RunFacts, node: str, kinds: Iterable[str]) -> Iterator[tuple[int, int | None]]:
     """From when to when faults explain one of these kinds on a node; None: to the end."""
     for record in facts.records:
-        if record.injected_at is None or node not in _struck(record):
+        if record.injected_at is None or node not in _affected(record):
             continue
         if set(kinds) & set(facts.explains.get(record.nemesis, ())):
             end = record.healed_at
             yield record.injected_at - BEFORE_NS, None if end is None else end + AFTER_NS
 
 
-def _struck(record: LandingRecord) -> set[str]:
+def _affected(record: LandingRecord) -> set[str]:
     """The nodes that a fault was done to."""
     return {*record.targets, *record.facts.get("affected", ())}
 
@@ -62,7 +62,7 @@ def _explained(facts: RunFacts, node: str, kinds: Iterable[str], first: int, las
     )
 
 
-def _told(alarm: Alarm) -> set[str]:
+def _kinds_of(alarm: Alarm) -> set[str]:
     """All that the line tells of: a fault explains it that explains any of that."""
     return {alarm.kind, *all_kinds(alarm.line)}
 
@@ -72,7 +72,8 @@ def unexplained_alarms(facts: RunFacts) -> list[Alarm]:
     return [
         a
         for a in facts.alarms
-        if not a.expected and (a.ts is None or not _explained(facts, a.node, _told(a), a.ts, a.ts))
+        if not a.expected
+        and (a.ts is None or not _explained(facts, a.node, _kinds_of(a), a.ts, a.ts))
     ]
 
 
@@ -100,9 +101,9 @@ def unexplained_ends(facts: RunFacts) -> list[str]:
 def _missing(facts: RunFacts) -> list[str]:
     """Evidence that is not there."""
     nodes, lines = facts.history.header.nodes, facts.log_lines or {}
-    mute = [n for n in nodes if not lines.get(n)] if facts.log_lines is not None else []
+    silent = [n for n in nodes if not lines.get(n)] if facts.log_lines is not None else []
     told = {gap.partition(":")[0] for gap in facts.log_gaps}
-    problems = [*facts.log_gaps, *(f"{n}: no log line was read" for n in mute if n not in told)]
+    problems = [*facts.log_gaps, *(f"{n}: no log line was read" for n in silent if n not in told)]
     seen = facts.processes
     if seen is None:
         return [*problems, "nobody watched the system's processes"]
@@ -152,9 +153,9 @@ def alarms(facts: RunFacts) -> AuditRow:
     )
 
 
-def _some(said: list[str]) -> str:
-    more = f" and {len(said) - TOLD_MAX} more" if len(said) > TOLD_MAX else ""
-    return "; ".join(said[:TOLD_MAX]) + more
+def _some(lines: list[str]) -> str:
+    more = f" and {len(lines) - TOLD_MAX} more" if len(lines) > TOLD_MAX else ""
+    return "; ".join(lines[:TOLD_MAX]) + more
 
 
 def no_crash(facts: RunFacts) -> CheckResult | None:

@@ -42,7 +42,7 @@ def _bite(canary: Canary, declared: list[str]) -> str | None:
         message = "accepted" if row.get("valid") is True else "left undecided"
         first = f"{row.get('checker')} {message} {row.get('kind')}: {row.get('mutant')}"
         return f"{len(missed)} of {canary.total} broken copies were not rejected; {first}"
-    for row in canary.untold:
+    for row in canary.undistinguished:
         kinds = " or ".join(row["kinds"])
         return (
             f"{row['checker']} under {row['model']} cannot be told from {row['weaker']}: this"

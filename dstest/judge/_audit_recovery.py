@@ -30,9 +30,9 @@ def _differing(facts: RunFacts) -> str | None:
     nodes = facts.history.header.nodes
     if replicas is None or (agree(replicas) and {*nodes} <= replicas.keys()):
         return None
-    mute = [name for name in {*nodes, *replicas} if not replicas.get(name)]
-    if mute or not replicas:
-        who = ", ".join(sorted(mute)) or "no member"
+    silent = [name for name in {*nodes, *replicas} if not replicas.get(name)]
+    if silent or not replicas:
+        who = ", ".join(sorted(silent)) or "no member"
         return f"replicas not compared: {who} did not tell its state"
     return "replicas differ once nobody writes: " + ", ".join(
         f"{name} {state}" for name, state in sorted(replicas.items())

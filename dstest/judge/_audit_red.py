@@ -141,11 +141,11 @@ def _unanswered(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]])
         if op.outcome is Outcome.OK and op.complete_ts is not None
     )
     seconds = _seconds(times, quiet)
-    mute = sum(1 for second in seconds if not ended[second])
+    unanswered = sum(1 for second in seconds if not ended[second])
     allowed = max(1, math.ceil(SLOW_BUCKETS_MAX * len(seconds)))
-    if mute <= allowed:
+    if unanswered <= allowed:
         return None
-    return f"no operation succeeded in {mute} of {len(seconds)} seconds outside fault windows"
+    return f"no operation succeeded in {unanswered} of {len(seconds)} seconds outside fault windows"
 
 
 def _load(facts: RunFacts) -> AuditRow:
@@ -168,8 +168,8 @@ def _load(facts: RunFacts) -> AuditRow:
     silent = _idle(times, facts, windows)
     if silent:
         return short(silent)
-    if mute := _unanswered(facts, times, quiet):
-        return short(mute)
+    if unanswered := _unanswered(facts, times, quiet):
+        return short(unanswered)
     counts = _outside(times, quiet) if header.rate else _busy(facts, times, quiet)
     if not counts:
         return short("no whole second of load lies outside the fault windows to compare with")

@@ -245,9 +245,11 @@ class _Feed:
     def value(self, entry: Any) -> Any:
         return entry["value"] if isinstance(entry, dict) else entry[1]
 
-    def put(self, ops: list[Op], op: Op, entries: list[Any], said: str) -> Made:
+    def put(self, ops: list[Op], op: Op, entries: list[Any], description: str) -> Made:
         output = {**op.output, self.entries: entries}
-        return f"{self.observe} {op.op_id}: {said}", changed(ops, {op.op_id: {"output": output}})
+        return f"{self.observe} {op.op_id}: {description}", changed(
+            ops, {op.op_id: {"output": output}}
+        )
 
 
 def _stream(feed: _Feed, kind: str, ops: list[Op], dice: random.Random) -> Made:

@@ -67,8 +67,8 @@ def budgets(measured: dict[str, float], *, nemesis: bool) -> Budgets:
     return Budgets(declared=declared, met=met, measured=dict(measured))
 
 
-def gaps(budget: Budgets, tier: Tier, *, said_already: Collection[str] = ()) -> list[str]:
-    """One sentence per number of `tier` that was not reached, but for those `said_already`."""
+def gaps(budget: Budgets, tier: Tier, *, already_named: Collection[str] = ()) -> list[str]:
+    """One sentence per number of `tier` that was not reached, but for those `already_named`."""
     need = budget.declared.get(tier)
     if not need:
         return [f"The {tier} budget was not declared, so nothing shows that it was met."]
@@ -76,6 +76,6 @@ def gaps(budget: Budgets, tier: Tier, *, said_already: Collection[str] = ()) -> 
         f"The {tier} budget asks for {_number(wanted)} {UNITS.get(key, key)}; "
         f"this run had {_number(budget.measured.get(key, 0))}."
         for key, wanted in need.items()
-        if budget.measured.get(key, 0) < wanted and key not in said_already
+        if budget.measured.get(key, 0) < wanted and key not in already_named
     ]
-    return problems if problems or said_already else [f"The {tier} budget was not met."]
+    return problems if problems or already_named else [f"The {tier} budget was not met."]

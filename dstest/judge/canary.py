@@ -41,7 +41,7 @@ class Mutant(NamedTuple):
     """One broken copy: its kind, what was done in a sentence, and the key's operations."""
 
     kind: str
-    said: str
+    description: str
     history: History
 
 
@@ -263,6 +263,6 @@ def canary(
     details: list[dict[str, Any]] = []
     for mutant in make(history, seed, mutants_max):
         result = check(mutant.history)
-        details.append({"kind": mutant.kind, "mutant": mutant.said, "valid": result.valid})
+        details.append({"kind": mutant.kind, "mutant": mutant.description, "valid": result.valid})
     killed = sum(1 for row in details if row["valid"] is False)
     return killed, len(details), details

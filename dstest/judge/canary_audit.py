@@ -33,13 +33,15 @@ OPS_MAX: Final = 20_000
 _Rows = Mapping[str, AuditRow]
 
 
-def row(part: str, kind: str, said: str, noticed: bool, by: Sequence[str] = ()) -> dict[str, Any]:
+def row(
+    part: str, kind: str, description: str, noticed: bool, by: Sequence[str] = ()
+) -> dict[str, Any]:
     """A row of `Canary.details`."""
     return {
         "checker": part,
         "model": None,
         "kind": kind,
-        "mutant": said,
+        "mutant": description,
         "valid": not noticed,
         "caught": list(by) if noticed else [],
         "sure": True,

@@ -19,7 +19,7 @@ from dstest.core.history import History
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.canary import Mutant, mutants, planted_stale_read
 from dstest.judge.canary_models import TIMELY, model_mutants
-from dstest.judge.canary_oracles import OBJECTS, mutator
+from dstest.judge.canary_mutators import MUTATORS, mutator
 from dstest.judge.canary_txn import CYCLELESS, KINDS, anomalies_of, txn_mutants
 
 __all__ = ["Family", "Killed", "canaries", "family_of"]
@@ -42,12 +42,12 @@ class Family(msgspec.Struct, frozen=True):
 
 class Killed(msgspec.Struct, frozen=True):
     """The canary of one checker. `details` has a row per copy: `checker`, `model`, `kind`,
-    `mutant`, `valid`, `caught` (the anomalies named), `sure`. `untold` has a row per weaker judge
-    that no copy tells from this checker: `checker`, `model`, `weaker`, `kinds` (of which the
-    history would have had to offer one)."""
+    `mutant`, `valid`, `caught` (the anomalies named), `sure`. `undistinguished` has a row per
+    weaker judge that no copy tells from this checker: `checker`, `model`, `weaker`, `kinds` (of
+    which the history would have had to offer one)."""
 
     details: list[dict[str, Any]]
-    untold: list[dict[str, Any]]
+    undistinguished: list[dict[str, Any]]
 
 
 def _transactions(checker: Any, model: str, history: History) -> Family:
@@ -78,7 +78,7 @@ def family_of(checker: Any, model: str, history: History) -> Family:
     make = mutator(name, model)
     if make is None:
         return Family(mutants, {}, sure=False)
-    told = OBJECTS[name].tells.get(model, {})
+    told = MUTATORS[name].tells.get(model, {})
     return Family(make, {weaker: frozenset(kinds) for weaker, kinds in told.items()}, sure=True)
 
 
@@ -111,16 +111,16 @@ def canaries(
             {
                 **common,
                 "kind": mutant.kind,
-                "mutant": mutant.said,
+                "mutant": mutant.description,
                 "valid": result.valid,
                 "caught": list(result.anomaly_types),
                 "sure": family.sure,
             }
         )
     made = {row["kind"] for row in details}
-    untold = [
+    undistinguished = [
         {**common, "weaker": weaker, "kinds": sorted(kinds)}
         for weaker, kinds in family.tells.items()
         if not kinds & made and not made & {f"planted-{kind}" for kind in kinds}
     ]
-    return Killed(details, untold)
+    return Killed(details, undistinguished)

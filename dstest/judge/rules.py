@@ -181,7 +181,7 @@ def _smoke_breadth(v: View) -> str:
 def _budget_smoke(v: View) -> list[str]:
     rows = {"WO6": "duration_s", "WO11": "seeds"}
     named = [key for row, key in rows.items() if row in v.short]
-    said = gaps(v.e.budget, "hardening", said_already=named) if v.e.budget.met == "smoke" else []
+    said = gaps(v.e.budget, "hardening", already_named=named) if v.e.budget.met == "smoke" else []
     return said + _rows("RF6")(v) + _undurable(v)
 
 

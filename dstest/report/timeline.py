@@ -6,7 +6,7 @@ import json
 from html import escape
 from typing import Any, Final
 
-from dstest.core.op import TELLING, Op, Outcome
+from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.report.numbers import printable
 
 __all__ = ["label", "sentence", "timeline_svg"]
@@ -32,7 +32,9 @@ def label(op: Op) -> str:
         return f"{op.op_type}{asked} → ?"
     if op.outcome is Outcome.FAIL:
         return f"{op.op_type}{asked} → fail"
-    answer = f" → {_short(op.output)}" if op.op_type in TELLING or op.output is not None else ""
+    answer = (
+        f" → {_short(op.output)}" if op.op_type in NULL_IS_RESULT or op.output is not None else ""
+    )
     return f"{op.op_type}{asked}{answer}"
 
 

@@ -26,7 +26,7 @@ from dstest.core.verdict import Verdict, exit_code
 from dstest.judge.blame import blame
 from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.facts import Canary
-from dstest.runner.judgement import Judged, Told, assess, check_all
+from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
@@ -83,7 +83,7 @@ def intact(run: RunDir) -> None:
     if not (run.path / SUMS).is_file():
         raise _contradicts(run, f"{SUMS} is missing, though the run is over ({run.status()})")
     try:
-        found = compare_sums(run.path).said()
+        found = compare_sums(run.path).describe()
     except OSError as error:
         raise _contradicts(run, f"{SUMS} cannot be checked: {error.strerror}") from None
     if found:
@@ -131,11 +131,13 @@ def judging(run: RunDir) -> Iterator[None]:
 
 
 @contextmanager
-def judged_aside(run: RunDir, told: Told | None = None) -> Iterator[tuple[Judged, RunDir]]:
+def judged_aside(
+    run: RunDir, earlier: EarlierAnswers | None = None
+) -> Iterator[tuple[Judged, RunDir]]:
     """The run judged again, and the directory that holds what came out."""
     with _aside(run) as aside:
         with judging(run):
-            judged = assess(aside, told)
+            judged = assess(aside, earlier)
         yield judged, aside
 
 
@@ -183,7 +185,7 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> 
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 
-def _told(run: RunDir, verdict: Verdict, meta: RunMeta) -> Told:
+def _earlier_answers(run: RunDir, verdict: Verdict, meta: RunMeta) -> EarlierAnswers:
     """The answers of the declared checkers; what is built in is asked again in any case."""
     try:
         results = {
@@ -193,7 +195,7 @@ def _told(run: RunDir, verdict: Verdict, meta: RunMeta) -> Told:
         }
     except msgspec.ValidationError as error:
         raise _contradicts(run, f"verdict.json holds no checker's result: {error}") from None
-    return Told(results, _read(run, "canary.json", Canary))
+    return EarlierAnswers(results, _read(run, "canary.json", Canary))
 
 
 def _derived(run: RunDir, aside: RunDir) -> None:
@@ -262,7 +264,7 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
     if word and word != verdict.verdict.value:
         raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
     _rules(run, verdict, evidence, meta)
-    with judged_aside(run, _told(run, verdict, meta)) as (judged, aside):
+    with judged_aside(run, _earlier_answers(run, verdict, meta)) as (judged, aside):
         _derived(run, aside)
         if not _same(evidence, judged.verdict.evidence, meta):
             where = _where(evidence, judged.verdict.evidence)

@@ -44,7 +44,7 @@ from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.seal import Folded, fold, windows_of
 
-__all__ = ["Judged", "Told", "assess", "check_all", "judge", "seal"]
+__all__ = ["EarlierAnswers", "Judged", "assess", "check_all", "judge", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
 _NO_AUDIT: Final = {"cluster": ["no leak audit was made"]}
@@ -119,16 +119,18 @@ def _elsewhere(meta: RunMeta) -> frozenset[str]:
 
 def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
     details: list[dict[str, Any]] = []
-    untold: list[dict[str, Any]] = []
+    undistinguished: list[dict[str, Any]] = []
     for name in meta.checkers:
         checker = registry.load("checkers", name)
         model = model_of(checker, meta.model)
         check = partial(checker.check, model=model, budget=Budget())
         tried = canaries(checker, model, history, seed, check)
         details += tried.details
-        untold += tried.untold
+        undistinguished += tried.undistinguished
     killed = sum(1 for row in details if row["valid"] is False)
-    return Canary(killed=killed, total=len(details), details=details, untold=untold)
+    return Canary(
+        killed=killed, total=len(details), details=details, undistinguished=undistinguished
+    )
 
 
 def _beside(run: RunDir) -> Beside:
@@ -181,7 +183,7 @@ def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
 
 
 def _run_facts(
-    run: RunDir, meta: RunMeta, history: History, folded: Folded, told: Told | None
+    run: RunDir, meta: RunMeta, history: History, folded: Folded, earlier: EarlierAnswers | None
 ) -> RunFacts:
     spec = msgspec.convert(meta.spec, RunSpec)
     system = registry.load("systems", spec.system)
@@ -212,9 +214,9 @@ def _run_facts(
         fields=workload.fields,
         options=spec.options,
         checkers_declared=list(meta.checkers),
-        results=told.results if told else check_all(run, meta, history),
+        results=earlier.results if earlier else check_all(run, meta, history),
         checker_kinds={n: registry.load("checkers", n).kind for n in meta.checkers},
-        canary=told.canary if told else _canary(meta, history, spec.seed),
+        canary=earlier.canary if earlier else _canary(meta, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
         served_elsewhere=_elsewhere(meta),
         generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
@@ -244,7 +246,7 @@ def _run_facts(
     )
 
 
-class Told(NamedTuple):
+class EarlierAnswers(NamedTuple):
     """What the checkers said of this history before, to judge by without asking them again."""
 
     results: dict[str, CheckResult]
@@ -261,7 +263,7 @@ class Judged(NamedTuple):
     canary: Canary
 
 
-def assess(run: RunDir, told: Told | None = None) -> Judged:
+def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
     """Seal and judge a run directory, but for its report and its status. Never passes silently.
 
     What the run recorded about itself is `run.json`; what is missing there counts against it.
@@ -271,7 +273,7 @@ def assess(run: RunDir, told: Told | None = None) -> Judged:
         raise EvidenceError(f"{run.path} has no run.json", remedy="nothing was recorded in it")
     plugin_files.check_digests(meta.plugin_files or {}, run.path / PLUGINS)
     history, folded = seal(run, meta)
-    run_facts = _run_facts(run, meta, history, folded, told)
+    run_facts = _run_facts(run, meta, history, folded, earlier)
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)

@@ -28,7 +28,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None
     command: str
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """`run store/x/y (pid 7)`, or the command line where there is no run."""
         who = f"run {self.run}" if self.run else self.command
         return f"{who} (pid {self.pid or 'unknown'})"

@@ -184,7 +184,7 @@ def _gap(
         return f"no line of {path.name} is of the time of this run"
     lives = 0
     if processes is not None:
-        told = processes.lives_told.get(node, {})
+        told = processes.lives_by_log.get(node, {})
         lives = told.get(path.name, processes.lives.get(node, 0))
     if reader.mark and reader.starts < max(1, lives):
         return (

@@ -145,7 +145,7 @@ class ProcessWatch:
             offered=self.offered,
             looks={one.node.name: one.looks for one in self._nodes},
             lives={one.node.name: _longest(one.lives) for one in self._nodes},
-            lives_told={one.node.name: _told(one) for one in self._nodes if one.services},
+            lives_by_log={one.node.name: _lives_by_log(one) for one in self._nodes if one.services},
             ends=self._ends,
             unseen=self._unseen + self._not_at_the_end(),
             oom_kills=self._oom,
@@ -186,7 +186,7 @@ def _longest(lives: set[Process]) -> int:
     return max((services.count(name) for name in services), default=0)
 
 
-def _told(one: _Node) -> dict[str, int]:
+def _lives_by_log(one: _Node) -> dict[str, int]:
     """Main processes, one after the other, of the service with each log."""
     seen = [process.service for process in one.lives]
     return {s.log.rpartition("/")[2]: seen.count(s.name) for s in one.services}

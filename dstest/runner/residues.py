@@ -98,10 +98,10 @@ async def begin_clean(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> di
 
 
 def _refuse(left: ByNode, why: str) -> None:
-    said = [f"{name}: {found.what}" for name, row in left.items() for found in row]
-    if said:
+    problems = [f"{name}: {found.what}" for name, row in left.items() for found in row]
+    if problems:
         raise LabError(
-            f"the nodes are not clean: {'; '.join(said)} ({why}); nothing was started",
+            f"the nodes are not clean: {'; '.join(problems)} ({why}); nothing was started",
             remedy="remove it there (`dstest lab ssh NODE`), or make the nodes anew: "
             "`dstest lab down`, then `dstest lab up`",
         )

@@ -117,7 +117,7 @@ class SessionDir:
     def intact(self) -> None:
         """Raises EvidenceError where a file is not as it was summed up at the session's end."""
         try:
-            differences = compare_sums(self.path).said()
+            differences = compare_sums(self.path).describe()
         except OSError as error:
             differences = f"{SUMS} cannot be read: {error.strerror}"
         if differences:

@@ -23,14 +23,14 @@ from dstest.store.jepsen_hint import ANSWERING, HINT, completion_hint, first_hin
 __all__ = ["edn", "export_lines", "jepsen_events"]
 
 
-def _told(op: Op) -> Any:
+def _answer(op: Op) -> Any:
     """What the value of the completion tells."""
     return op.output if op.op_type in ANSWERING else op.input
 
 
 def _derived(op: Op) -> Any:
     """The output that a reader takes from the completion."""
-    return {"cas": True, "write": None}.get(op.op_type, _told(op))
+    return {"cas": True, "write": None}.get(op.op_type, _answer(op))
 
 
 def _processes(ops: list[Op]) -> dict[int | str, int]:
@@ -75,7 +75,7 @@ def jepsen_events(history: History, *, keyed: bool) -> Iterator[dict[str, Any]]:
         differed = op.op_type == "cas" and op.output is False
         kind = "fail" if differed or op.outcome is Outcome.FAIL else str(op.outcome)
         done: dict[str, Any] = {**base, "type": {"unknown": "info"}.get(kind, kind)}
-        done["value"] = value(_told(op) if kind == "ok" else op.input)
+        done["value"] = value(_answer(op) if kind == "ok" else op.input)
         if op.error is not None:
             done["error"] = op.error
         done[HINT] = completion_hint(op, _derived(op))

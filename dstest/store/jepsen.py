@@ -37,7 +37,7 @@ from dstest.store.jepsen_order import (
     in_order,
     require_exact,
     require_text,
-    require_told,
+    require_value,
     timed,
 )
 
@@ -96,7 +96,7 @@ def _event(fields: dict[str, Any], line: int) -> Event:
         hint=fields.get(HINT),
         hints=header_in(fields, line),
         index=index if type(index) is int else None,
-        told="value" in fields,
+        has_value="value" in fields,
     )
 
 
@@ -234,7 +234,7 @@ def from_log(text: str) -> Iterator[Event]:
             time_ns=None,
             error=" ".join(map(str, forms if late else forms[1:])) or None,
             line=number,
-            told=bool(forms),
+            has_value=bool(forms),
         )
 
 
@@ -362,7 +362,7 @@ def _paired(
             )
         if event.type == "info":
             gone[process] = event.line
-        require_told(event)
+        require_value(event)
         ops[index] = _completed(ops[index], event, independent, fail_cas_is_differ)
         if event.hint is not None:
             ops[index] = restored(ops[index], event.hint, event.line, event.type)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dstest.core.errors import HistoryError
-from dstest.core.op import TELLING
+from dstest.core.op import NULL_IS_RESULT
 from dstest.store.jepsen_hint import Hints
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "in_order",
     "require_exact",
     "require_text",
-    "require_told",
+    "require_value",
     "timed",
 ]
 
@@ -46,7 +46,7 @@ class Event:
     hint: Any = None
     hints: Hints | None = None
     index: int | None = None
-    told: bool = True
+    has_value: bool = True
 
 
 def clients_of(events: Iterable[Event]) -> tuple[list[Event], int]:
@@ -112,9 +112,9 @@ def in_order(events: list[Event]) -> list[Event]:
     return events
 
 
-def require_told(event: Event) -> None:
+def require_value(event: Event) -> None:
     """Raises HistoryError for an answer without a value: it may stand under another name."""
-    if not event.told and event.type == "ok" and event.f in TELLING | {"txn"}:
+    if not event.has_value and event.type == "ok" and event.f in NULL_IS_RESULT | {"txn"}:
         raise HistoryError(
             f"process {event.process} completes {event.f} (:ok) without a value",
             line=event.line,

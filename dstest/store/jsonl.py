@@ -15,7 +15,7 @@ import msgspec
 
 from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
-from dstest.core.op import FIELDS, TELLING, Op, Outcome
+from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome
 from dstest.store.edn import DEPTH_MAX
 
 __all__ = ["read_history", "read_raw", "read_stream", "require_plain", "write_history"]
@@ -24,7 +24,7 @@ _FIELDS: Final = frozenset(FIELDS)
 _EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx"})
 """What a record may have besides, for its reader; no checker asks for it."""
 
-_TELLING: Final = _FIELDS - {"node_seen", "fault_epoch"}
+_REQUIRED: Final = _FIELDS - {"node_seen", "fault_epoch"}
 """What must be said, if only as null, before anything can be valid."""
 
 _DAMAGED: Final = (
@@ -155,7 +155,7 @@ def _absent(record: Any, number: int) -> str | None:
             line=number,
             remedy=f"a record has {', '.join(FIELDS)}",
         )
-    return ", ".join(name for name in FIELDS if name in _TELLING - record.keys()) or None
+    return ", ".join(name for name in FIELDS if name in _REQUIRED - record.keys()) or None
 
 
 def _depth(line: bytes) -> int:
@@ -181,7 +181,7 @@ def _ops(file: Any) -> tuple[list[Op], list[tuple[int, str]]]:
             if (absent := _absent(record, number)) is not None:
                 if (
                     "output" not in record
-                    and ops[-1].op_type in TELLING
+                    and ops[-1].op_type in NULL_IS_RESULT
                     and ops[-1].outcome is Outcome.OK
                 ):
                     raise HistoryError(

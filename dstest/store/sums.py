@@ -25,7 +25,7 @@ class Differences(NamedTuple):
     added: list[str]
     unreadable: list[str]
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """All of them in one line; empty where there are none."""
         parts = [
             ("changed", self.changed),

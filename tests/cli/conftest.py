@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from made_runs import made, registers
 
-from dstest.cli import check_oracles
+from dstest.cli import check_workload
 from dstest.core import registry
 from dstest.core.check import CheckResult
 from dstest.core.verdict import State
@@ -36,8 +36,8 @@ def _answers(jobs: Sequence[Job]) -> list[CheckResult]:
 
 @pytest.fixture
 def judge_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Saves a start of Python per checker; test_check_oracles keeps the processes."""
-    monkeypatch.setattr(check_oracles, "run_jobs", _answers)
+    """Saves a start of Python per checker; test_check_workload keeps the processes."""
+    monkeypatch.setattr(check_workload, "run_jobs", _answers)
 
 
 def stale(count: int = 700) -> Any:

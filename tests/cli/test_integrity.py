@@ -50,7 +50,7 @@ def test_an_unharmed_pass_is_shown_and_left_alone(
     assert {k: v for k, v in after.items() if k not in moved} == {
         k: v for k, v in before.items() if k not in moved
     }
-    assert compare_sums(run).said() == ""
+    assert compare_sums(run).describe() == ""
 
 
 @pytest.mark.parametrize("command", ["report", "recover", "check"])

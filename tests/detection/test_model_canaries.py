@@ -54,5 +54,5 @@ def test_mutants_of_small_histories_are_violations(model: str) -> None:
         history = History(header=Header(options={"permits": 2}), ops=ops)
         for mutant in model_mutants(history, seed, 3, model=model):
             made += 1
-            assert not explains(model, mutant.history.ops), (mutant.kind, mutant.said, ops)
+            assert not explains(model, mutant.history.ops), (mutant.kind, mutant.description, ops)
     assert made >= 15

@@ -117,7 +117,7 @@ def test_all_are_killed_in_longer_histories(workload: str, level: str) -> None:
         assert checker.check(history, level, Budget()).valid is True
         found = canaries(checker, level, history, seed, lambda h: checker.check(h, level, Budget()))
         assert [row for row in found.details if row["valid"] is not False] == []
-        assert found.untold == []
+        assert found.undistinguished == []
         assert all(row["caught"] for row in found.details)
 
 

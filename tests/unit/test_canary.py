@@ -89,8 +89,8 @@ def test_nothing_to_mutate_is_zero_of_zero() -> None:
 
 def test_the_same_seed_makes_the_same_mutants() -> None:
     history = register("w1", "r1", "w2", "r2", "w3", "r3")
-    first = [(m.kind, m.said) for m in mutants(history, 3)]
-    assert first == [(m.kind, m.said) for m in mutants(history, 3)]
+    first = [(m.kind, m.description) for m in mutants(history, 3)]
+    assert first == [(m.kind, m.description) for m in mutants(history, 3)]
 
 
 def test_the_original_is_left_alone() -> None:

@@ -63,7 +63,7 @@ DETAILS = [{"checker": "linearizable", "kind": "stale-read", "valid": False, "su
                 killed=1,
                 total=1,
                 details=DETAILS,
-                untold=[
+                undistinguished=[
                     {
                         "checker": "linearizable",
                         "model": "register",
@@ -138,7 +138,7 @@ def test_a_register_whose_values_repeat_is_told_from_a_judge_without_time() -> N
     checker = registry.load("checkers", "linearizable")
     check = partial(checker.check, model="cas-register", budget=Budget())
     found = canaries(checker, "cas-register", history, 1, check)
-    assert found.untold == []
+    assert found.undistinguished == []
     planted = [row for row in found.details if row["kind"] == "planted-stale-read"]
     assert [row["valid"] for row in planted] == [False]
     blind = canaries(checker, "cas-register", history, 1, lambda _: check(history))

@@ -98,7 +98,7 @@ def test_each_service_has_a_log_of_its_own(tmp_path: Path) -> None:
     """One that was not struck starts less often than the one beside it."""
     run, run_meta = kept(tmp_path)
     for told, gaps in (({"etcd.log": 1, "other.log": 2}, 0), ({"etcd.log": 2}, 1), ({}, 1)):
-        seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), "n1": 2}, lives_told={"n1": told})
+        seen = ProcessFacts(lives={**dict.fromkeys(NODES, 1), "n1": 2}, lives_by_log={"n1": told})
         found = scan_logs(run, SYSTEM, log_names(SYSTEM, run_meta), run_meta, seen)
         assert len(found.gaps) == gaps
 

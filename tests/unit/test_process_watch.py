@@ -124,7 +124,7 @@ def test_an_end_a_restart_and_a_restart_between_two_looks() -> None:
     assert rows == [("n1", "process 7", 0, 1), ("n1", "process 9", 2, 3)]
     assert found.lives == {"n1": 3, "n2": 1}
     told = {"n1": {"toy.log": 3, "idle.log": 0}, "n2": {"toy.log": 1, "idle.log": 0}}
-    assert found.lives_told == told
+    assert found.lives_by_log == told
 
 
 def test_a_node_that_cannot_be_asked_is_unseen_and_its_next_look_tells() -> None:

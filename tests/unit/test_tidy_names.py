@@ -78,7 +78,7 @@ ALLOWED = {
         "judge/_txn_plants.py": {"long-fork"},
         "judge/canary_family.py": {"cas-register", "linearizable", "register"},
         "judge/canary_models.py": {"cas-register", "counter", "register", "set"},
-        "judge/canary_oracles.py": {
+        "judge/canary_mutators.py": {
             *("bank", "causal", "causal-reverse", "counter-bounds", "duplicate", "exactly-once"),
             *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
             *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),

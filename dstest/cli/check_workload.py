@@ -13,7 +13,7 @@ from dstest.core.history import History
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 
-__all__ = ["Source", "judge_oracles", "require_fitting"]
+__all__ = ["Source", "judge_by_workload", "require_fitting"]
 
 
 def _default(chosen: Any, history: History) -> str:
@@ -73,7 +73,7 @@ def _checkers(
     return checkers, asked, name
 
 
-def judge_oracles(
+def judge_by_workload(
     loaded: History,
     source: Source,
     workload: str | None,

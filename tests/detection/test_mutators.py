@@ -21,7 +21,7 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
 from dstest.judge.canary import canary
 from dstest.judge.canary_family import canaries, family_of
-from dstest.judge.canary_oracles import OBJECTS, mutator
+from dstest.judge.canary_mutators import MUTATORS, mutator
 
 SEEDS = 10
 KILLED_MIN = 0.95
@@ -55,7 +55,7 @@ def test_mutants_of_true_histories_are_rejected(name: str) -> None:
         for row in canary(history(name, seed, count), check, seed, 12, make)[2]:
             made[row["kind"]] += 1
             killed[row["kind"]] += row["valid"] is False
-    kinds = OBJECTS[kind.checker].of(kind.model)
+    kinds = MUTATORS[kind.checker].of(kind.model)
     assert set(made) == set(kinds), "a kind of mutant was never made"
     assert sum(killed.values()) >= KILLED_MIN * sum(made.values()), (made, killed)
     for mutant, n in made.items():
@@ -74,7 +74,7 @@ WEAKER = {
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, kind in KINDS.items() if OBJECTS[kind.checker].tells.get(kind.model)]
+    "name", [n for n, kind in KINDS.items() if MUTATORS[kind.checker].tells.get(kind.model)]
 )
 def test_the_telling_mutants_are_allowed_by_the_weaker_judge(name: str) -> None:
     kind = KINDS[name]
@@ -95,7 +95,7 @@ def test_the_telling_mutants_are_allowed_by_the_weaker_judge(name: str) -> None:
                 for model in lesser:
                     found = checker.check(mutant.history, model, Budget())
                     assert found.valid is not False, (mutant[:2], model, found.anomaly_types)
-    assert set(told) == set(OBJECTS[kind.checker].tells[kind.model])
+    assert set(told) == set(MUTATORS[kind.checker].tells[kind.model])
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -104,7 +104,7 @@ def test_nothing_is_left_untold(name: str) -> None:
     checker = registry.load("checkers", kind.checker)
     made = history(name, 3, 400)
     found = canaries(checker, kind.model, made, 3, lambda h: judged(name, h))
-    assert found.untold == []
+    assert found.undistinguished == []
     assert {row["valid"] for row in found.details} == {False}
     assert all(row["caught"] and row["sure"] for row in found.details)
 
@@ -170,12 +170,12 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
 def _seeded(name: str, kind: str, made: History) -> History | None:
     """The history with one mutant of this kind among all its operations."""
     of = KINDS[name]
-    makers: Any = OBJECTS[of.checker].of(of.model)
+    makers: Any = MUTATORS[of.checker].of(of.model)
     keys = list(dict.fromkeys(op.key for op in made.ops))
     dice = random.Random(3)
     for key in dice.sample(keys, len(keys))[:20]:
         mine = [op for op in made.ops if op.key == key]
-        whole = OBJECTS[of.checker].whole
+        whole = MUTATORS[of.checker].whole
         ops = made.ops if whole else mine
         found = makers[kind](ops, dice, made.header.options)
         if found is not None:

@@ -1,6 +1,6 @@
 """Canaries for every checker but those of registers and transactions: what it must reject.
 
-`OBJECTS` says per family of mutants (`Checker.mutants`) which kinds there are; each copy is a
+`MUTATORS` says per family of mutants (`Checker.mutants`) which kinds there are; each copy is a
 violation for certain of the models that `only` names, or of all, see the tables in `_mutate_lists`,
 `_mutate_values` and `_mutate_streams`. `tells` says which kinds show that a checker judged the
 model that was asked for and not a weaker one: the weaker one allows them. A kind that this history
@@ -23,12 +23,12 @@ from dstest.judge import _mutate_values as values
 from dstest.judge._mutate import Maker
 from dstest.judge.canary import Mutant
 
-__all__ = ["OBJECTS", "Objects", "mutator"]
+__all__ = ["MUTATORS", "Mutators", "mutator"]
 
 _Tells = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
-class Objects(msgspec.Struct, frozen=True):
+class Mutators(msgspec.Struct, frozen=True):
     """The mutants of one family. `only`: kind -> the models that it violates, where not all;
     `tells`: model -> weaker judge -> kinds that this one would accept; `whole`: keys are judged
     together; `by_model`: other makers altogether."""
@@ -55,52 +55,52 @@ _GUARANTEES: Final = {
 
 _STRICT: Final = "strict-serializable"
 
-OBJECTS: Final[Mapping[str, Objects]] = {
-    "bank": Objects(
+MUTATORS: Final[Mapping[str, Mutators]] = {
+    "bank": Mutators(
         values.BANK,
         only={"dropped-write": (_STRICT,)},
         tells={_STRICT: {"serializable": ("dropped-write",)}},
     ),
-    "causal": Objects(streams.CAUSAL, whole=True),
-    "causal-reverse": Objects(values.REVERSE),
-    "counter-bounds": Objects(values.COUNTER),
-    "exactly-once": Objects(lists.LEDGER, whole=True),
-    "exclusion": Objects(values.EXCLUSION),
-    "fairness": Objects(values.FAIR, whole=True),
-    "final-state": Objects(values.INVARIANT, whole=True),
-    "kafka": Objects(
+    "causal": Mutators(streams.CAUSAL, whole=True),
+    "causal-reverse": Mutators(values.REVERSE),
+    "counter-bounds": Mutators(values.COUNTER),
+    "exactly-once": Mutators(lists.LEDGER, whole=True),
+    "exclusion": Mutators(values.EXCLUSION),
+    "fairness": Mutators(values.FAIR, whole=True),
+    "final-state": Mutators(values.INVARIANT, whole=True),
+    "kafka": Mutators(
         streams.KAFKA,
         only={"stale": ("linearizable",)},
         tells={"linearizable": {"kafka": ("stale",)}},
     ),
-    "long-fork": Objects(
+    "long-fork": Mutators(
         values.FORK,
         only={"stale": (_STRICT,)},
         tells={_STRICT: {"snapshot-isolation": ("stale",)}},
     ),
-    "no-lost-ack": Objects({k: m for k, m in lists.SET_FINAL.items() if k != "duplicate"}),
-    "order": Objects(by_model={"fifo": lists.QUEUE["fifo"], "prefix": lists.PREFIX}),
-    "reconciliation": Objects(values.DUMPS),
-    "sessions": Objects(
+    "no-lost-ack": Mutators({k: m for k, m in lists.SET_FINAL.items() if k != "duplicate"}),
+    "order": Mutators(by_model={"fifo": lists.QUEUE["fifo"], "prefix": lists.PREFIX}),
+    "reconciliation": Mutators(values.DUMPS),
+    "sessions": Mutators(
         streams.SESSION,
         only={kind: ("session", name) for name, kind in _GUARANTEES.items()},
         tells={
             "session": {f"session without {n}": (kind,) for n, kind in _GUARANTEES.items()},
         },
     ),
-    "set": Objects(lists.SET_FINAL),
-    "set-full": Objects(lists.SET),
-    "total-queue": Objects(
+    "set": Mutators(lists.SET_FINAL),
+    "set-full": Mutators(lists.SET),
+    "total-queue": Mutators(
         lists.QUEUE["total"],
         only=dict.fromkeys(("duplicate", "replaced"), ("exactly-once",)),
         tells={"exactly-once": {"at-least-once": ("duplicate",)}},
     ),
-    "unique-ids": Objects(
+    "unique-ids": Mutators(
         lists.IDS,
         only={"swapped": ("increasing",)},
         tells={"increasing": {"unique": ("swapped",)}},
     ),
-    "watch": Objects(streams.WATCH, whole=True),
+    "watch": Mutators(streams.WATCH, whole=True),
 }
 
 _TRIES: Final = 40
@@ -120,7 +120,7 @@ def _groups(whole: bool, history: History) -> list[tuple[Any, list[Op]]]:
 
 def mutator(name: str, model: str) -> Mutator | None:
     """Makes up to `count` mutants of a family, the kinds in turn; None where there is no such."""
-    family = OBJECTS.get(name)
+    family = MUTATORS.get(name)
     if family is None:
         return None
     kinds = family.of(model)
@@ -128,21 +128,21 @@ def mutator(name: str, model: str) -> Mutator | None:
     def make(history: History, seed: int, count: int = 8) -> Iterator[Mutant]:
         dice = rng.stream(seed, "canary", name)
         groups = _groups(family.whole, history)
-        made = barren = 0
+        made = misses_in_a_row = 0
         turn = list(kinds)
-        while turn and made < max(count, len(kinds)) and barren < 3 * len(turn):
+        while turn and made < max(count, len(kinds)) and misses_in_a_row < 3 * len(turn):
             kind = turn.pop(0)
             for key, ops in dice.sample(groups, min(_TRIES, len(groups))):
                 mutation = kinds[kind](ops, dice, history.header.options)
                 if mutation is not None:
                     said, copy = mutation
                     made += 1
-                    barren = 0
+                    misses_in_a_row = 0
                     turn.append(kind)
                     broken = msgspec.structs.replace(history, ops=copy)
                     yield Mutant(kind, f"key {key}: {said}", broken)
                     break
             else:
-                barren += 1
+                misses_in_a_row += 1
 
     return make
