@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -46,6 +46,7 @@ __all__ = [
     "end_of",
     "ids_of",
     "listed",
+    "regressions",
 ]
 
 ANOMALIES_MAX: Final = 16
@@ -89,6 +90,21 @@ class Part:
 def end_of(op: Op) -> int:
     """When the operation had surely ended, ns; `NEVER` where its outcome is unknown."""
     return NEVER if op.timeout_marker or op.complete_ts is None else op.complete_ts
+
+
+def regressions(ops: Iterable[Op], value: Callable[[Op], Any]) -> Iterator[tuple[Op, Op]]:
+    """Each of `ops`, in order of invocation, whose value is below the highest of those that had
+    ended before it began: (that one, it)."""
+    ops = list(ops)
+    ended = sorted(ops, key=end_of)
+    at, top = 0, None
+    for op in ops:
+        while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
+            if top is None or value(ended[at]) > value(top):
+                top = ended[at]
+            at += 1
+        if top is not None and value(op) < value(top):
+            yield top, op
 
 
 def listed(op: Op) -> list[Any]:

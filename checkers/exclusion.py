@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkers._columns import NEVER
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, regressions
 from dstest.core.op import Op, Outcome
 from dstest.core.words import quoted
 
@@ -133,16 +133,9 @@ def _tokens(part: Part, findings: Findings) -> None:
         if before is not op:
             message = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
             findings.anomaly("fencing-token-reused", part.key, [before, op], message)
-    ended = sorted(given, key=end_of)
-    at, top = 0, None
-    for op in given:
-        while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
-            if top is None or _token(ended[at]) > _token(top):
-                top = ended[at]
-            at += 1
-        if top is not None and _token(op) < _token(top):
-            message = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
-            findings.anomaly("fencing-token-regressed", part.key, [top, op], message)
+    for top, op in regressions(given, _token):
+        message = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"
+        findings.anomaly("fencing-token-regressed", part.key, [top, op], message)
 
 
 def decide(part: Part, findings: Findings) -> int:

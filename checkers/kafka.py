@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, regressions
 from checkers._log import Claim, Log, check_claims, integer
 from dstest.core.op import Op
 from dstest.core.words import quoted
@@ -84,16 +84,9 @@ def _order(sends: list[Op], part: Part, findings: Findings) -> None:
     for op in sends:
         groups.setdefault(None if one else op.process_id, []).append(op)
     for group in groups.values():
-        ended = sorted(group, key=end_of)
-        at, top = 0, None
-        for op in group:
-            while at < len(ended) and end_of(ended[at]) < op.invoke_ts:
-                if top is None or _offset(ended[at]) > _offset(top):
-                    top = ended[at]
-                at += 1
-            if top is not None and _offset(op) < _offset(top):
-                message = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
-                findings.anomaly("nonmonotonic-send", part.key, [top, op], message)
+        for top, op in regressions(group, _offset):
+            message = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
+            findings.anomaly("nonmonotonic-send", part.key, [top, op], message)
 
 
 def _stale(sends: list[Op], claims: list[Claim], part: Part, findings: Findings) -> None:

@@ -14,17 +14,13 @@ __all__ = ["LineRequests", "RespRequests"]
 _LINE_MAX: Final = 1 << 16
 
 
-class LineRequests:
-    """Commands that are lines, some with a block of data behind (memcached, beanstalk).
+class _Lines:
+    """What lines of a protocol have in common: `_take` reads each, and may set `_skip`, the bytes
+    behind it that are none."""
 
-    `sizes` has for each of these verbs which word of its line is the size of the block in bytes;
-    the block ends with CR LF, which the size does not count.
-    """
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self) -> None:
         self.requests = 0
         self.known = True
-        self._sizes = {verb.encode(): word for verb, word in sizes.items()}
         self._line = bytearray()
         self._skip = 0
 
@@ -42,11 +38,27 @@ class LineRequests:
             self._line += data[at:stop]
             at = stop
             if end >= 0:
-                self._whole(bytes(self._line).split())
+                self._take(bytes(self._line))
                 self._line.clear()
             self.known = self.known and len(self._line) <= _LINE_MAX
 
-    def _whole(self, words: list[bytes]) -> None:
+    def _take(self, line: bytes) -> None:
+        raise NotImplementedError
+
+
+class LineRequests(_Lines):
+    """Commands that are lines, some with a block of data behind (memcached, beanstalk).
+
+    `sizes` has for each of these verbs which word of its line is the size of the block in bytes;
+    the block ends with CR LF, which the size does not count.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self._sizes = {verb.encode(): word for verb, word in sizes.items()}
+
+    def _take(self, line: bytes) -> None:
+        words = line.split()
         self.requests += 1
         word = self._sizes.get(words[0]) if words else None
         if word is not None:
@@ -56,36 +68,16 @@ class LineRequests:
                 self.known = False
 
 
-class RespRequests:
+class RespRequests(_Lines):
     """Commands of the Redis serialization protocol: arrays of bulk strings."""
 
     def __init__(self) -> None:
-        self.requests = 0
-        self.known = True
-        self._line = bytearray()
+        super().__init__()
         self._left = 0
-        self._skip = 0
 
-    def feed(self, data: bytes) -> None:
-        """The next bytes."""
-        at = 0
-        while at < len(data) and self.known:
-            if self._skip:
-                step = min(self._skip, len(data) - at)
-                self._skip -= step
-                at += step
-                continue
-            end = data.find(b"\n", at)
-            stop = len(data) if end < 0 else end + 1
-            self._line += data[at:stop]
-            at = stop
-            if end >= 0:
-                self._head(bytes(self._line.strip()))
-                self._line.clear()
-            self.known = self.known and len(self._line) <= _LINE_MAX
-
-    def _head(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         """`*N` begins a command of N strings, `$N` a string of N bytes and CR LF."""
+        line = line.strip()
         begins, size = (b"$" if self._left else b"*"), line[1:]
         if line[:1] != begins or not size.isdigit():
             self.known = False

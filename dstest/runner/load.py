@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -131,7 +132,7 @@ class Load:
         """Raise where a worker is in trouble, dead or silent."""
         troubles = self.board.troubles()
         if TROUBLE_DISK in troubles:
-            raise disk_full(self._run.path, OSError(28, "no space left"))
+            raise disk_full(self._run.path, OSError(errno.ENOSPC, "no space left"))
         ended = [i for i, p in enumerate(self._processes) if p.returncode is not None]
         if TROUBLE_CRASH in troubles or ended:
             which = ended or [troubles.index(TROUBLE_CRASH)]

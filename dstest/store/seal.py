@@ -68,14 +68,15 @@ def operation(invoke: list[Any], done: list[Any] | None, epoch_of_open: str | No
     if done is None:
         return Op(**common, error="unfinished", timeout_marker=True, fault_epoch=epoch_of_open)
     if done[0] == "u":
+        _, _, _, error, epoch = done
         # The worker saw the windows up to its timeout; the operation may last to the run's end.
-        epoch = done[4] or epoch_of_open
-        return Op(**common, error=done[3], timeout_marker=True, fault_epoch=epoch)
-    if done[0] == "f":
+        return Op(**common, error=error, timeout_marker=True, fault_epoch=epoch or epoch_of_open)
+    kind, _, complete_ns, answer, node, epoch = done
+    if kind == "f":
         return Op(
-            **common, complete_ts=done[2], error=done[3], node_seen=done[4], fault_epoch=done[5]
+            **common, complete_ts=complete_ns, error=answer, node_seen=node, fault_epoch=epoch
         )
-    return Op(**common, complete_ts=done[2], output=done[3], node_seen=done[4], fault_epoch=done[5])
+    return Op(**common, complete_ts=complete_ns, output=answer, node_seen=node, fault_epoch=epoch)
 
 
 def windows_of(records: list[LandingRecord]) -> list[Window]:

@@ -19,6 +19,7 @@ A file whose header says `"ends": true` and that has no such last line is of a w
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ class SegmentWriter:
             raise
         if written != len(line):
             self._cut()
-            raise OSError(28, "short write: no space left for an event")
+            raise OSError(errno.ENOSPC, "short write: no space left for an event")
         self._end += written
         self._lines += 1
 

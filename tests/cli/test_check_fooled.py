@@ -9,29 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from checking import check, put
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.core.errors import DstestError
 from dstest.core.op import Op
 
 Row = dict[str, Any]
-
-
-def check(path: Path, *options: str) -> tuple[int, str]:
-    """Exit code, and what was printed or said."""
-    done = CliRunner().invoke(app, ["check", str(path), *options])
-    if isinstance(done.exception, DstestError):
-        return int(done.exception.exit_code), str(done.exception)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.output
-
-
-def put(folder: Path, content: bytes | str, name: str = "h.jsonl") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def written(rows: list[Row]) -> bytes:

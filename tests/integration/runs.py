@@ -205,3 +205,13 @@ def healed_by_all(lab: LabInfo, fault_id: str = "f1") -> bool:
 
     found: bool = on_nodes(lab, ask)
     return found
+
+
+def assert_not_proven(done: Finished) -> dict[str, Any]:
+    """The only fault of the run did not land, and the run says so."""
+    assert done.verdict is not None, done
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
+    assert done.exit_code == Exit.NOT_PROVEN
+    (fault,) = faults_of(done.path)
+    assert fault["landed"] != "yes"
+    return fault

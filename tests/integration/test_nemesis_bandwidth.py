@@ -6,29 +6,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import (
+    CALM,
+    assert_not_proven,
+    dstest,
+    faults_of,
+    latest,
+    on_nodes,
+    run_here,
+    start,
+    verdict_of,
+    wait_for,
+)
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from dstest.core.verdict import State
-from dstest.runner.session import Finished
 from nemeses.network.bandwidth import NEMESIS, Bandwidth
 from nemeses.tools.shaper import cap_rules, device_of, shape_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=6", "quiet_s=8", "scope=minority", "kbit=1000")
-
-
-def assert_not_proven(done: Finished) -> dict[str, Any]:
-    assert done.verdict is not None, done
-    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
-    assert done.exit_code == Exit.NOT_PROVEN
-    (fault,) = faults_of(done.path)
-    assert fault["landed"] != "yes"
-    return fault
 
 
 def test_a_cap_shows_in_transfers(lab: LabInfo, tmp_path: Path) -> None:

@@ -7,30 +7,30 @@ from typing import Any
 
 import msgspec
 import pytest
-from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import (
+    CALM,
+    assert_not_proven,
+    dstest,
+    faults_of,
+    latest,
+    on_nodes,
+    run_here,
+    start,
+    verdict_of,
+    wait_for,
+)
 
 from clusters.systems.etcd.on_node import PIDFILE
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from dstest.core.verdict import State
-from dstest.runner.session import Finished
 from nemeses.clock.clock import NEMESIS, Clock
 from nemeses.tools.clock_tool import shift
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=5", "quiet_s=8", "scope=minority")
-
-
-def assert_not_proven(done: Finished) -> dict[str, Any]:
-    assert done.verdict is not None, done
-    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
-    assert done.exit_code == Exit.NOT_PROVEN
-    (fault,) = faults_of(done.path)
-    assert fault["landed"] != "yes"
-    return fault
 
 
 @pytest.mark.parametrize("skew_s", [30.0, -5.0])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from runs import (
     CALM,
+    assert_not_proven,
     dstest,
     fault_tables,
     faults_of,
@@ -23,23 +23,12 @@ from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from dstest.core.verdict import State
-from dstest.runner.session import Finished
 from nemeses.network.loss import NEMESIS, Loss
 from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=6", "quiet_s=8", "shape=halves", "direction=both")
-
-
-def assert_not_proven(done: Finished) -> dict[str, Any]:
-    assert done.verdict is not None, done
-    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
-    assert done.exit_code == Exit.NOT_PROVEN
-    (fault,) = faults_of(done.path)
-    assert fault["landed"] != "yes"
-    return fault
 
 
 def test_the_share_asked_for_is_lost(lab: LabInfo, tmp_path: Path) -> None:

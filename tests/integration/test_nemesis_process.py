@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from runs import (
     CALM,
+    assert_not_proven,
     dstest,
     etcd,
     faults_of,
@@ -34,7 +35,6 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis, NemesisContext, Process
 from dstest.core.verdict import State
-from dstest.runner.session import Finished
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import carrying
 from nemeses.mix import Mix
@@ -51,16 +51,6 @@ def named(*names: str) -> Nemesis:
     members = [registry.load("nemeses", name) for name in names]
     found: Nemesis = Mix(members) if len(members) > 1 else members[0]
     return found
-
-
-def assert_not_proven(done: Finished) -> dict[str, Any]:
-    """The only fault of the run did not land, and the run says so."""
-    assert done.verdict is not None, done
-    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
-    assert done.exit_code == Exit.NOT_PROVEN
-    (fault,) = faults_of(done.path)
-    assert fault["landed"] != "yes"
-    return fault
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from runs import (
     CALM,
+    assert_not_proven,
     dstest,
     etcd,
     faults_of,
@@ -27,22 +28,11 @@ from dstest.core.errors import Exit, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from dstest.core.verdict import State
-from dstest.runner.session import Finished
 from nemeses.process.restart import NEMESIS, Restart
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=4", "quiet_s=8")
-
-
-def assert_not_proven(done: Finished) -> dict[str, Any]:
-    assert done.verdict is not None, done
-    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, done.verdict.reason
-    assert done.exit_code == Exit.NOT_PROVEN
-    (fault,) = faults_of(done.path)
-    assert fault["landed"] != "yes"
-    return fault
 
 
 @pytest.mark.parametrize(("scope", "flaps"), [("primaries", 1), ("all", 1), ("one", 2)])
