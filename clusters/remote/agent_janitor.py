@@ -26,9 +26,6 @@ from clusters.remote.agent_lease import write_atomic
 __all__ = ["Janitor", "main"]
 
 SCAN_S = 0.5
-HEAL_TIMEOUT_S = 10.0
-"""For each heal command; the next one runs whatever became of it."""
-
 LOG_BYTES_MAX = 1 << 20
 WORDS_MAX = 120
 
@@ -84,9 +81,9 @@ class Janitor:
         self.log(f"lease {lease_id} ran out")
         rows: list[dict[str, Any]] = []
         lease = json.loads((folder / "lease.json").read_text(encoding="utf-8"))
-        for argv in lease["heal"]:
+        for argv in lease["heal"]:  # the next one runs whatever became of one
             try:
-                done = run_program(argv, timeout_s=HEAL_TIMEOUT_S)
+                done = run_program(argv, timeout_s=lease["step_s"])
                 row = {"argv": argv, "status": done["status"], "stderr": done["stderr"][-500:]}
             except (TimedOut, OSError, ValueError) as error:
                 row = {"argv": argv, "status": None, "stderr": str(error)}

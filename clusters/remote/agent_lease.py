@@ -1,6 +1,7 @@
 """Runs on a node: leases, the promise that a fault ends when nobody is left to end it.
 
-    <run>/leases/<id>/lease.json    {"heal": [[argv], ...], "ttl_s": 10.0, "armed_ns": 1}
+    <run>/leases/<id>/lease.json    {"heal": [[argv], ...], "step_s": 10.0, "ttl_s": 10.0,
+                                     "armed_ns": 1}; each command may take `step_s`
     <run>/leases/<id>/beat          CLOCK_MONOTONIC of the last heartbeat, in nanoseconds
     <run>/leases/<id>/ack           written by the janitor when it has seen the lease
     <run>/firing/<id>/              a lease that ran out; moved here before its commands run
@@ -43,7 +44,9 @@ __all__ = [
 LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ACK_TIMEOUT_S = 2.0
 JANITOR_START_TIMEOUT_S = 5.0
-FIRING_TIMEOUT_S = 30.0
+STEP_S = 10.0
+STEP_S_MAX = 600.0
+FIRING_SLACK_S = 10.0
 TTL_S_MAX = 3600.0
 
 ORPHAN_S = 2.0
@@ -63,13 +66,17 @@ def write_atomic(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def arm(run: Path, lease_id: str, heal: list[list[str]], ttl_s: float) -> dict[str, Any]:
+def arm(
+    run: Path, lease_id: str, heal: list[list[str]], ttl_s: float, step_s: float = STEP_S
+) -> dict[str, Any]:
     """Return when the janitor has confirmed the lease. Raises Refused where there is no janitor."""
     folder = _folder(run, lease_id)
     if not heal or not all(argv and all(isinstance(a, str) for a in argv) for argv in heal):
         raise Refused("a lease needs heal commands, each a list of strings")
     if not 0 < ttl_s <= TTL_S_MAX:
         raise Refused(f"a lease of {ttl_s} s cannot be kept; up to {TTL_S_MAX:g} s can")
+    if not 0 < step_s <= STEP_S_MAX:
+        raise Refused(f"a command of {step_s} s cannot be waited for; up to {STEP_S_MAX:g} s can")
     if not janitor_alive(run):
         raise Refused("the node's janitor is not running, nobody would heal; connect again")
     if folder.exists() or (run / "firing" / lease_id).exists():
@@ -77,7 +84,7 @@ def arm(run: Path, lease_id: str, heal: list[list[str]], ttl_s: float) -> dict[s
     work = run / "tmp" / f"{lease_id}.{os.getpid()}.{threading.get_ident()}"
     work.mkdir(parents=True)
     now_ns = time.monotonic_ns()
-    lease = {"heal": heal, "ttl_s": ttl_s, "armed_ns": now_ns}
+    lease = {"heal": heal, "step_s": step_s, "ttl_s": ttl_s, "armed_ns": now_ns}
     (work / "lease.json").write_text(json.dumps(lease), encoding="utf-8")
     (work / "beat").write_text(str(now_ns), encoding="ascii")
     (run / "healed" / f"{lease_id}.json").unlink(missing_ok=True)
@@ -125,12 +132,22 @@ def release(run: Path, lease_id: str) -> dict[str, bool]:
         folder.rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
         return {"released": True, "fired": False}
-    deadline_ns = time.monotonic_ns() + int(FIRING_TIMEOUT_S * 1e9)
+    deadline_ns = time.monotonic_ns() + int(_firing_s(run, lease_id) * 1e9)
     while _folder(run, lease_id, "firing").exists():
         if time.monotonic_ns() > deadline_ns:
             raise Refused(f"the heal commands of lease {lease_id} do not end")
         time.sleep(0.02)
     return {"released": False, "fired": (run / "healed" / f"{lease_id}.json").exists()}
+
+
+def _firing_s(run: Path, lease_id: str) -> float:
+    """How long the commands of a lease that has fired may take together."""
+    try:
+        text = (_folder(run, lease_id, "firing") / "lease.json").read_text(encoding="utf-8")
+        lease = json.loads(text)
+        return len(lease["heal"]) * float(lease["step_s"]) + FIRING_SLACK_S
+    except (OSError, ValueError, KeyError, TypeError):
+        return FIRING_SLACK_S  # it has just ended
 
 
 def list_all(run: Path) -> dict[str, Any]:

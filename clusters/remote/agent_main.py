@@ -181,13 +181,15 @@ class Agent:
             argv, timeout_s=timeout_s, stdin=data, env=env, running=self.running
         )
 
-    def lease_arm(self, id: str, heal: list[list[str]], ttl_s: float) -> dict[str, Any]:
+    def lease_arm(
+        self, id: str, heal: list[list[str]], ttl_s: float, step_s: float = agent_lease.STEP_S
+    ) -> dict[str, Any]:
         """See `agent_lease.arm`."""
         self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S * 2)
         if self._janitor_trouble:
             raise Refused(self._janitor_trouble)
         self._leases.add(id)
-        return agent_lease.arm(self.run, id, heal, ttl_s)
+        return agent_lease.arm(self.run, id, heal, ttl_s, step_s)
 
     def lease_release(self, id: str) -> dict[str, bool]:
         """See `agent_lease.release`."""

@@ -9,7 +9,7 @@ import logging
 import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncssh
 
@@ -32,7 +32,16 @@ TRANSFER_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
 CHANNEL_REFUSED_S = 0.01
 
+RELEASE_S: Final = 40.0
+"""A lease that fires just now is released when its commands have ended."""
+
 T = TypeVar("T")
+
+
+class _Armed(NamedTuple):
+    ttl_s: float
+    healing_s: float
+    """How long its commands may take together."""
 
 
 class RemoteNode:
@@ -55,7 +64,7 @@ class RemoteNode:
         self._connection = connection
         self._agent = agent
         self._channels = asyncio.Semaphore(limits.CHANNELS_PER_CONNECTION_MAX - 1)
-        self._leases: dict[str, float] = {}
+        self._leases: dict[str, _Armed] = {}
         self._renewing: asyncio.Task[None] | None = None
         self.hello = hello
         self.lost_leases: set[str] = set()
@@ -181,21 +190,28 @@ class RemoteNode:
         )
 
     async def arm_lease(
-        self, lease_id: str, heal: Sequence[Sequence[str]], *, ttl_s: float
+        self,
+        lease_id: str,
+        heal: Sequence[Sequence[str]],
+        *,
+        ttl_s: float,
+        step_s: float = limits.HEAL_STEP_S,
     ) -> None:
         """See `Node.arm_lease`. Raises LabError where no janitor confirms it."""
         commands = [[str(word) for word in argv] for argv in heal]
-        await self.call("lease_arm", id=lease_id, heal=commands, ttl_s=ttl_s, timeout_s=15.0)
+        lease = {"id": lease_id, "heal": commands, "ttl_s": ttl_s, "step_s": step_s}
+        await self.call("lease_arm", **lease, timeout_s=15.0)
         self.lost_leases.discard(lease_id)
-        self._leases[lease_id] = ttl_s
+        self._leases[lease_id] = _Armed(ttl_s, len(commands) * step_s)
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew(), name=f"renew leases {self.name}")
 
     async def release_lease(self, lease_id: str) -> None:
         """See `Node.release_lease`. A lease that had run out is in `lost_leases` afterwards."""
         # Renewed no longer, whatever becomes of the call: an unreleased lease heals by itself.
-        self._leases.pop(lease_id, None)
-        result = await self.call("lease_release", id=lease_id, timeout_s=40.0)
+        armed = self._leases.pop(lease_id, None)
+        within_s = RELEASE_S + (armed.healing_s if armed else 0.0)
+        result = await self.call("lease_release", id=lease_id, timeout_s=within_s)
         if result["fired"]:
             self.lost_leases.add(lease_id)
 
@@ -213,7 +229,9 @@ class RemoteNode:
 
     async def _renew(self) -> None:
         while self._leases:
-            await asyncio.sleep(min(limits.LEASE_RENEW_S, min(self._leases.values()) / 3))
+            await asyncio.sleep(
+                min(limits.LEASE_RENEW_S, min(lease.ttl_s for lease in self._leases.values()) / 3)
+            )
             ids = list(self._leases)
             if not ids:
                 return

@@ -10,6 +10,7 @@ __all__ = [
     "CHANNELS_PER_CONNECTION_MAX",
     "CHECK_MEMORY_MB",
     "CHECK_TIME_S",
+    "HEAL_STEP_S",
     "LEASE_RENEW_S",
     "LEASE_TTL_S",
     "MIN_OPS_PER_EPOCH",
@@ -29,6 +30,9 @@ SSH_CONNECT_TIMEOUT_S: Final = 10.0
 
 AGENT_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """No agent answer is larger; logs travel by SFTP."""
+
+HEAL_STEP_S: Final = 10.0
+"""A heal command of a lease that has not ended by then is killed, and the next one runs."""
 
 LEASE_TTL_S: Final = 10.0
 """A node heals itself this long after the last heartbeat of the control node."""

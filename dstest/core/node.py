@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from dstest.core import limits
+
 __all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
 
 
@@ -80,9 +82,16 @@ class Node(Protocol):
         ...
 
     async def arm_lease(
-        self, lease_id: str, heal: Sequence[Sequence[str]], *, ttl_s: float
+        self,
+        lease_id: str,
+        heal: Sequence[Sequence[str]],
+        *,
+        ttl_s: float,
+        step_s: float = limits.HEAL_STEP_S,
     ) -> None:
         """From now on the node runs the `heal` commands by itself `ttl_s` after our last heartbeat.
+
+        One follows the other when it has ended, or after `step_s`.
 
         Returns once the node's janitor confirmed the lease; renewed in the background until
         released. A fault is injected only after its lease is armed.

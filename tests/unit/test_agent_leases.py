@@ -68,6 +68,17 @@ def test_a_failing_heal_command_does_not_stop_the_next(run: Path, tmp_path: Path
     assert last.exists()
 
 
+def test_a_heal_command_may_take_as_long_as_its_lease_says(run: Path, tmp_path: Path) -> None:
+    slow = ["sh", "-c", 'sleep 0.4; touch "$0"', str(tmp_path / "slow")]
+    agent_lease.arm(run, "hurried", [slow, ["true"]], 0.1, 0.1)
+    assert [row["status"] for row in healed(run, "hurried")["commands"]] == [None, 0]
+    assert not (tmp_path / "slow").exists()
+    agent_lease.arm(run, "patient", [slow], 0.1, 5.0)
+    assert [row["status"] for row in healed(run, "patient")["commands"]] == [0]
+    with pytest.raises(Refused, match="cannot be waited for"):
+        agent_lease.arm(run, "endless", [slow], 0.1, 1e9)
+
+
 def test_a_hanging_heal_command_delays_no_other_lease(run: Path) -> None:
     agent_lease.arm(run, "slow", [["sleep", "5"]], 0.1)
     agent_lease.arm(run, "quick", [["true"]], 0.1)
