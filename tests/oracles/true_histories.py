@@ -8,118 +8,12 @@ where a checker needs one.
 from __future__ import annotations
 
 import bisect
-import contextlib
-import heapq
-import random
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
+from simulated_clients import MS, Refused, Sim
 
-from dstest.core.history import Header, History
-from dstest.core.op import Op
-
-MS = 1_000_000
-
-
-class Sim:
-    """Clients in virtual time. `gone(slot)` is called after an unknown outcome, `told` holds the
-    last output by slot and key."""
-
-    def __init__(self, seed: int, processes: int, unknown: float, fail: float) -> None:
-        self.dice = random.Random(seed)
-        self.ops: list[Op] = []
-        self.processes = processes
-        self.unknown, self.fail = unknown, fail
-        self.ids = list(range(processes))
-        self.now = 0
-        self.options: dict[str, Any] = {}
-        self.gone: Callable[[int], Any] = lambda slot: None
-        self.told: dict[tuple[int, Any], Any] = {}
-
-    def run(self, count: int, step: Callable[[int, int, int], tuple[Any, ...]]) -> None:
-        """`step(slot, start_ns, effect_ns)` -> (op_type, key, input, apply); `apply()` -> output,
-        or raises Refused. All in order of effects."""
-        dice = self.dice
-        waiting = [self._plan(slot, self.now) for slot in range(self.processes)]
-        heapq.heapify(waiting)
-        for _ in range(count):
-            effect, slot, start, end = heapq.heappop(waiting)
-            op_type, key, asked, apply = step(slot, start, effect)
-            fate = dice.random()
-            output: Any = None
-            error: str | None = None
-            done: int | None = end
-            if fate < self.unknown:
-                if dice.random() < 0.5:
-                    with contextlib.suppress(Refused):
-                        apply()
-                error, done = "timeout", None
-            elif fate < self.unknown + self.fail:
-                error = "refused"
-            else:
-                try:
-                    output = apply()
-                except Refused as refusal:
-                    error = str(refusal)
-            self._record(slot, start, done, op_type, key, asked, output, error)
-            if done is None:
-                self.ids[slot] += self.processes
-                self.gone(slot)
-            elif error is None:
-                self.told[slot, key] = output
-            heapq.heappush(waiting, self._plan(slot, end))
-            self.now = max(self.now, end)
-
-    def _plan(self, slot: int, after: int) -> tuple[int, int, int, int]:
-        dice = self.dice
-        start = after + 1 + int(dice.random() * 2 * MS)
-        effect = start + 1 + int(dice.random() * 3 * MS)
-        return effect, slot, start, effect + 1 + int(dice.random() * 3 * MS)
-
-    def _record(
-        self,
-        slot: int,
-        start: int,
-        done: int | None,
-        op_type: str,
-        key: Any,
-        asked: Any,
-        output: Any,
-        error: str | None,
-        node: str | None = None,
-    ) -> None:
-        self.ops.append(
-            Op(
-                op_id=len(self.ops),
-                process_id=self.ids[slot],
-                invoke_ts=start,
-                complete_ts=done,
-                op_type=op_type,
-                key=key,
-                input=asked,
-                output=output,
-                error=error,
-                timeout_marker=done is None,
-                node_seen=None if done is None else node or f"n{slot % 5 + 1}",
-            )
-        )
-
-    def after(self, op_type: str, key: Any, asked: Any, output: Any, node: str = "n1") -> None:
-        """One operation alone, after everything else."""
-        start = self.now + 10 * MS
-        self.now = start + MS
-        self.ids[0] += self.processes
-        self._record(0, start, self.now, op_type, key, asked, output, None, node)
-
-    def history(self) -> History:
-        ops = sorted(self.ops, key=lambda op: (op.invoke_ts, op.op_id))
-        ops = [msgspec.structs.replace(op, op_id=n) for n, op in enumerate(ops)]
-        return History(header=Header(options=self.options), ops=ops)
-
-
-class Refused(Exception):
-    """The system said no, definitely."""
+from dstest.core.history import History
 
 
 def _set(sim: Sim, count: int, reads: float | None = None) -> None:
@@ -348,13 +242,13 @@ def _watch(sim: Sim, count: int) -> None:
 
     def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
         if slot % 3 == 0:
-            begin = sim.told.get((slot, None), {"to": 0})["to"] + 1
+            begin = sim.answered.get((slot, None), {"to": 0})["to"] + 1
             return "watch", None, {"from": begin}, lambda: look(begin)
         key, value = sim.dice.choice("xyz"), next(fresh)
         return "write", key, value, lambda: put(key, value)
 
     sim.run(count, step)
-    begins = [told["to"] + 1 for (_, key), told in sim.told.items() if key is None]
+    begins = [told["to"] + 1 for (_, key), told in sim.answered.items() if key is None]
     last = max(begins, default=1)
     sim.after("watch", None, {"from": last}, {"events": events[last - 1 :], "to": len(events)})
 
@@ -376,14 +270,14 @@ def _kafka(sim: Sim, count: int) -> None:
     def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
         key = sim.dice.choice(("p0", "p1"))
         if slot % 3 == 0:
-            begin = sim.told.get((slot, key), {"to": -1})["to"] + 1
+            begin = sim.answered.get((slot, key), {"to": -1})["to"] + 1
             return "poll", key, {"from": begin}, lambda: poll(key, begin)
         value = next(fresh)
         return "send", key, value, lambda: send(key, value)
 
     sim.run(count, step)
     for key in logs:
-        ends = [t["to"] for (_, k), t in sim.told.items() if k == key and "to" in t]
+        ends = [t["to"] for (_, k), t in sim.answered.items() if k == key and "to" in t]
         begin = max(ends, default=-1) + 1
         sim.after("poll", key, {"from": begin}, poll(key, begin))
 

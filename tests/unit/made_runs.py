@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from true_histories import Sim
+from simulated_clients import Sim
 
 from dstest import __version__
 from dstest.core import registry

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 from made_runs import registers, transactions
-from true_histories import KINDS, Sim, _set
+from simulated_clients import Sim
+from true_histories import KINDS, _set
 from true_histories import history as true_history
 
 from dstest.core.op import Op
