@@ -1,9 +1,9 @@
 """Did the fault reach the server processes? What the victims show, and what the others do.
 
-Victim: none of the struck services answers anybody (neither the control host nor another node), the
-count of good operations of its clients stands still, and they saw operations end badly. Of members
-whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control: every other
-server is the processes it was, runs and answers.
+Victim: none of the services that were hit answers anybody (neither the control host nor another
+node), the count of good operations of its clients stands still, and they saw operations end badly.
+Of members whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control:
+every other server is the processes it was, runs and answers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
 from nemeses.base.leadership import moved, unmoved
-from nemeses.observe.answers import ask_all, services_of, ways
-from nemeses.observe.processes import Sight, look_twice, struck
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
 
-__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed", "with_clients"]
+__all__ = ["BAD_OUTCOMES", "Snapshots", "control", "gather", "victim", "with_clients"]
+
+Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
+"""Of each member, two a moment apart."""
 
 QUIET_NS: Final = 300_000_000
 """Answers that were under way when the fault came are counted by then."""
@@ -111,12 +114,12 @@ def victim(
 def control(
     record: LandingRecord,
     asked: Mapping[str, int],
-    sights: Mapping[str, tuple[Sight, Sight]],
+    snapshots: Snapshots,
 ) -> Signal:
     before: dict[str, int] = record.facts["asked_before"]
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
     silent = [p for p in paths if asked[p] < before.get(p, 0)]
-    hit = [name for name, (_, now) in sights.items() if not now.whole]
+    hit = [name for name, (_, now) in snapshots.items() if not now.whole]
     said = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
         said.append(f"no answer either: {', '.join(silent)}")
@@ -131,21 +134,21 @@ def control(
 
 async def gather(
     ctx: NemesisContext, record: LandingRecord, outcome: str
-) -> tuple[LandingRecord, dict[str, tuple[Sight, Sight]], Signal, Signal]:
-    """One round: (record with newer facts, looks at the targets, victim signal, control signal)."""
+) -> tuple[LandingRecord, dict[str, tuple[ProcessSnapshot, ProcessSnapshot]], Signal, Signal]:
+    """(Record with newer facts, the targets' snapshots, victim signal, control signal)."""
     facts = dict(record.facts)
     names, targets = list(ctx.nodes), record.targets
     service = facts.get("service", "")
-    was = {n: struck(facts, n) for n in facts["processes"]}
+    was = {n: processes_before(facts, n) for n in facts["processes"]}
     led = facts["leader_before"] in targets and "new_leader" not in facts
-    asked, sights, found = await asyncio.gather(
+    asked, snapshots, found = await asyncio.gather(
         ask_all(
             ctx,
-            ways(names, targets),
+            probe_pairs(names, targets),
             service=service,
-            patient=[n for n in was if n not in targets],
+            retry_for=[n for n in was if n not in targets],
         ),
-        look_twice(ctx, was, service),
+        take_two_snapshots(ctx, was, service),
         moved(ctx, facts, targets) if led else asyncio.sleep(0, {}),
     )
     facts |= {"quiet": _quiet(ctx, record), **found}
@@ -153,28 +156,10 @@ async def gather(
     bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
     if facts["scope"] == "primaries" and "new_leader" not in facts:
         problems.append(unmoved(facts))
-    others = {n: looks for n, looks in sights.items() if n not in targets}
+    others = {n: pair for n, pair in snapshots.items() if n not in targets}
     return (
         record,
-        {n: sights[n] for n in targets if n in sights},
+        {n: snapshots[n] for n in targets if n in snapshots},
         victim(record, asked, bad, problems),
         control(record, asked, others),
-    )
-
-
-def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
-    if not injector.moved and not victim.moved:
-        return "no"
-    whole = injector.moved and victim.moved and not control.moved
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
-
-
-def demote(record: LandingRecord, why: str) -> LandingRecord:
-    """The fault did not stand for its whole window: never `yes` from here on."""
-    facts: dict[str, Any] = {**record.facts, "ended_early": True}
-    was = record.landed == "yes" or record.landed_at is not None
-    notes = record.notes if why in record.notes else [*record.notes, why]
-    return msgspec.structs.replace(
-        record, landed="ambiguous" if was else record.landed, facts=facts, notes=notes
     )

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
 from nemeses.base.process_evidence import BAD_OUTCOMES, with_clients
-from nemeses.observe.processes import struck
+from nemeses.observe.processes import processes_before
 
 __all__ = [
     "BASELINE_S", "Fate", "client_counts", "counts_since", "difference", "fate_of", "is_worse",
@@ -46,7 +46,7 @@ Counts = Sequence[int]
 
 def pids_of(record: LandingRecord, name: str) -> list[int]:
     """The processes of the server at a node before the fault, the main one first."""
-    return [process.pid for process in struck(record.facts, name)]
+    return [process.pid for process in processes_before(record.facts, name)]
 
 
 def client_counts(ctx: NemesisContext, names: Sequence[str]) -> dict[str, list[int]]:

@@ -25,12 +25,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    FaultPlan,
     Members,
     NemesisContext,
     Option,
@@ -43,8 +40,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
-from nemeses.base.process_fault import Proven
-from nemeses.base.schedule import carrying
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
 
@@ -66,7 +62,6 @@ class Backup(MemberFault):
     requires = (
         Supervised, Members, Replication, Revisions, ServerLogs, Snapshots,
     )  # fmt: skip
-    _all: bool = False
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -81,16 +76,9 @@ class Backup(MemberFault):
         **UNAIMED,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with the age of the copy."""
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, age_s=options["age_s"])
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """The age of the copy."""
+        return {"age_s": options["age_s"]}
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -99,10 +87,8 @@ class Backup(MemberFault):
             return [ctx.need(Snapshots).put_back_command()]
         return [ctx.need(Members).rejoin_command(False)] * GOES
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """Copy, let time pass, put back, see what the cluster has at its first answer."""
@@ -146,21 +132,22 @@ class Backup(MemberFault):
         await ctx.need(Supervised).restart(record.targets)
         await ctx.need(Snapshots).drop_backups()
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         starts = await ctx.need(Snapshots).commits_at_start(record.facts["log_bytes"])
-        record = msgspec.structs.replace(record, facts={**record.facts, "starts": starts})
+        record = with_facts(record, {"starts": starts})
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [f"{n} has started anew" for n in others if starts[n]]
-        return record, _injector(record), _victim(record), await bystanders(ctx, record, hit)
+        return Observed(
+            injector=_injector(record),
+            victim=_victim(record),
+            control=await bystanders(ctx, record, hit),
+            facts=record.facts,
+        )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        said = incomplete(plain(await ctx.need(Members).listed()), list(ctx.nodes))
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
+        return incomplete(plain(await ctx.need(Members).listed()), list(ctx.nodes))
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]

@@ -13,37 +13,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.path_fault import Reached
+from dstest.core.protocols import Option
+from nemeses.base.overlap import NEEDS_TRAFFIC
+from nemeses.base.path_evidence import Reached
+from nemeses.base.path_fault import LANDING_DEADLINE_S
 from nemeses.network.loss import right_share
-from nemeses.network.queued import Burst, sent_once
-from nemeses.network.queued_share import ShareOfPackets, percent
+from nemeses.network.packet_share import PacketShareFault, percent
+from nemeses.network.queued import Queued, sent_once
 
 __all__ = ["NEMESIS", "Corrupt"]
 
 
-class Corrupt(ShareOfPackets):
+class Corrupt(PacketShareFault):
     """The `corrupt` nemesis."""
 
     name = "corrupt"
     doc = "flips one bit in a share of the packets between nodes"
     faults: tuple[str, ...] = ()
     counter = "corrupted"
+    overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     percent_max = 50.0
     setting = "corrupt"
     sender_field = "corrupted"
-    done_to_them = "broken"
+    participle = "broken"
     options: Mapping[str, Option] = {
         "corrupt_percent": percent(10.0, "are broken"),
-        **Burst.options,
+        **Queued.options,
     }
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+    def patience_s(self, record: LandingRecord) -> float:
         """A stream that loses packets is slow, and a share needs many."""
-        return 2 * super().patience_s(ctx, record)
+        return 2 * LANDING_DEADLINE_S
 
-    def unlike(
+    def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
     ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]

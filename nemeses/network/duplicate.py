@@ -17,15 +17,15 @@ from collections.abc import Mapping
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.base.path_fault import Reached
+from nemeses.base.path_evidence import Reached
 from nemeses.network.loss import right_share
-from nemeses.network.queued import Burst
-from nemeses.network.queued_share import ShareOfPackets, loses, percent
+from nemeses.network.packet_share import PacketShareFault, loses, percent
+from nemeses.network.queued import Queued
 
 __all__ = ["NEMESIS", "Duplicate"]
 
 
-class Duplicate(ShareOfPackets):
+class Duplicate(PacketShareFault):
     """The `duplicate` nemesis."""
 
     name = "duplicate"
@@ -35,13 +35,13 @@ class Duplicate(ShareOfPackets):
     percent_max = 100.0
     setting = "twice"
     sender_field = "twice"
-    done_to_them = "sent twice"
+    participle = "sent twice"
     options: Mapping[str, Option] = {
         "duplicate_percent": percent(30.0, "come twice"),
-        **Burst.options,
+        **Queued.options,
     }
 
-    def unlike(
+    def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
     ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]

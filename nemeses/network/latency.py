@@ -22,8 +22,9 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import path_name
-from nemeses.base.path_fault import Reached
+from nemeses.base.path_evidence import Reached, path_name
+from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.steps import Facts
 from nemeses.network.queued import Queued
 from nemeses.observe import probes
 from nemeses.tools.netqueue import Sender
@@ -69,14 +70,14 @@ def slow_pairs(
 
     A pair is slower where it is so over each family; it is not where it is so over none.
     """
-    slower, same, mute = [], [], []
+    slower, same, unresponsive = [], [], []
     for pair in pairs:
         shifts = []
         for was, is_now in zip(before[pair], now[pair], strict=True):
             if was == -1:
                 continue
             if was == 0 or is_now == 0:
-                mute.append(pair)
+                unresponsive.append(pair)
                 break
             shifts.append(is_now - was >= limits_us[pair])
         else:
@@ -84,7 +85,7 @@ def slow_pairs(
                 slower.append(pair)
             if not any(shifts):
                 same.append(pair)
-    return slower, same, mute
+    return slower, same, unresponsive
 
 
 class Latency(Queued):
@@ -107,9 +108,8 @@ class Latency(Queued):
         ),
         **Queued.options,
     }
-    _wait_s = 1.0
 
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """Delay and jitter. ConfigError where they are out of range."""
         delay_ms, jitter_ms = float(options["delay_ms"]), float(options["jitter_ms"])
         if not MS_MIN <= delay_ms <= MS_MAX:
@@ -141,23 +141,23 @@ class Latency(Queued):
         )
         return {path_name(path): result for path, result in found.items()}
 
-    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
         slow_us = OTHERS_MAX * record.facts["delay_ms"] * 1000
         before = record.facts["probe_before"]
         _, same, _ = slow_pairs(before, reach, reach, dict.fromkeys(reach, slow_us))
         return [pair for pair in reach if pair not in same]
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
-        return super().patience_s(ctx, record) + 4 * float(record.facts["delay_ms"]) / 1000
+    def patience_s(self, record: LandingRecord) -> float:
+        return LANDING_DEADLINE_S + 4 * float(record.facts["delay_ms"]) / 1000
 
     def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         least_us = {
             p: SHIFT_MIN * _directions(p, cuts) * record.facts["delay_ms"] * 1000 for p in cuts
         }
-        slower, _, mute = slow_pairs(before, reach, cuts, least_us)
-        fast = [p for p in cuts if p not in slower and p not in mute]
-        said = [f"no round trip on {', '.join(mute)}"] if mute else []
+        slower, _, unresponsive = slow_pairs(before, reach, cuts, least_us)
+        fast = [p for p in cuts if p not in slower and p not in unresponsive]
+        said = [f"no round trip on {', '.join(unresponsive)}"] if unresponsive else []
         if fast:
             said.append(f"not slower, or not enough: {', '.join(fast)}")
         shifts = [reach[p][0] - before[p][0] for p in slower]

@@ -7,18 +7,20 @@ sides: of what the program saw, and of a burst of numbered datagrams on each pat
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import Option
-from nemeses.base.path_fault import Reached
+from dstest.core.protocols import NemesisContext, Option
+from nemeses.base.path_evidence import Reached
+from nemeses.base.steps import Facts
 from nemeses.network.loss import PACKETS_MIN, right_share
-from nemeses.network.queued import ARRIVE_MIN, Burst
+from nemeses.network.queued import ARRIVE_MIN, Queued, burst_control, probe_bursts, sent_once
 from nemeses.tools.netqueue import Sender
 
-__all__ = ["ShareOfPackets", "loses", "percent"]
+__all__ = ["PacketShareFault", "loses", "percent"]
 
 
 def percent(default: float, what: str) -> Option:
@@ -28,7 +30,7 @@ def percent(default: float, what: str) -> Option:
     )
 
 
-class ShareOfPackets(Burst):
+class PacketShareFault(Queued):
     """Base. The share's option is called `NAME_percent`."""
 
     percent_max: ClassVar[float]
@@ -38,19 +40,37 @@ class ShareOfPackets(Burst):
     sender_field: ClassVar[str]
     """Field of `Sender` that counts the packets of the share."""
 
-    done_to_them: ClassVar[str]
-    """What becomes of these packets, as a participle."""
+    participle: ClassVar[str]
+    """What becomes of these packets."""
 
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
+    under_way_s: ClassVar[float] = 0.3
+    """How long the last datagram of a burst may be under way."""
+
+    @abstractmethod
+    def problems(
+        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
+    ) -> tuple[list[str], str]:
+        """What speaks against the victim signal, and what it says where nothing does."""
+
+    def more_settings(self, record: LandingRecord) -> Mapping[str, int]:
+        """What the program is told besides the share."""
+        return {}
+
+    def more_params(self, options: Mapping[str, Any]) -> Facts:
+        """What a plan says of its fault besides the share. ConfigError where that cannot be."""
+        return {}
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """The share. ConfigError where it is out of range."""
         key = f"{self.name}_percent"
         asked = float(options[key])
         if not 1 <= asked <= self.percent_max:
             raise ConfigError(f"-o {key}={asked:g}: from 1 to {self.percent_max:g}")
-        return {"share": asked / 100}
+        return {"share": asked / 100, **self.more_params(options)}
 
     def settings(self, record: LandingRecord) -> dict[str, int]:
-        return {f"{self.setting}_ppm": round(record.facts["share"] * 1_000_000)}
+        share = {f"{self.setting}_ppm": round(record.facts["share"] * 1_000_000)}
+        return {**share, **self.more_settings(record)}
 
     def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
         seen = sum(row.seen for row in done.values())
@@ -58,24 +78,27 @@ class ShareOfPackets(Burst):
         share = record.facts["share"]
         if seen >= PACKETS_MIN and right_share(hit, seen, share):
             return []
-        return [f"{hit} of {seen} packets {self.done_to_them}, {share:.0%} asked for"]
+        return [f"{hit} of {seen} packets {self.participle}, {share:.0%} asked for"]
 
-    def unlike(
-        self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
-    ) -> tuple[list[str], str]:
-        """What speaks against the victim signal, and what it says where nothing does."""
-        raise NotImplementedError
+    async def probe(self, ctx: NemesisContext, token: str) -> Reached:
+        return await probe_bursts(ctx, token, settle_s=self.under_way_s)
+
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+        return [path for path, result in reach.items() if not sent_once(result)]
 
     def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
-        said, good = self.unlike(record, reach, moved)
+        problems, good = self.problems(record, reach, moved)
         return Signal(
             signal="datagrams: came, different, late, sent",
             before={p: before[p] for p in cuts},
             during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said) or good,
+            moved=bool(cuts) and not problems,
+            detail="; ".join(problems) or good,
         )
+
+    def control(self, record: LandingRecord, reach: Reached) -> Signal:
+        return burst_control(record, reach)
 
 
 def loses(path: str, result: Sequence[int]) -> list[str]:
