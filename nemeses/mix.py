@@ -34,7 +34,7 @@ __all__ = ["Mix", "parse_weights"]
 
 _WEIGHT_MAX: Final = 1000
 _ALONE: Final = 0.25
-"""Share of a storm's windows in which a fault that could have company has none."""
+"""Share of a storm's windows in which a fault stands alone that could have another beside it."""
 
 
 def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from dstest.core import limits
+from dstest.core.details import FaultDetails
 from dstest.core.errors import LabError
 from dstest.core.evidence import Landed, LandingRecord
 from dstest.core.node import Node
@@ -349,4 +350,4 @@ def _rechecked(
     ctx: NemesisContext, record: LandingRecord, *, present: bool, known: Facts
 ) -> LandingRecord:
     row: dict[str, Any] = {"at_ns": ctx.clock.now_ns(), "present": present, **known}
-    return with_facts(record, {"rechecks": [*record.facts["rechecks"], row]})
+    return with_facts(record, {"rechecks": [*FaultDetails.of(record).rechecks, row]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dstest.core.details import FaultDetails
 from dstest.core.evidence import Landed, LandingRecord
 from nemeses.base.steps import with_facts
 
@@ -18,7 +19,7 @@ def landed(record: LandingRecord) -> Landed:
     if not injector and not victim:
         return "no"
     whole = injector and victim and not control
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
+    return "yes" if whole and not FaultDetails.of(record).ended_early else "ambiguous"
 
 
 def demote(record: LandingRecord, why: str) -> LandingRecord:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from dstest.core.details import FaultDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.process_evidence import with_clients
@@ -62,7 +63,7 @@ def signal(
     name: str,
     before: Mapping[str, Any],
     during: Mapping[str, Any],
-    said: Sequence[str],
+    problems: Sequence[str],
     good: str,
 ) -> Signal:
     """A signal that moved unless something speaks against it."""
@@ -70,8 +71,8 @@ def signal(
         signal=name,
         before=dict(before),
         during=dict(during),
-        moved=bool(during) and not said,
-        detail="; ".join(said) or good,
+        moved=bool(during) and not problems,
+        detail="; ".join(problems) or good,
     )
 
 
@@ -81,17 +82,17 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
     `hit` are reasons of the nemesis's own to say that others were hit as well.
     """
     pids, now = mains(await running(ctx)), ctx.traffic.by_node()
-    before = record.facts["traffic_at_inject"]
+    before, was = FaultDetails.of(record).traffic_at_inject, ProcessDetails.of(record).pids
     others = [n for n in ctx.nodes if n not in record.targets]
-    said = [f"{n} has another process" for n in others if pids.get(n) != record.facts["pids"][n]]
+    problems = [f"{n} has another process" for n in others if pids.get(n) != was[n]]
     own = with_clients(ctx, {})
     answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
-    said += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
-    said += hit
+    problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
+    problems += hit
     return Signal(
         signal="answers to clients of the other servers",
         before=dict.fromkeys(others, 0),
         during=answered,
-        moved=bool(said),
-        detail="; ".join(said) or ("untouched" if others else "no server was left out"),
+        moved=bool(problems),
+        detail="; ".join(problems) or ("untouched" if others else "no server was left out"),
     )

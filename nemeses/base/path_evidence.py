@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import LeadDetails, PathDetails
 from dstest.core.evidence import Landed, LandingRecord, Signal
 from dstest.core.protocols import Linked, NemesisContext
 from nemeses.base.cluster import nodes_of
@@ -69,7 +70,7 @@ def _dead(result: tuple[int, int]) -> bool:
 
 def landed_on_used_paths(record: LandingRecord) -> Landed:
     """As any fault; `yes` needs paths that were in use before, too."""
-    before, used = record.facts["baseline_packets"], used_paths(record)
+    before, used = PathDetails.of(record).baseline_packets or {}, used_paths(record)
     idle = not used or any(before.get(path, 0) == 0 for path in used)
     found = landed(record)
     return "ambiguous" if found == "yes" and idle else found
@@ -89,8 +90,8 @@ def use_of(ctx: NemesisContext, packets: Mapping[Path, int]) -> dict[str, Any]:
 
 def used_paths(record: LandingRecord) -> list[str]:
     """The paths of a fault whose rules must have counted."""
-    idle = record.facts.get("idle_paths", ())
-    return [path for path in record.facts["cuts"] if path not in idle]
+    paths = PathDetails.of(record)
+    return [path for path in paths.cuts or () if path not in paths.idle_paths]
 
 
 async def accounts(ctx: NemesisContext) -> dict[Path, int]:
@@ -127,7 +128,7 @@ async def reach_now(ctx: NemesisContext, token: str) -> dict[str, tuple[int, int
 
 async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
     """Packets per drop rule; rules of a table that is gone are missing from the result."""
-    names = record.facts["affected"]
+    names = PathDetails.of(record).affected
     found = await asyncio.gather(*(nft.counters(ctx.node(name), nft.FAULT_TABLE) for name in names))
     return {
         f"{counter.removeprefix('cut_')}->{name}": packets
@@ -137,9 +138,9 @@ async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
 
 
 def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
-    facts = record.facts
-    clients = [f"clients->{t}" for t in record.targets if facts["clients"]]
-    rules, used = [*facts["cuts"], *clients], used_paths(record)
+    paths = PathDetails.of(record)
+    clients = [f"clients->{t}" for t in record.targets if paths.clients]
+    rules, used = [*(paths.cuts or ()), *clients], used_paths(record)
     silent = [rule for rule in (*used, *clients) if counted.get(rule, 0) == 0]
     return Signal(
         signal="nft packets dropped per rule",
@@ -153,7 +154,8 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
 
 
 def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
-    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    paths = PathDetails.of(record)
+    cuts, before = paths.cuts or [], paths.probe_before
     open_still = [p for p in cuts if not (_dead(reach[p]) and alive(tuple(before[p])))]
     return Signal(
         signal="directed probe datagrams that arrived (IPv4, IPv6)",
@@ -167,7 +169,8 @@ def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Sign
 
 
 def _control(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
-    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    paths = PathDetails.of(record)
+    cuts, before = paths.cuts or [], paths.probe_before
     whole = [p for p in reach if p not in cuts]
     lost = [p for p in whole if not alive(reach[p])]
     return Signal(
@@ -186,13 +189,14 @@ def token_during(ctx: NemesisContext, record: LandingRecord) -> str:
 
 async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> Observed:
     """The three signals of a partition as they are now."""
-    facts = dict(record.facts)
+    facts: dict[str, Any] = {}
+    lead = LeadDetails.of(record)
     injector = _injector(record, await dropped(ctx, record))
     reach = await reach_now(ctx, token)
     victim, control = _victim(record, reach), _control(record, reach)
-    if facts["shape"] == "leader" and "new_leader" not in facts:
-        facts |= await moved(ctx, facts, record.targets)
-        if "new_leader" not in facts:
-            detail = f"{victim.detail}; {unmoved(facts)}"
+    if PathDetails.of(record).shape == "leader" and not lead.moved:
+        facts = await moved(ctx, lead, record.targets)
+        if not facts:
+            detail = f"{victim.detail}; {unmoved(lead)}"
             victim = msgspec.structs.replace(victim, moved=False, detail=detail)
     return Observed(injector=injector, victim=victim, control=control, facts=facts)

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from dstest.core.details import PathDetails
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import Landed, LandingRecord
 from dstest.core.node import Node
@@ -68,8 +69,9 @@ class CountersAfterRemoval(NamedTuple):
 
 def sources_by_node(record: LandingRecord) -> dict[str, list[str]]:
     """Each affected node -> whose packets to it are hit."""
-    found: dict[str, list[str]] = {name: [] for name in record.facts["affected"]}
-    for source, destination in map(path_of, record.facts["cuts"]):
+    paths = PathDetails.of(record)
+    found: dict[str, list[str]] = {name: [] for name in paths.affected}
+    for source, destination in map(path_of, paths.cuts or ()):
         found.setdefault(destination, []).append(source)
     return found
 
@@ -177,9 +179,10 @@ class PathFault(Driver):
     async def baseline(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """What probes find and how many packets each path carries before it is cut."""
         before = await self.probe(ctx, f"{record.fault_id}-before")
-        cuts = [path_of(name) for name in record.facts["cuts"]]
+        paths = PathDetails.of(record)
+        cuts = [path_of(name) for name in paths.cuts or ()]
         packets = await packets_before(ctx, cuts)
-        clients_of = record.targets if record.facts.get("clients") else []
+        clients_of = record.targets if paths.clients else []
         affected = {*(destination for _, destination in cuts), *clients_of}
         return {
             **use_of(ctx, packets),
@@ -188,8 +191,7 @@ class PathFault(Driver):
         }
 
     def lease_nodes(self, record: LandingRecord) -> list[str]:
-        affected: list[str] = record.facts["affected"]
-        return affected
+        return PathDetails.of(record).affected
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -214,7 +216,7 @@ class PathFault(Driver):
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
         counters = await self.remove(ctx, record)
-        nodes = [ctx.node(name) for name in record.facts["affected"]]
+        nodes = [ctx.node(name) for name in PathDetails.of(record).affected]
         left = await asyncio.gather(*map(self.residue, nodes))
         return Reverted(
             first=counters.first,

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
+from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
 from nemeses.base.leadership import moved, unmoved
+from nemeses.base.steps import with_facts
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
 
@@ -50,7 +50,7 @@ def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
     """Per target: its count of good operations and since when (run time) it stands still."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
-    earlier: dict[str, list[int]] = record.facts.get("quiet", {})
+    earlier = ProcessDetails.of(record).quiet
     found = {}
     for name in _answering(ctx, record):
         ok = traffic[name]["ok"]
@@ -70,13 +70,13 @@ def _clients(
 ) -> tuple[dict[str, int], list[str]]:
     """Operations that ended badly at each target since the fault, and what speaks against it."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
-    before = record.facts["traffic_at_inject"]
+    before = FaultDetails.of(record).traffic_at_inject
     bad = {
         name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
         for name in _answering(ctx, record)
     }
     problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
-    for name, (_, since_ns) in record.facts["quiet"].items():
+    for name, (_, since_ns) in ProcessDetails.of(record).quiet.items():
         if now_ns - since_ns < QUIET_NS:
             problems.append(f"clients of {name} were answered a moment ago")
         if before[name]["ok"] == 0:
@@ -87,7 +87,7 @@ def _clients(
 def victim(
     record: LandingRecord, asked: Mapping[str, int], bad: Mapping[str, int], problems: list[str]
 ) -> Signal:
-    before: dict[str, int] = record.facts["asked_before"]
+    before = ProcessDetails.of(record).asked_before
     targets = record.targets
     paths = [p for p in asked if p.rpartition("->")[2] in targets]
     answering = [p for p in paths if asked[p]]
@@ -95,17 +95,17 @@ def victim(
     # be seen to fall silent.
     heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
     silent_before = [name for name in targets if name not in heard]
-    said = list(problems)
+    problems = [*problems]
     if answering:
-        said.append(f"still answers: {', '.join(answering)}")
+        problems.append(f"still answers: {', '.join(answering)}")
     if silent_before:
-        said.append(f"answered nobody before: {', '.join(silent_before)}")
+        problems.append(f"answered nobody before: {', '.join(silent_before)}")
     return Signal(
         signal="answers to a request; bad operations of clients since",
         before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in bad}},
         during={**{p: asked[p] for p in paths}, **{f"clients->{n}": k for n, k in bad.items()}},
-        moved=bool(paths) and not said,
-        detail="; ".join(said)
+        moved=bool(paths) and not problems,
+        detail="; ".join(problems)
         or "nobody gets an answer"
         + (f", {sum(bad.values())} operations of clients ended badly" if bad else ""),
     )
@@ -116,19 +116,19 @@ def control(
     asked: Mapping[str, int],
     snapshots: Snapshots,
 ) -> Signal:
-    before: dict[str, int] = record.facts["asked_before"]
+    before = ProcessDetails.of(record).asked_before
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
     silent = [p for p in paths if asked[p] < before.get(p, 0)]
     hit = [name for name, (_, now) in snapshots.items() if not now.whole]
-    said = [f"hit as well: {', '.join(hit)}"] if hit else []
+    problems = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
-        said.append(f"no answer either: {', '.join(silent)}")
+        problems.append(f"no answer either: {', '.join(silent)}")
     return Signal(
         signal="answers of servers that were not to be hit",
         before={p: before.get(p, 0) for p in paths},
         during={p: asked[p] for p in paths},
-        moved=bool(said),
-        detail="; ".join(said) or ("untouched" if paths else "no server was left out"),
+        moved=bool(problems),
+        detail="; ".join(problems) or ("untouched" if paths else "no server was left out"),
     )
 
 
@@ -136,11 +136,11 @@ async def gather(
     ctx: NemesisContext, record: LandingRecord, outcome: str
 ) -> tuple[LandingRecord, dict[str, tuple[ProcessSnapshot, ProcessSnapshot]], Signal, Signal]:
     """(Record with newer facts, the targets' snapshots, victim signal, control signal)."""
-    facts = dict(record.facts)
+    details, lead = ProcessDetails.of(record), LeadDetails.of(record)
     names, targets = list(ctx.nodes), record.targets
-    service = facts.get("service", "")
-    was = {n: processes_before(facts, n) for n in facts["processes"]}
-    led = facts["leader_before"] in targets and "new_leader" not in facts
+    service = details.service
+    was = {n: processes_before(record, n) for n in details.processes}
+    led = lead.leader_before in targets and not lead.moved
     asked, snapshots, found = await asyncio.gather(
         ask_all(
             ctx,
@@ -149,13 +149,12 @@ async def gather(
             retry_for=[n for n in was if n not in targets],
         ),
         take_two_snapshots(ctx, was, service),
-        moved(ctx, facts, targets) if led else asyncio.sleep(0, {}),
+        moved(ctx, lead, targets) if led else asyncio.sleep(0, {}),
     )
-    facts |= {"quiet": _quiet(ctx, record), **found}
-    record = msgspec.structs.replace(record, facts=facts)
+    record = with_facts(record, {"quiet": _quiet(ctx, record), **found})
     bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
-    if facts["scope"] == "primaries" and "new_leader" not in facts:
-        problems.append(unmoved(facts))
+    if details.scope == "primaries" and not LeadDetails.of(record).moved:
+        problems.append(unmoved(lead))
     others = {n: pair for n, pair in snapshots.items() if n not in targets}
     return (
         record,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
@@ -68,11 +69,12 @@ SERVICE_OPTION: Final[Mapping[str, Option]] = {
 
 def served_before(record: LandingRecord, name: str) -> list[str]:
     """What speaks against the processes that were hit having been those that served."""
-    own = {p.pid for p in processes_before(record.facts, name)}
-    heard = record.facts["listening_before"][name]
+    own = {p.pid for p in processes_before(record, name)}
+    details = ProcessDetails.of(record)
+    heard = details.listening_before[name]
     if heard and {*heard} <= own:
         return []
-    return [f"{name}: process {record.facts['pids'][name][0]} was not the one that served"]
+    return [f"{name}: process {details.pids[name][0]} was not the one that served"]
 
 
 async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any) -> Choice:
@@ -126,8 +128,8 @@ def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:
     if injector is None or not injector.moved:
         detail = injector.detail if injector else "no look could be taken"
         return Standing(present=False, doubts=[f"the fault did not stand: {detail}"])
-    answered = {n: row[0] for n, row in earlier.facts.get("quiet", {}).items()}
-    quiet = record.facts.get("quiet", {})
+    answered = {n: row[0] for n, row in ProcessDetails.of(earlier).quiet.items()}
+    quiet = ProcessDetails.of(record).quiet
     stood = earlier.landed_at is not None
     late = [n for n, ok in answered.items() if stood and quiet[n][0] != ok]
     doubts = [f"clients of {', '.join(late)} were answered inside the window"] if late else []
@@ -201,7 +203,7 @@ class ProcessFault(Driver):
 
     async def baseline(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Who listens, who answers."""
-        names, service = list(ctx.nodes), record.facts.get("service", "")
+        names, service = list(ctx.nodes), ProcessDetails.of(record).service
         asked = await ask_all(
             ctx, probe_pairs(names, record.targets), service=service, retry_for=names
         )
@@ -218,7 +220,7 @@ class ProcessFault(Driver):
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """Until clients have given up; of a fault for the leader, until there is another."""
         clients_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
-        led = record.facts["scope"] == "primaries"
+        led = ProcessDetails.of(record).scope == "primaries"
         return max(clients_s, ctx.deployment.timing.failover_s if led else 0.0)
 
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:

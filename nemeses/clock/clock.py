@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
@@ -165,7 +166,7 @@ class Clock(ProcessFault):
         """Shift all processes of a member; again for what they have forked meanwhile."""
         done: set[Process] = set()
         for _ in range(ROUNDS):
-            now = await running(ctx, record.facts.get("service", ""))
+            now = await running(ctx, ProcessDetails.of(record).service)
             more = [p for p in now.get(name, ()) if p not in done]
             if not more:
                 return
@@ -220,7 +221,7 @@ class Clock(ProcessFault):
         told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
         skews = await _skews(ctx, told)
         took_ns = ctx.clock.now_ns() - at_ns
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
         patches = dict(zip(record.targets, found, strict=True))
         middle_ns = at_ns + took_ns // 2
@@ -264,7 +265,7 @@ class Clock(ProcessFault):
             patches = await _patches(ctx, name)
             shifted = [p.pid for p, patch in patches.items() if patch and patch.patched]
             left[name] = len(shifted)
-            if not {p for p in processes_before(record.facts, name) if p.main} <= {*patches}:
+            if not {p for p in processes_before(record, name) if p.main} <= {*patches}:
                 missing.append(f"{name}: its server is not the one it was")
             missing += [f"{name}: the clock of process {pid} is still shifted" for pid in shifted]
         skews = await _skews(ctx, record.targets)

@@ -127,11 +127,11 @@ def with_lease(record: LandingRecord, victim: Signal) -> Signal:
     lease = record.facts["lease"]
     proof = lease.get("proof")
     if proof:
-        said = f"lease time of {proof['node']} off by {proof['ahead_s']:+.2f} s"
-        return msgspec.structs.replace(victim, detail=f"{victim.detail}; {said}")
-    said = lease.get("why") or "the system tells no lease times"
+        shown = f"lease time of {proof['node']} off by {proof['ahead_s']:+.2f} s"
+        return msgspec.structs.replace(victim, detail=f"{victim.detail}; {shown}")
+    shown = lease.get("why") or "the system tells no lease times"
     return msgspec.structs.replace(
-        victim, moved=False, detail=f"monotonic: {said}; {victim.detail}"
+        victim, moved=False, detail=f"monotonic: {shown}; {victim.detail}"
     )
 
 

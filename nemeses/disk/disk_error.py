@@ -173,17 +173,17 @@ def fate_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     gone = [n for n in record.targets if fates[n] == "gone"]
     rest = [n for n in record.targets if fates[n] != "gone"]
     ended = gone_signal(msgspec.structs.replace(record, targets=gone), snapshots)
-    said = [ended.detail] if gone and not ended.moved else []
+    problems = [ended.detail] if gone and not ended.moved else []
     for name in rest:
         pid = pids_of(record, name)[0]
-        said += served_before(record, name)
+        problems += served_before(record, name)
         if not snapshots[name][1].serves:
-            said.append(f"{name}: process {pid} runs and does not listen")
+            problems.append(f"{name}: process {pid} runs and does not listen")
         if fates[name] == "unharmed":
-            said.append(f"{name}: process {pid} is still there, and serves as before")
+            problems.append(f"{name}: process {pid} is still there, and serves as before")
     shown = [*([ended.detail] if gone else []), *(told(record, n) for n in rest)]
     return msgspec.structs.replace(
-        ended, moved=bool(record.targets) and not said, detail="; ".join(said or shown)
+        ended, moved=bool(record.targets) and not problems, detail="; ".join(problems or shown)
     )
 
 

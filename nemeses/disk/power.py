@@ -117,9 +117,7 @@ class Power(DiskFault):
         killing = asyncio.create_task(ctx.need(Supervised).kill(record.targets))
         try:
             # What a server appends after the cut would leave a hole, which no power cut does.
-            await asyncio.gather(
-                *(dying(ctx.node(n), processes_before(record.facts, n)) for n in losers)
-            )
+            await asyncio.gather(*(dying(ctx.node(n), processes_before(record, n)) for n in losers))
         finally:
             await self.cut(ctx, record)
             await killing

@@ -16,13 +16,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats
 from dstest.core.residue import Residue
 from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
 from nemeses.base.process_fault import ProcessFault
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 from nemeses.disk import faultfs
 from nemeses.disk.disk_fault import clear_disks, faulty, readings
@@ -87,8 +87,7 @@ class SlowDisk(ProcessFault):
     }
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        if not 20 <= options["delay_ms"] <= 2000:
-            raise ConfigError(f"-o delay_ms={options['delay_ms']}: from 20 to 2000")
+        check_range(options, "delay_ms", 20, 2000)
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         return {"delay_ms": options["delay_ms"]}
@@ -175,9 +174,9 @@ def _took_ms(before: Stats, now: Stats, syncs_min: int = SYNCS_MIN) -> dict[str,
 def _injector(record: LandingRecord, now: Mapping[str, Mapping[str, int]]) -> Signal:
     before = record.facts["disk_before"]
     delayed = {n: now[n]["delayed"] - before[n]["delayed"] for n in record.targets}
-    said = [f"{n}: no sync was delayed" for n, count in delayed.items() if not count]
+    problems = [f"{n}: no sync was delayed" for n, count in delayed.items() if not count]
     wanted_us = record.facts["delay_ms"] * 1000
-    said += [
+    problems += [
         f"{n}: its file system delays by {now[n]['sync_delay_us'] / 1000:g} ms"
         for n in record.targets
         if now[n]["sync_delay_us"] != wanted_us
@@ -186,26 +185,27 @@ def _injector(record: LandingRecord, now: Mapping[str, Mapping[str, int]]) -> Si
         signal="syncs delayed by the file system",
         before=dict.fromkeys(record.targets, 0),
         during=delayed,
-        moved=bool(delayed) and not said,
-        detail="; ".join(said) or f"{sum(delayed.values()):,} syncs delayed",
+        moved=bool(delayed) and not problems,
+        detail="; ".join(problems) or f"{sum(delayed.values()):,} syncs delayed",
     )
 
 
 def _victim(record: LandingRecord, took_ms: Mapping[str, float]) -> Signal:
     wanted_ms = record.facts["delay_ms"]
-    said = []
+    problems = []
     for name in record.targets:
         if name not in took_ms:
-            said.append(f"{name} has not measured {SYNCS_MIN} syncs yet")
+            problems.append(f"{name} has not measured {SYNCS_MIN} syncs yet")
         elif took_ms[name] < FELT_MIN * wanted_ms:
-            said.append(f"{name} measured {took_ms[name]:g} ms per sync")
-    felt = {n: took_ms.get(n, 0.0) for n in record.targets}
+            problems.append(f"{name} measured {took_ms[name]:g} ms per sync")
+    measured = {n: took_ms.get(n, 0.0) for n in record.targets}
     return Signal(
         signal=f"milliseconds per sync {record.facts['syncs_from']}",
         before=dict.fromkeys(record.targets, 0),
-        during=felt,
-        moved=bool(felt) and not said,
-        detail="; ".join(said) or ", ".join(f"{n} measured {v:g} ms" for n, v in felt.items()),
+        during=measured,
+        moved=bool(measured) and not problems,
+        detail="; ".join(problems)
+        or ", ".join(f"{n} measured {v:g} ms" for n, v in measured.items()),
     )
 
 

@@ -160,19 +160,19 @@ class Backup(MemberFault):
 def _injector(record: LandingRecord) -> Signal:
     found = record.facts["restore"]
     copies, stores = found.get("copies", {}), found.get("stores", {})
-    said = []
+    problems = []
     for name in record.targets:
         if name not in copies or name not in stores:
-            said.append(f"{name}: nothing was put back")
+            problems.append(f"{name}: nothing was put back")
             continue
         was, now = stores[name]
-        said += [] if now == copies[name] else [f"{name}: its store is not the copy"]
-        said += [] if was != now else [f"{name}: its store was the same before"]
+        problems += [] if now == copies[name] else [f"{name}: its store is not the copy"]
+        problems += [] if was != now else [f"{name}: its store was the same before"]
     return signal(
         "checksum of each store just before and after the restore",
         {n: sums[0][:12] for n, sums in stores.items()},
         {n: sums[1][:12] for n, sums in stores.items()} or dict.fromkeys(record.targets, ""),
-        said,
+        problems,
         f"{', '.join(record.targets)} went back to a copy of its data",
     )
 
@@ -180,18 +180,18 @@ def _injector(record: LandingRecord) -> Signal:
 def _victim(record: LandingRecord) -> Signal:
     found, starts = record.facts["restore"], record.facts["starts"]
     applied = found.get("applied_before", {})
-    said, lost = [], {}
+    problems, lost = [], {}
     for name in record.targets:
         passed, first = applied.get(name), next(iter(starts[name]), None)
         if passed is None or first is None:
-            said.append(f"{name} has not said from where it starts")
+            problems.append(f"{name} has not said from where it starts")
             continue
         lost[name] = passed - first
-        said += [] if lost[name] > 0 else [f"{name} starts from entry {first} of {passed}"]
+        problems += [] if lost[name] > 0 else [f"{name} starts from entry {first} of {passed}"]
     if record.facts["scope"] == "all":
         was, now = found.get("revisions_before", {}), found.get("revisions", {})
-        said += [f"{n} has not answered" for n in record.targets if n not in now]
-        said += [
+        problems += [f"{n} has not answered" for n in record.targets if n not in now]
+        problems += [
             f"{n} is at revision {now[n]}, was at {was[n]}"
             for n in now
             if was.get(n) is None or now[n] >= was[n]
@@ -200,7 +200,7 @@ def _victim(record: LandingRecord) -> Signal:
         "entry of the log that each server had applied, and that it starts from",
         {n: applied.get(n) for n in record.targets},
         {n: next(iter(starts[n]), None) for n in record.targets},
-        said,
+        problems,
         f"{sum(lost.values()):,} entries forgotten",
     )
 

@@ -169,19 +169,19 @@ class BitFlip(MemberFault):
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
         """The bytes are back, every member holds the value, and all hashes agree."""
-        said = []
+        problems = []
         listing = plain(await ctx.need(Members).listed()) if record.facts["what"] == "tail" else {}
-        said += incomplete(listing, list(ctx.nodes))
+        problems += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
             state = record.facts.get("put_back", {}).get(name)
-            said += _not_back(name, state, listing) if state else []
-            said += [f"{name}: its bytes are still flipped"] if state is None else []
+            problems += _not_back(name, state, listing) if state else []
+            problems += [f"{name}: its bytes are still flipped"] if state is None else []
         values = await ctx.need(Damageable).own_values(KEY)
         right = record.facts["value"]
-        said += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
+        problems += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
         odd = await _odd_ones(ctx)
-        said += [f"hashes differ: {odd}"] if odd else []
-        return said
+        problems += [f"hashes differ: {odd}"] if odd else []
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -224,53 +224,55 @@ def _injector(states: Mapping[str, Mapping[str, Any]]) -> Signal:
         for n, s in states.items()
         for row in s.get("bytes", ())
     }
-    said = [f"{n}: nothing was flipped" for n, s in states.items() if not s]
+    problems = [f"{n}: nothing was flipped" for n, s in states.items() if not s]
     if any(s.get("what") == "log" for s in states.values()):
-        said += [f"{at} is {row['now']}" for at, row in rows.items() if row["now"] != row["new"]]
+        problems += [
+            f"{at} is {row['now']}" for at, row in rows.items() if row["now"] != row["new"]
+        ]
     return signal(
         "bytes at the flipped offsets",
         {at: row["old"] for at, row in rows.items()},
         {at: row["now"] for at, row in rows.items()},
-        said,
+        problems,
         f"{len(rows)} places hold what the server never wrote",
     )
 
 
 async def _refuses(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server found the corruption and serves nobody."""
-    lines, said, found = record.facts["corruption_lines"], [], {}
+    lines, problems, found = record.facts["corruption_lines"], [], {}
     for name in record.targets:
         found[name] = len(lines[name])
-        said += [] if lines[name] else [f"{name} has logged no corruption"]
+        problems += [] if lines[name] else [f"{name} has logged no corruption"]
         probe = services_of(ctx, name)[0].probe
         if await ask_from_control(ctx.node(name).info.address, probe):
-            said.append(f"{name} serves")
+            problems.append(f"{name} serves")
     return signal(
         "lines about corruption in the server's log",
         dict.fromkeys(record.targets, 0),
         found,
-        said,
+        problems,
         "; ".join(f"{n} serves nobody and says: {lines[n][0]}" for n in found if lines[n]),
     )
 
 
 async def _serves_it(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server returns what was never written, and its state is not that of the others."""
-    facts, said = record.facts, []
+    facts, problems = record.facts, []
     wrong, was, now = _wrong(facts["value"]), facts["values_before"], facts["values"]
     odd = await _odd_ones(ctx)
     for name in record.targets:
-        said += [] if was[name] == facts["value"] else [f"{name} held {was[name]!r} before"]
-        said += [] if now[name] == wrong else [f"{name} holds {now[name]!r}"]
+        problems += [] if was[name] == facts["value"] else [f"{name} held {was[name]!r} before"]
+        problems += [] if now[name] == wrong else [f"{name} holds {now[name]!r}"]
     if facts["hash_before"]:
-        said.append(f"hashes differed before: {facts['hash_before']}")
+        problems.append(f"hashes differed before: {facts['hash_before']}")
     if odd != sorted(record.targets):
-        said.append(f"another hash: {', '.join(odd) or 'nobody'}")
+        problems.append(f"another hash: {', '.join(odd) or 'nobody'}")
     return signal(
         "the value as each member returns it",
         was,
         now,
-        said,
+        problems,
         f"{', '.join(record.targets)} returns what nobody wrote; its hash is another",
     )
 

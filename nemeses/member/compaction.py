@@ -201,18 +201,18 @@ def _victim(
         n: (row or {"dropped": 0})["dropped"] - (before[n] or row)["dropped"] if row else 0
         for n, row in now.items()
     }
-    said = [
+    problems = [
         f"{n} did not serve the old revision before: {t}" for n, t in was.items() if t != "served"
     ]
-    said += [f"{n} says of the old revision: {t}" for n, t in reads.items() if t != "compacted"]
-    said += [f"{n} has dropped nothing" for n, k in dropped.items() if k <= 0]
+    problems += [f"{n} says of the old revision: {t}" for n, t in reads.items() if t != "compacted"]
+    problems += [f"{n} has dropped nothing" for n, k in dropped.items() if k <= 0]
     served = facts["served_meanwhile"]
-    said += [f"no client of {n} was answered meanwhile" for n in now if not served.get(n)]
+    problems += [f"no client of {n} was answered meanwhile" for n in now if not served.get(n)]
     return signal(
         "versions dropped; reads at a revision before it",
         {**dict.fromkeys(now, 0), **{f"read@{n}": t for n, t in was.items()}},
         {**dropped, **{f"read@{n}": t for n, t in reads.items()}},
-        said,
+        problems,
         f"{sum(dropped.values()):,} versions dropped, {sum(served.values())} operations"
         " answered meanwhile, the old revision is refused everywhere",
     )

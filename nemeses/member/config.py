@@ -118,8 +118,8 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
         return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
 
     def unresponsive(found: dict[str, Any]) -> bool:
-        said = {*found[f"takes{suffix}"].values()}
-        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in said
+        problems = {*found[f"takes{suffix}"].values()}
+        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in problems
 
     return await patiently(ask, unresponsive)
 
@@ -128,13 +128,15 @@ def _victim(record: LandingRecord) -> Signal:
     facts = record.facts
     takes, was = facts["takes"], facts["takes_before"]
     refusal = "too many operations"
-    said = [f"{n} refused before: {was[n]}" for n in record.targets if was[n]]
-    said += [f"{n}: {takes[n] or 'takes it'}" for n in record.targets if refusal not in takes[n]]
+    problems = [f"{n} refused before: {was[n]}" for n in record.targets if was[n]]
+    problems += [
+        f"{n}: {takes[n] or 'takes it'}" for n in record.targets if refusal not in takes[n]
+    ]
     return signal(
         f"a transaction of {OPERATIONS} operations, empty where it is taken",
         was,
         takes,
-        said,
+        problems,
         f"{', '.join(record.targets)} refuses what it took before",
     )
 

@@ -88,13 +88,13 @@ class Credentials(MemberFault):
         record = with_facts(record, facts)
         others = [n for n in ctx.nodes if n not in targets]
         stale, right = facts["refuses_other"], facts["refuses"]
-        said = [f"{n} took it before" for n in targets if not facts["refuses_other_before"][n]]
-        said += [f"{n}: {stale[n]}" for n in targets if stale[n]]
+        problems = [f"{n} took it before" for n in targets if not facts["refuses_other_before"][n]]
+        problems += [f"{n}: {stale[n]}" for n in targets if stale[n]]
         injector = signal(
             "why a token of the other secret is refused, empty where it is taken",
             facts["refuses_other_before"],
             stale,
-            said,
+            problems,
             f"{', '.join(targets)} takes it",
         )
         hit = [f"{n} takes the other secret's token" for n in others if not stale[n]]
@@ -111,9 +111,11 @@ class Credentials(MemberFault):
     ) -> Sequence[str]:
         """All take the clients' token and nobody the other."""
         seen = await _seen(ctx, "")
-        said = [f"{n} refuses the token: {t}" for n, t in seen["refuses"].items() if t]
-        said += [f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t]
-        return said
+        problems = [f"{n} refuses the token: {t}" for n, t in seen["refuses"].items() if t]
+        problems += [
+            f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t
+        ]
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -132,7 +134,7 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
         return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
 
     def unresponsive(found: dict[str, Any]) -> bool:
-        return any("Deadline Exceeded" in said.values() for said in found.values())
+        return any("Deadline Exceeded" in problems.values() for problems in found.values())
 
     return await patiently(ask, unresponsive)
 
@@ -140,18 +142,18 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
 def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
     facts, targets = record.facts, record.targets
     right, was = facts["refuses"], facts["refuses_before"]
-    said = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
-    said += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
+    problems = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
+    problems += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
     now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
     refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets}
-    said += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
+    problems += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
     then = facts.get("answered_until_then", {})
-    said += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
+    problems += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
     return signal(
         "why the clients' token is refused, empty where it is taken; clients refused",
         {**was, **{f"clients->{n}": 0 for n in targets}},
         {**right, **{f"clients->{n}": k for n, k in refused.items()}},
-        said,
+        problems,
         f"{', '.join(targets)} refuses it; {sum(refused.values())} operations of clients failed",
     )
 

@@ -100,13 +100,13 @@ class Membership(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
         now = plain(await ctx.need(Members).listed())
-        said = incomplete(now, list(ctx.nodes))
+        problems = incomplete(now, list(ctx.nodes))
         was = record.facts.get("members_before", {})
         for target in record.targets:
             old = set(_identity(was, target).values())
             same = [n for n, known in _identity(now, target).items() if known in old]
-            said += [f"{n} lists {target} under its old identity" for n in same]
-        return said
+            problems += [f"{n} lists {target} under its old identity" for n in same]
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -121,18 +121,20 @@ def removed_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     gone = gone_signal(record, snapshots)
     before, now = record.facts["members_before"], record.facts["members"]
     others = [n for n in before if n not in record.targets]
-    said = [] if gone.moved else [gone.detail]
+    problems = [] if gone.moved else [gone.detail]
     for target in record.targets:
         known = _identity(before, target)
-        said += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
-        said += [f"{n} does not answer" for n in others if now[n] is None]
-        said += [f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]]
+        problems += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
+        problems += [f"{n} does not answer" for n in others if now[n] is None]
+        problems += [
+            f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]
+        ]
     return Signal(
         signal="members as each other node lists them",
         before={n: len(before[n] or ()) for n in others},
         during={n: len(now[n] or ()) for n in others},
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said)
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems)
         or f"{', '.join(record.targets)} removed, as {len(others)} others say",
     )
 
@@ -159,15 +161,15 @@ def _identity(listing: Listing, name: str) -> dict[str, str | None]:
 
 def incomplete(listing: Listing, names: Sequence[str]) -> list[str]:
     """What keeps each node's list from being one voter for each name."""
-    said = []
+    problems = []
     for node, row in listing.items():
         if row is None:
-            said.append(f"{node} does not list the members")
+            problems.append(f"{node} does not list the members")
         elif sorted(known for known, _ in row.values()) != sorted(names):
-            said.append(f"{node} lists {sorted(known for known, _ in row.values())}")
+            problems.append(f"{node} lists {sorted(known for known, _ in row.values())}")
         elif learners := [known for known, learner in row.values() if learner]:
-            said.append(f"{node} lists {', '.join(learners)} as a learner")
-    return said
+            problems.append(f"{node} lists {', '.join(learners)} as a learner")
+    return problems
 
 
 NEMESIS = Membership()

@@ -15,12 +15,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Process
 from dstest.core.residue import Residue
 from nemeses.base.process_fault import ProcessFault
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven
 from nemeses.tools.shaper import (
     RESIDUE,
@@ -60,8 +60,7 @@ class Bandwidth(ProcessFault):
     }
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        if not 100 <= options["kbit"] <= 20_000:
-            raise ConfigError(f"-o kbit={options['kbit']}: from 100 to 20000")
+        check_range(options, "kbit", 100, 20_000)
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         return {"kbit": options["kbit"]}
@@ -170,21 +169,21 @@ def _of_targets(record: LandingRecord, bulk: Mapping[str, float]) -> dict[str, f
 
 def _injector(record: LandingRecord, shapes: Mapping[str, Shape | None]) -> Signal:
     kbit = record.facts["kbit"]
-    said = []
+    problems = []
     for name, shape in shapes.items():
         if shape is None:
-            said.append(f"{name}: no cap")
+            problems.append(f"{name}: no cap")
         elif shape.rate_kbit != kbit:
-            said.append(f"{name}: the cap is {shape.rate_kbit} kbit/s, {kbit} asked for")
+            problems.append(f"{name}: the cap is {shape.rate_kbit} kbit/s, {kbit} asked for")
         elif shape.overlimits == 0:
-            said.append(f"{name}: nothing had to wait yet")
+            problems.append(f"{name}: nothing had to wait yet")
     waited = {n: s.overlimits if s else 0 for n, s in shapes.items()}
     return Signal(
         signal="times that packets had to wait for the cap",
         before=dict.fromkeys(record.targets, 0),
         during=waited,
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said) or f"packets waited {sum(waited.values()):,} times for the cap",
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems) or f"packets waited {sum(waited.values()):,} times for the cap",
     )
 
 
@@ -192,20 +191,20 @@ def _victim(record: LandingRecord, bulk: Mapping[str, float]) -> Signal:
     kbit = record.facts["kbit"]
     before: dict[str, float] = record.facts["bulk_before_kbit"]
     now = _of_targets(record, bulk)
-    said = []
+    problems = []
     for path, value in now.items():
         if value == 0:
-            said.append(f"no transfer gets through on {path}")
+            problems.append(f"no transfer gets through on {path}")
         elif value > ABOVE_MAX * kbit:
-            said.append(f"{path} carries {value:,.0f} kbit/s, {kbit} asked for")
+            problems.append(f"{path} carries {value:,.0f} kbit/s, {kbit} asked for")
         if before.get(path, 0) < BEFORE_MIN * kbit:
-            said.append(f"{path} was slow before: {before.get(path, 0):,.0f} kbit/s")
+            problems.append(f"{path} was slow before: {before.get(path, 0):,.0f} kbit/s")
     return Signal(
         signal="kbit/s that a transfer from the node gets through",
         before={p: before.get(p, 0) for p in now},
         during=now,
-        moved=bool(now) and not said,
-        detail="; ".join(said)
+        moved=bool(now) and not problems,
+        detail="; ".join(problems)
         or ", ".join(f"{p} carries {v:,.0f} of {before[p]:,.0f} kbit/s" for p, v in now.items()),
     )
 

@@ -55,20 +55,20 @@ class Corrupt(PacketShareFault):
         share = record.facts["share"]
         sent = sum(reach[p][3] for p in cuts)
         lost = sent - sum(reach[p][1] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             missing = reach[path][3] - reach[path][1]
             if not right_share(missing, reach[path][3], share):
-                said.append(f"{path} loses {missing} of {reach[path][3]}")
+                problems.append(f"{path} loses {missing} of {reach[path][3]}")
             if not sent_once(before[path]):
-                said.append(f"{path} was not whole before")
+                problems.append(f"{path} was not whole before")
         if not right_share(lost, sent, share):
-            said.append(f"{lost} of {sent} datagrams lost, {share:.0%} asked for")
+            problems.append(f"{lost} of {sent} datagrams lost, {share:.0%} asked for")
         wrong = moved["tcp_checksum_errors"]
         if not wrong:
-            said.append("TCP saw no wrong checksum")
+            problems.append("TCP saw no wrong checksum")
         return (
-            said,
+            problems,
             f"{lost} of {sent} datagrams lost; TCP dropped {wrong} for a wrong checksum",
         )
 

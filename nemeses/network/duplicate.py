@@ -48,20 +48,24 @@ class Duplicate(PacketShareFault):
         share = record.facts["share"]
         came = sum(reach[p][0] for p in cuts)
         different = sum(reach[p][1] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             if not right_share(reach[path][0] - reach[path][1], reach[path][1], share):
-                said.append(f"{path}: {reach[path][0]} datagrams, {reach[path][1]} different ones")
-            said += loses(path, reach[path])
+                problems.append(
+                    f"{path}: {reach[path][0]} datagrams, {reach[path][1]} different ones"
+                )
+            problems += loses(path, reach[path])
             if before[path][0] != before[path][1]:
-                said.append(f"{path} doubled datagrams before")
+                problems.append(f"{path} doubled datagrams before")
         if not right_share(came - different, different, share):
-            said.append(f"{came - different} of {different} datagrams twice, {share:.0%} asked for")
+            problems.append(
+                f"{came - different} of {different} datagrams twice, {share:.0%} asked for"
+            )
         known = moved["twice_known_to_tcp"] + moved["twice_ahead_in_tcp"]
         if not known:
-            said.append("TCP saw nothing twice")
+            problems.append("TCP saw nothing twice")
         return (
-            said,
+            problems,
             f"{came - different} of {different} datagrams twice; TCP noted {known} that it had",
         )
 

@@ -24,6 +24,7 @@ from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.cluster import nodes_of
 from nemeses.base.path_evidence import Reached, path_name
 from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts
 from nemeses.network.queued import Queued
 from nemeses.observe import probes
@@ -112,8 +113,7 @@ class Latency(Queued):
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """Delay and jitter. ConfigError where they are out of range."""
         delay_ms, jitter_ms = float(options["delay_ms"]), float(options["jitter_ms"])
-        if not MS_MIN <= delay_ms <= MS_MAX:
-            raise ConfigError(f"-o delay_ms={delay_ms:g}: from {MS_MIN:g} to {MS_MAX:g}")
+        check_range(options, "delay_ms", MS_MIN, MS_MAX)
         if not 0 <= jitter_ms <= delay_ms:
             raise ConfigError(f"-o jitter_ms={jitter_ms:g}: from 0 to delay_ms ({delay_ms:g})")
         return {"delay_ms": delay_ms, "jitter_ms": jitter_ms}
@@ -128,7 +128,7 @@ class Latency(Queued):
     def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
         delay_ms, jitter_ms = record.facts["delay_ms"], record.facts["jitter_ms"]
         found = (waits(path, row, delay_ms, jitter_ms) for path, row in done.items())
-        return [said for said in found if said]
+        return [why for why in found if why]
 
     async def probe(self, ctx: NemesisContext, token: str) -> Reached:
         longest_ms = 2 * (float(ctx.options["delay_ms"]) + float(ctx.options["jitter_ms"]))
@@ -157,16 +157,16 @@ class Latency(Queued):
         }
         slower, _, unresponsive = slow_pairs(before, reach, cuts, least_us)
         fast = [p for p in cuts if p not in slower and p not in unresponsive]
-        said = [f"no round trip on {', '.join(unresponsive)}"] if unresponsive else []
+        problems = [f"no round trip on {', '.join(unresponsive)}"] if unresponsive else []
         if fast:
-            said.append(f"not slower, or not enough: {', '.join(fast)}")
+            problems.append(f"not slower, or not enough: {', '.join(fast)}")
         shifts = [reach[p][0] - before[p][0] for p in slower]
         return Signal(
             signal="median round trip of our datagrams in microseconds (IPv4, IPv6)",
             before={p: before[p] for p in cuts},
             during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
+            moved=bool(cuts) and not problems,
+            detail="; ".join(problems)
             or f"round trips are {min(shifts) / 1000:.0f} to {max(shifts) / 1000:.0f} ms longer",
         )
 

@@ -113,27 +113,27 @@ class Loss(RuleFault):
 def _victim(record: LandingRecord, reach: Reached, resent: Mapping[str, int]) -> Signal:
     cuts, share = record.facts["cuts"], record.facts["share"]
     before = record.facts["probe_before"]
-    said = []
+    problems = []
     lost_all = sent_all = 0
     for path in cuts:
         sent = BURST * sum(n >= 0 for n in reach[path])
         lost = sent - sum(n for n in reach[path] if n >= 0)
         lost_all, sent_all = lost_all + lost, sent_all + sent
         if not right_share(lost, sent, share):
-            said.append(f"{path} loses {lost} of {sent}")
+            problems.append(f"{path} loses {lost} of {sent}")
         if not _whole(before[path]):
-            said.append(f"{path} lost datagrams before")
+            problems.append(f"{path} lost datagrams before")
     again = sum(resent.values()) - sum(record.facts["resent_before"].values())
     if not again:
-        said.append("no segment was sent again")
+        problems.append("no segment was sent again")
     if not right_share(lost_all, sent_all, share):
-        said.append(f"{lost_all} of {sent_all} datagrams lost, {share:.0%} asked for")
+        problems.append(f"{lost_all} of {sent_all} datagrams lost, {share:.0%} asked for")
     return Signal(
         signal=f"datagrams of {BURST} that arrived (IPv4, IPv6)",
         before={p: before[p] for p in cuts},
         during={p: list(reach[p]) for p in cuts},
-        moved=bool(cuts) and not said,
-        detail="; ".join(said)
+        moved=bool(cuts) and not problems,
+        detail="; ".join(problems)
         or f"{lost_all} of {sent_all} datagrams lost, {again} segments sent again",
     )
 
@@ -175,15 +175,15 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     seen, lost = _totals(record, counted)
     used = used_paths(record)
     silent = [path for path in used if not counted.get(path)]
-    said = f"{lost} of {seen} packets lost, {share:.0%} asked for"
+    detail = f"{lost} of {seen} packets lost, {share:.0%} asked for"
     if silent:
-        said += f"; none yet on {', '.join(silent)}"
+        detail += f"; none yet on {', '.join(silent)}"
     return Signal(
         signal="packets lost per rule",
         before=dict.fromkeys(cuts, 0),
         during={path: counted.get(path, 0) for path in cuts},
         moved=bool(used) and not silent and seen >= PACKETS_MIN and right_share(lost, seen, share),
-        detail=said,
+        detail=detail,
     )
 
 

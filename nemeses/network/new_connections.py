@@ -120,14 +120,14 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
 
 def _victim(record: LandingRecord, reach: Reached) -> Signal:
     cuts, before = record.facts["cuts"], record.facts["probe_before"]
-    said = [f"{p} can be opened" for p in cuts if max(reach[p][:2]) > 0]
-    said += [f"{p} could not be opened before" for p in cuts if 0 in before[p][:2]]
+    problems = [f"{p} can be opened" for p in cuts if max(reach[p][:2]) > 0]
+    problems += [f"{p} could not be opened before" for p in cuts if 0 in before[p][:2]]
     return Signal(
         signal="connections of our own that were opened (IPv4, IPv6)",
         before={p: list(before[p][:2]) for p in cuts},
         during={p: list(reach[p][:2]) for p in cuts},
-        moved=bool(cuts) and not said,
-        detail="; ".join(said) or "none can be opened on any cut path",
+        moved=bool(cuts) and not problems,
+        detail="; ".join(problems) or "none can be opened on any cut path",
     )
 
 
@@ -135,14 +135,14 @@ def _control(record: LandingRecord, reach: Reached) -> Signal:
     cuts, before = record.facts["cuts"], record.facts["probe_before"]
     hit = [p for p in reach if p not in cuts and 0 in reach[p][:2]]
     lost = [p for p in reach if 0 in reach[p][2:]]
-    said = [f"cannot be opened either: {', '.join(hit)}"] if hit else []
-    said += [f"datagrams are lost: {', '.join(lost)}"] if lost else []
+    problems = [f"cannot be opened either: {', '.join(hit)}"] if hit else []
+    problems += [f"datagrams are lost: {', '.join(lost)}"] if lost else []
     return Signal(
         signal="connections opened on the other paths, datagrams that arrived on all (IPv4, IPv6)",
         before={p: list(before[p]) for p in reach},
         during={p: list(reach[p]) for p in reach},
-        moved=bool(said),
-        detail="; ".join(said) or "untouched",
+        moved=bool(problems),
+        detail="; ".join(problems) or "untouched",
     )
 
 

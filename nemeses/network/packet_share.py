@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.path_evidence import Reached
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts
 from nemeses.network.loss import PACKETS_MIN, right_share
 from nemeses.network.queued import ARRIVE_MIN, Queued, burst_control, probe_bursts, sent_once
@@ -63,10 +63,8 @@ class PacketShareFault(Queued):
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """The share. ConfigError where it is out of range."""
         key = f"{self.name}_percent"
-        asked = float(options[key])
-        if not 1 <= asked <= self.percent_max:
-            raise ConfigError(f"-o {key}={asked:g}: from 1 to {self.percent_max:g}")
-        return {"share": asked / 100, **self.more_params(options)}
+        check_range(options, key, 1, self.percent_max)
+        return {"share": float(options[key]) / 100, **self.more_params(options)}
 
     def settings(self, record: LandingRecord) -> dict[str, int]:
         share = {f"{self.setting}_ppm": round(record.facts["share"] * 1_000_000)}

@@ -152,24 +152,26 @@ class Queued(PathFault):
         self, record: LandingRecord, queues: Mapping[str, QueueSnapshot], done: Mapping[str, Sender]
     ) -> Signal:
         """What the program did, per path; that all went through it which the rules counted."""
-        felt = {path: int(getattr(row, self.counter)) for path, row in done.items()}
-        said = [f"{n}: nobody serves the queue" for n, q in queues.items() if not q.served]
+        counts = {path: int(getattr(row, self.counter)) for path, row in done.items()}
+        problems = [f"{n}: nobody serves the queue" for n, q in queues.items() if not q.served]
         used = used_paths(record)
-        silent = [path for path in used if not felt.get(path)]
+        silent = [path for path in used if not counts.get(path)]
         if silent:
-            said.append(f"no packet {self.counter} yet on {', '.join(silent)}")
+            problems.append(f"no packet {self.counter} yet on {', '.join(silent)}")
         for name, queue in queues.items():
             counted = sum(queue.counted.values())
             seen = sum(row.seen + row.probes for row in queue.senders.values())
             if seen < SEEN_MIN * counted:
-                said.append(f"{name}: the rules counted {counted} packets, the program saw {seen}")
-        said += self.doubts(record, done)
+                problems.append(
+                    f"{name}: the rules counted {counted} packets, the program saw {seen}"
+                )
+        problems += self.doubts(record, done)
         return Signal(
             signal=f"packets {self.counter} per path, by the program in the queue",
-            before=dict.fromkeys(felt, 0),
-            during=felt,
-            moved=bool(used) and not said,
-            detail="; ".join(said) or f"{sum(felt.values()):,} packets {self.counter}",
+            before=dict.fromkeys(counts, 0),
+            during=counts,
+            moved=bool(used) and not problems,
+            detail="; ".join(problems) or f"{sum(counts.values()):,} packets {self.counter}",
         )
 
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
 from nemeses.base.path_evidence import Reached
 from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts
 from nemeses.network.packet_share import PacketShareFault, loses, percent
 from nemeses.network.queued import ARRIVE_MIN, Queued
@@ -51,10 +51,8 @@ class Reorder(PacketShareFault):
     }
 
     def more_params(self, options: Mapping[str, Any]) -> Facts:
-        hold_ms = float(options["hold_ms"])
-        if not 20 <= hold_ms <= 200:
-            raise ConfigError(f"-o hold_ms={hold_ms:g}: from 20 to 200")
-        return {"hold_ms": hold_ms}
+        check_range(options, "hold_ms", 20, 200)
+        return {"hold_ms": float(options["hold_ms"])}
 
     def more_settings(self, record: LandingRecord) -> Mapping[str, int]:
         return {"hold_us": round(record.facts["hold_ms"] * 1000)}
@@ -69,21 +67,23 @@ class Reorder(PacketShareFault):
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         least = LATE_MIN * record.facts["share"]
         late = sum(reach[p][2] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             if not reach[path][2]:
-                said.append(f"{path}: all datagrams in order")
-            said += loses(path, reach[path])
+                problems.append(f"{path}: all datagrams in order")
+            problems += loses(path, reach[path])
             if before[path][2] > (1 - ARRIVE_MIN) * before[path][3]:
-                said.append(f"{path} was out of order before")
+                problems.append(f"{path} was out of order before")
         sent = sum(reach[p][3] for p in cuts)
         if late < least * sent:
-            said.append(f"{late} of {sent} datagrams late, {record.facts['share']:.0%} held back")
+            problems.append(
+                f"{late} of {sent} datagrams late, {record.facts['share']:.0%} held back"
+            )
         early = moved["out_of_order_in_tcp"]
         if not early:
-            said.append("TCP saw nothing out of order")
+            problems.append("TCP saw nothing out of order")
         return (
-            said,
+            problems,
             f"{late} of {sent} datagrams came late; TCP had to sort {early} segments",
         )
 

@@ -197,11 +197,11 @@ def _claimed(record: LandingRecord, victim: Signal) -> Signal:
     """The victim signal of a partition, which counts only where two claimed to lead."""
     found = record.facts["rivals"]
     if found is None:
-        said = f"no two nodes claimed to lead at once, in {record.facts['round']} rounds"
-        return msgspec.structs.replace(victim, moved=False, detail=f"{victim.detail}; {said}")
+        detail = f"no two nodes claimed to lead at once, in {record.facts['round']} rounds"
+        return msgspec.structs.replace(victim, moved=False, detail=f"{victim.detail}; {detail}")
     ms = round((found["until_ns"] - found["at_ns"]) / 1e6)
-    said = f"{found['new']} claimed to lead, and {found['old']} still did {ms} ms later or more"
-    return msgspec.structs.replace(victim, detail=f"{victim.detail}; {said}")
+    detail = f"{found['new']} claimed to lead, and {found['old']} still did {ms} ms later or more"
+    return msgspec.structs.replace(victim, detail=f"{victim.detail}; {detail}")
 
 
 NEMESIS = SplitBrain()

@@ -40,8 +40,8 @@ async def ask_from_control(address: str, probe: Probe) -> bool:
             reader, writer = await asyncio.open_connection(address, probe.port)
             try:
                 writer.write(probe.send)
-                said = await reader.readexactly(max(1, len(probe.expect)))
-                return said.startswith(probe.expect)
+                answer = await reader.readexactly(max(1, len(probe.expect)))
+                return answer.startswith(probe.expect)
             finally:
                 writer.close()
                 with contextlib.suppress(OSError):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
+from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, Processes
 from dstest.core.residue import Residue
@@ -118,9 +120,9 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.listening) and self.listening <= {*self.left, *self.more}
 
 
-def processes_before(record_facts: Mapping[str, Any], name: str) -> list[Process]:
+def processes_before(record: LandingRecord, name: str) -> list[Process]:
     """The processes of a member when its fault began, of the services that it is about."""
-    return [Process(*row) for row in record_facts["processes"].get(name, ())]
+    return [Process(*row) for row in ProcessDetails.of(record).processes.get(name, ())]
 
 
 def mains(processes: Mapping[str, Sequence[Process]]) -> dict[str, list[int]]:

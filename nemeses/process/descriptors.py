@@ -125,7 +125,7 @@ class Descriptors(ProcessFault):
         """The limit first: a server that may open nothing cannot even say that it serves."""
         now = await running(ctx)
         for name in record.targets:
-            rows = [*processes_before(record.facts, name), *now.get(name, ())]
+            rows = [*processes_before(record, name), *now.get(name, ())]
             await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
         for writer in self._held.pop(record.fault_id, ()):
             writer.close()
@@ -235,7 +235,7 @@ async def _files(
 
 
 def _was(record: LandingRecord) -> dict[str, list[Process]]:
-    return {name: processes_before(record.facts, name) for name in record.facts["processes"]}
+    return {name: processes_before(record, name) for name in record.facts["processes"]}
 
 
 def _restoring(record: LandingRecord, name: str, processes: Sequence[Process]) -> list[str]:
@@ -258,27 +258,27 @@ def _injector(
     record: LandingRecord, files: Mapping[str, Sequence[Files]], ended: Sequence[str]
 ) -> Signal:
     facts = record.facts
-    said, told = [], []
+    problems, told = [], []
     for name in record.targets:
         pid, found = facts["pids"][name][0], files.get(name)
         before = facts["limit_before"].get(name, 0)
-        said += served_before(record, name)
+        problems += served_before(record, name)
         if not found:
             if name not in ended:
-                said.append(f"{name}: process {pid} is gone, and not for lack of files")
+                problems.append(f"{name}: process {pid} is gone, and not for lack of files")
             told.append(f"{name}: its server has ended, it could open no file")
         elif (soft := max(f.soft for f in found)) >= before:
-            said.append(f"{name}: its limit is {soft} files, as before")
+            problems.append(f"{name}: its limit is {soft} files, as before")
         elif spare := max(f.spare for f in found):
-            said.append(f"{name}: its server may open {spare} more files")
+            problems.append(f"{name}: its server may open {spare} more files")
         else:
             told.append(f"{name}: {sum(len(f.open) for f in found)} files are open, no more may be")
     return Signal(
         signal="files that the server may still open",
         before={n: facts["spare_before"].get(n, 0) for n in record.targets},
         during={n: max((f.spare for f in files.get(n, ())), default=0) for n in record.targets},
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said or told),
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems or told),
     )
 
 
@@ -287,13 +287,13 @@ def _victim(record: LandingRecord, asked: Mapping[str, int]) -> Signal:
     paths = [p for p in asked if p.rpartition("->")[2] in record.targets]
     # Another fault may cut some of the ways to a target.
     heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
-    said = [f"answered nobody before: {n}" for n in record.targets if n not in heard]
-    said += [f"a new connection is answered: {p}" for p in paths if asked[p]]
+    problems = [f"answered nobody before: {n}" for n in record.targets if n not in heard]
+    problems += [f"a new connection is answered: {p}" for p in paths if asked[p]]
     return signal(
         "answers on new connections",
         {p: before.get(p, 0) for p in paths},
         {p: asked[p] for p in paths},
-        said,
+        problems,
         f"no new connection to {', '.join(record.targets)} is answered",
     )
 

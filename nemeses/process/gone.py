@@ -26,7 +26,7 @@ def gone_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
         elif snapshot.more or snapshot.listener is not None:
             serving = snapshot.more or sorted(snapshot.listening)
             problems.append(f"{name}: process {_few(serving)} serves in its place")
-    count = sum(len(processes_before(facts, name)) for name in record.targets)
+    count = sum(len(processes_before(record, name)) for name in record.targets)
     return Signal(
         signal="pid that listens at the service port",
         before={n: min(facts["listening_before"][n], default=0) for n in record.targets},
@@ -41,7 +41,7 @@ def not_replaced(
     record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
 ) -> str | None:
     """That old processes are among those that run after the heal, or that these do not serve."""
-    old = {(p.pid, p.start_time) for p in processes_before(record.facts, name)}
+    old = {(p.pid, p.start_time) for p in processes_before(record, name)}
     left = [p.pid for p in now if (p.pid, p.start_time) in old]
     if left:
         return f"process {_few(left)} is the old one: it was never gone"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, PageCache
 from dstest.core.protocols import Kill as Killable
 from dstest.core.protocols import NemesisContext, Option, Process, Restartable, Supervised
@@ -36,7 +37,7 @@ class Kill(ProcessFault):
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        await ctx.need(Killable).kill(record.targets, record.facts.get("service", ""))
+        await ctx.need(Killable).kill(record.targets, ProcessDetails.of(record).service)
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         return await gather_evidence(ctx, record, self.outcome, gone_signal)

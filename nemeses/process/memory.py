@@ -167,7 +167,7 @@ class Memory(ProcessFault):
         now = await _readings(ctx)
         for name in record.targets:
             row = now[name]
-            inside = any(f"pid{p.pid}" in row for p in processes_before(record.facts, name))
+            inside = any(f"pid{p.pid}" in row for p in processes_before(record, name))
             if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
                 await self.squeeze(ctx, record, name)
         record = with_facts(record, {"memory": await _readings(ctx)})
@@ -184,7 +184,7 @@ class Memory(ProcessFault):
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
         """A server that only waited may be the processes that it was."""
-        left = [p.pid for p in processes_before(record.facts, name) if p.main and p in now]
+        left = [p.pid for p in processes_before(record, name) if p.main and p in now]
         if record.facts["mode"] == "oom" and left:
             return f"process {left[0]} is the old one: it was never gone"
         return not_serving(now, snapshot)
@@ -258,24 +258,24 @@ def _missing(record: LandingRecord, name: str, snapshot: ProcessSnapshot) -> lis
     """What speaks against the fault on one target."""
     facts, moved, now = record.facts, _counter_delta(record, name), record.facts["memory"][name]
     pid = facts["pids"][name][0]
-    said = served_before(record, name)
-    said += [
+    problems = served_before(record, name)
+    problems += [
         f"{name}: process {p.pid} was not in its group"
-        for p in processes_before(facts, name)
+        for p in processes_before(record, name)
         if f"pid{p.pid}" not in facts["memory_before"][name]
     ]
     if now.get("limit_in_bytes", UNLIMITED_BYTES) >= UNLIMITED_BYTES:
-        said.append(f"{name}: its memory is not limited")
+        problems.append(f"{name}: its memory is not limited")
     if not moved["failcnt"]:
-        said.append(f"{name}: the limit was not met")
+        problems.append(f"{name}: the limit was not met")
     if facts["mode"] == "oom":
-        said += [] if moved["oom_kill"] else [f"{name}: the kernel killed nothing"]
-        said += [] if snapshot.lost else [f"{name}: process {pid} is still there"]
+        problems += [] if moved["oom_kill"] else [f"{name}: the kernel killed nothing"]
+        problems += [] if snapshot.lost else [f"{name}: process {pid} is still there"]
     elif snapshot.alive and not now.get("under_oom"):
-        said.append(f"{name}: nothing waits for memory")
+        problems.append(f"{name}: nothing waits for memory")
     if snapshot.lost and snapshot.listener is not None:
-        said.append(f"{name}: process {snapshot.listener} serves in its place")
-    return said
+        problems.append(f"{name}: process {snapshot.listener} serves in its place")
+    return problems
 
 
 def _told(record: LandingRecord, name: str, snapshot: ProcessSnapshot) -> str:

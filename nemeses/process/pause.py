@@ -16,6 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Freezes, NemesisContext, Option, Process, When
@@ -89,7 +90,7 @@ class Pause(ProcessFault):
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         stop = self.freeze if _freezes(record) else self.pause
-        await stop(ctx, record.targets, record.facts.get("service", ""))
+        await stop(ctx, record.targets, ProcessDetails.of(record).service)
 
     async def pause(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
         """Stop servers by a signal; a test sabotages this."""
@@ -103,7 +104,7 @@ class Pause(ProcessFault):
         return await gather_evidence(ctx, record, self.outcome, standstill)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         if _freezes(record):
             await ctx.need(Freezes).thaw(record.targets, service)
         else:
@@ -113,13 +114,13 @@ class Pause(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         if _freezes(record):
-            return [ctx.need(Freezes).thaw_command(record.facts.get("service", ""))]
-        return [signal_command(processes_before(record.facts, name), "CONT")]
+            return [ctx.need(Freezes).thaw_command(ProcessDetails.of(record).service)]
+        return [signal_command(processes_before(record, name), "CONT")]
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        old = {p for p in processes_before(record.facts, name) if p.main}
+        old = {p for p in processes_before(record, name) if p.main}
         if not old <= {*now}:
             return "its server is gone"
         if snapshot.stopped:
@@ -132,26 +133,27 @@ class Pause(ProcessFault):
 def standstill(record: LandingRecord, snapshots: Snapshots) -> Signal:
     """Samples in which the processes that serve stood still, all of them, and used no CPU."""
     freezes = _freezes(record)
-    said = []
+    problems = []
     samples = {}
     for name in record.targets:
         first, second = snapshots[name]
         still = first.ticks == second.ticks and first.left == second.left
         stands = [_frozen(record, name, s) if freezes else s.stopped for s in snapshots[name]]
         samples[name] = sum(stands) if still and second.left else 0
-        said += served_before(record, name)
+        problems += served_before(record, name)
         main = record.facts["pids"][name][0]
         if second.lost:
-            said.append(f"{name}: process {second.lost[0]} is gone")
+            problems.append(f"{name}: process {second.lost[0]} is gone")
         elif samples[name] < 2:
-            said.append(f"{name}: process {main} {'is not frozen' if freezes else 'runs'}")
+            problems.append(f"{name}: process {main} {'is not frozen' if freezes else 'runs'}")
     how = "in a group that reads FROZEN" if freezes else "in state T"
     return Signal(
         signal=f"samples of two {how} without CPU time",
         before=dict.fromkeys(record.targets, 0),
         during=samples,
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said) or f"all threads of the server stand on {', '.join(record.targets)}",
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems)
+        or f"all threads of the server stand on {', '.join(record.targets)}",
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node, Reopens, Restarts
 from dstest.core.protocols import (
@@ -37,6 +37,7 @@ from dstest.core.protocols import (
 from nemeses.base.process_evidence import gather
 from nemeses.base.process_fault import ProcessFault, served_before
 from nemeses.base.process_heal import whole
+from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 
 __all__ = ["NEMESIS", "Restart", "lives_over"]
@@ -48,15 +49,15 @@ Lives = Mapping[str, str | None]
 
 def lives_over(targets: Sequence[str], before: Lives, now: Lives) -> list[str]:
     """What speaks against all targets being down: those that never were, those that are back."""
-    said = []
+    problems = []
     for name in targets:
         if before.get(name) is None:
-            said.append(f"{name} did not run before")
+            problems.append(f"{name} did not run before")
         elif now.get(name) == before[name]:
-            said.append(f"{name} never went down")
+            problems.append(f"{name} never went down")
         elif now.get(name) is not None:
-            said.append(f"{name} was started again")
-    return said
+            problems.append(f"{name} was started again")
+    return problems
 
 
 class Restart(ProcessFault):
@@ -85,8 +86,7 @@ class Restart(ProcessFault):
         self._guards: dict[str, Any] = {}
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        if not 1 <= int(options["flaps"]) <= FLAPS_MAX:
-            raise ConfigError(f"-o flaps={options['flaps']}: from 1 to {FLAPS_MAX}")
+        check_range(options, "flaps", 1, FLAPS_MAX)
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """How often they go down."""
@@ -202,11 +202,11 @@ class Restart(ProcessFault):
 
 def _down(record: LandingRecord, lives: Lives) -> Signal:
     facts, targets = record.facts, record.targets
-    said = [*lives_over(targets, facts["lives_before"], lives), *facts["unserved"]]
+    problems = [*lives_over(targets, facts["lives_before"], lives), *facts["unserved"]]
     rows = [facts["lives_before"], *facts["lives_between"]]
     if len(rows) != facts["flaps"]:
-        said.append(f"down {len(rows)} times, {facts['flaps']} asked for")
-    said += [
+        problems.append(f"down {len(rows)} times, {facts['flaps']} asked for")
+    problems += [
         f"{name} did not come up anew each time"
         for name in targets
         if len({row[name] for row in rows}) != len(rows)
@@ -215,8 +215,8 @@ def _down(record: LandingRecord, lives: Lives) -> Signal:
         signal="process 1 of the node and its start",
         before={n: facts["lives_before"][n] for n in targets},
         during={n: lives[n] for n in targets},
-        moved=bool(targets) and not said,
-        detail="; ".join(said) or f"{', '.join(targets)} down, time {len(rows)} in this fault",
+        moved=bool(targets) and not problems,
+        detail="; ".join(problems) or f"{', '.join(targets)} down, time {len(rows)} in this fault",
     )
 
 

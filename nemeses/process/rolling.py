@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import LeadDetails
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import (
@@ -183,8 +184,12 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
         await asyncio.sleep(POLL_S)
 
 
+def _unmoved(step: Mapping[str, Any]) -> str:
+    return unmoved(LeadDetails(leader_before=step["leader"], term_before=step["term"]))
+
+
 def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
-    said = [
+    problems = [
         f"step {i + 1}: process {s['pid']} of {s['node']} was not killed and replaced"
         for i, s in enumerate(steps)
         if not (s["served"] and s["gone"] and s["new_pid"] not in (0, s["pid"]))
@@ -193,8 +198,8 @@ def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
         signal="pid of the leader that was restarted",
         before={f"{i + 1}: {s['node']}": s["pid"] for i, s in enumerate(steps)},
         during={f"{i + 1}: {s['node']}": s["new_pid"] for i, s in enumerate(steps)},
-        moved=bool(steps) and not said,
-        detail="; ".join(said) or "restarted: " + ", ".join(s["node"] for s in steps),
+        moved=bool(steps) and not problems,
+        detail="; ".join(problems) or "restarted: " + ", ".join(s["node"] for s in steps),
     )
 
 
@@ -205,20 +210,16 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         n: sum(now[n][kind] - before[n][kind] for kind in ("fail", "unknown"))
         for n in record.targets
     }
-    said = [
-        f"step {i + 1}: {unmoved({'leader_before': s['leader'], 'term_before': s['term']})}"
-        for i, s in enumerate(steps)
-        if not s["moved"]
-    ]
-    said += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
+    problems = [f"step {i + 1}: {_unmoved(s)}" for i, s in enumerate(steps) if not s["moved"]]
+    problems += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
     return Signal(
         signal="term (or who leads) before and after each step",
         before={f"{i + 1}: {s['node']}": s["term"] or s["leader"] for i, s in enumerate(steps)},
         during={
             f"{i + 1}: {s['node']}": s["new_term"] or s["new_leader"] for i, s in enumerate(steps)
         },
-        moved=bool(steps) and not said,
-        detail="; ".join(said)
+        moved=bool(steps) and not problems,
+        detail="; ".join(problems)
         or f"{len(steps)} elections, {sum(bad.values())} operations of clients ended badly",
     )
 

@@ -20,7 +20,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -36,7 +35,7 @@ from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.base.leadership import lead, lead_when_known
 from nemeses.base.process_fault import ProcessFault, choose_processes
-from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.schedule import WINDOW_OPTIONS, check_range
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
 from nemeses.tools.cgroup import Group
@@ -84,8 +83,7 @@ class SlowFollower(ProcessFault):
     }
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        if not 1 <= options["cpu_percent"] <= 50:
-            raise ConfigError(f"-o cpu_percent={options['cpu_percent']:g}: from 1 to 50")
+        check_range(options, "cpu_percent", 1, 50)
 
     def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Who follows shows only when the fault is due."""
@@ -111,7 +109,7 @@ class SlowFollower(ProcessFault):
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """What the follower uses, and the share that it is left."""
         (name,) = record.targets
-        was, seen = processes_before(record.facts, name), []
+        was, seen = processes_before(record, name), []
         for pause_s in (0.0, MEASURED_S):
             await asyncio.sleep(pause_s)
             snapshot = await take_snapshot(ctx.node(name), was, was, ports_of(ctx, name))
@@ -240,14 +238,16 @@ def _injector(
 ) -> Signal:
     before = record.facts["throttled_before"]
     periods = {n: throttled[n] - before[n] for n in record.targets}
-    said = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
-    said += [f"{n}: process {rows[0].pid} is not throttled" for n, rows in outside.items() if rows]
+    problems = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
+    problems += [
+        f"{n}: process {rows[0].pid} is not throttled" for n, rows in outside.items() if rows
+    ]
     return Signal(
         signal="periods in which the server had to wait for its share",
         before=dict.fromkeys(record.targets, 0),
         during=periods,
-        moved=bool(periods) and not said,
-        detail="; ".join(said) or f"throttled in {sum(periods.values())} periods",
+        moved=bool(periods) and not problems,
+        detail="; ".join(problems) or f"throttled in {sum(periods.values())} periods",
     )
 
 
@@ -255,15 +255,15 @@ def _victim(
     record: LandingRecord, behind: Mapping[str, int], leader: str | None, unit: Unit
 ) -> Signal:
     targets = record.targets
-    said = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
+    problems = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
     if leader in targets:
-        said.append(f"{leader} leads")
+        problems.append(f"{leader} leads")
     return Signal(
         signal=f"{unit.name} of the log that it has not applied",
         before=dict.fromkeys(targets, 0),
         during={n: behind[n] for n in targets},
-        moved=bool(targets) and not said,
-        detail="; ".join(said) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
+        moved=bool(targets) and not problems,
+        detail="; ".join(problems) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
     )
 
 

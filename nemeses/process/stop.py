@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import Kill as Killable
 from dstest.core.protocols import (
@@ -57,14 +58,14 @@ class Stop(ProcessFault):
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """How long the logs are: what was written before speaks for nothing."""
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         names = {s.name for n in ctx.nodes for s in services_of(ctx, n, service)}
         sizes = {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)}
         return {"log_bytes_before": sizes}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """SIGTERM, and wait until the processes have ended or will not."""
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         await ctx.need(Terminate).terminate(record.targets, service)
         deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.stop_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
@@ -75,11 +76,9 @@ class Stop(ProcessFault):
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Start them again; first kill those that have not ended yet, since they still would."""
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         now = await running(ctx, service)
-        late = [
-            n for n in record.targets if {*now.get(n, ())} & {*processes_before(record.facts, n)}
-        ]
+        late = [n for n in record.targets if {*now.get(n, ())} & {*processes_before(record, n)}]
         if late:
             await ctx.need(Killable).kill(late, service)
         await ctx.need(Killable).restart(record.targets)
@@ -88,7 +87,7 @@ class Stop(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         return [
-            signal_command(processes_before(record.facts, name), "KILL"),
+            signal_command(processes_before(record, name), "KILL"),
             ctx.need(Restartable).restart_command(name),
         ]
 
@@ -119,7 +118,7 @@ async def _logged(ctx: NemesisContext, record: LandingRecord, name: str) -> int:
         text = await ctx.need(ServerLogs).log_since(name, since, service.name)
         return all(words in text for words in service.words.shutdown)
 
-    services = services_of(ctx, name, record.facts.get("service", ""))
+    services = services_of(ctx, name, ProcessDetails.of(record).service)
     return int(all(await asyncio.gather(*map(orderly, services))))
 
 
@@ -130,7 +129,7 @@ def orderly_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     silent = [name for name, found in lines.items() if not found]
     problems = [f"no orderly end in the log of {', '.join(silent)}"] if silent else []
     for name in record.targets:
-        wanted = {p.service for p in processes_before(record.facts, name) if p.main}
+        wanted = {p.service for p in processes_before(record, name) if p.main}
         found = record.facts["exits"][name]
         bad = {s: found.get(s) for s in sorted(wanted) if found.get(s) not in ORDERLY}
         problems += [f"{name}: {s} ended with status {status}" for s, status in bad.items()]

@@ -229,8 +229,8 @@ async def start(node: Node, texts: Sequence[str], settings: Mapping[str, int]) -
     deadline_ns = clock.monotonic_ns() + int(BOUND_DEADLINE_S * 1e9)
     while not (await take_snapshot(node)).served:
         if clock.monotonic_ns() > deadline_ns:
-            said = (await node.get(f"{RUN}/log")).decode("utf-8", "replace").strip()
-            raise LabError(f"{node.name}: nobody serves the queue: {said[-300:]}")
+            log = (await node.get(f"{RUN}/log")).decode("utf-8", "replace").strip()
+            raise LabError(f"{node.name}: nobody serves the queue: {log[-300:]}")
         await asyncio.sleep(POLL_S)
     for family, text in zip(FAMILIES, texts, strict=True):
         await node.run([f"{family}-restore", "--noflush", "-w", "5"], stdin=text, timeout_s=10.0)

@@ -99,20 +99,20 @@ class MainShifted(Clock):
     async def shift(
         self, ctx: NemesisContext, record: LandingRecord, name: str, words: Sequence[str | int]
     ) -> None:
-        for main in mains(processes_before(record.facts, name)):
+        for main in mains(processes_before(record, name)):
             await clock_tool.shift(ctx.node(name), main.pid, main.start_time, words)
 
 
 class MainSlowed(SlowFollower):
     async def enter(self, ctx: NemesisContext, record: LandingRecord) -> None:
         (name,) = record.targets
-        main = mains(processes_before(record.facts, name))
+        main = mains(processes_before(record, name))
         await CPU.enter(ctx.node(name), [p.pid for p in main])
 
 
 class MainLimited(Descriptors):
     async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        for main in mains(processes_before(record.facts, name)):
+        for main in mains(processes_before(record, name)):
             argv = ["prlimit", "--pid", str(main.pid), "--nofile=3:"]
             await ctx.node(name).run(argv, check=False)
 
