@@ -282,12 +282,12 @@ CATALOGUE: Final = (
 def _asked(nemesis: Nemesis) -> str:
     """What it asks of a system, in a sentence."""
     always = [capability.__name__ for capability in nemesis.requires]
-    said = f"asks of the system: {', '.join(always) or 'nothing'}"
+    text = f"asks of the system: {', '.join(always) or 'nothing'}"
     for when in (
         row for row in NemesisTraits.of(nemesis).requires_when if row.among(nemesis.options)
     ):
-        said += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
-    return said
+        text += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
+    return text
 
 
 def rows() -> list[Row]:

@@ -3,8 +3,8 @@
 The members share one set of windows, since they share the options that make them; an option by
 which they mean different things is given to each as `NEMESIS.key`. By default each
 window goes to one member, which thus never meets the faults of another. With `-o at_once=2` two
-members of different lanes (`overlap.py`) share most windows: a storm. Every record is judged as its
-own.
+members of different lanes (`base/overlap.py`) share most windows: a storm. Every record is judged
+as its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from dstest.core.protocols import (
     Prepares,
     lacking_of,
 )
-from nemeses.overlap import LANES, UNSETTLING
+from nemeses.base.driver import Driver
+from nemeses.base.overlap import Overlap
 
 __all__ = ["Mix", "parse_weights"]
 
 _WEIGHT_MAX: Final = 1000
 _ALONE: Final = 0.25
-"""Share of a storm's windows in which a fault that could have company has none."""
+"""Share of a storm's windows in which a fault stands alone that could have another beside it."""
 
 
 def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
@@ -93,6 +94,7 @@ class Mix:
 
     def __init__(self, members: Sequence[Nemesis]) -> None:
         self.parts: Mapping[str, Nemesis] = {member.name: member for member in members}
+        self._overlaps = {member.name: _overlap_of(member) for member in members}
         alone = [member.name for member in members if NemesisTraits.of(member).restarts_nodes]
         if alone:
             raise ConfigError(
@@ -129,20 +131,21 @@ class Mix:
             for name, member in self.parts.items()
         }
         first, *others = offers
-        strays = [name for name in others if _times(offers[name]) != _times(offers[first])]
-        if strays:
+        mismatched = [name for name in others if _times(offers[name]) != _times(offers[first])]
+        if mismatched:
             raise ConfigError(
-                f"--nemesis {self.name}: {', '.join(strays)} not in the windows of {first}",
+                f"--nemesis {self.name}: {', '.join(mismatched)} not in the windows of {first}",
                 remedy="one run for each of them",
             )
         windows = list(zip(*offers.values(), strict=True))
-        chosen = _companies(weights, len(windows), int(options["at_once"]), rng)
+        at_once = int(options["at_once"])
+        chosen = _kinds_per_window(weights, self._overlaps, len(windows), at_once, rng)
         queues = {name: iter(offer) for name, offer in offers.items()}
         plans: list[FaultPlan] = []
         for kinds, window in zip(chosen, windows, strict=True):
-            company = _settled([next(queues[kind]) for kind in kinds])
-            for plan in company:
-                place = LANES.get(plan.nemesis)
+            concurrent_faults = [next(queues[kind]) for kind in kinds]
+            for plan in _drop_conflicting(concurrent_faults, self._overlaps):
+                lane = self._overlaps[plan.nemesis].lane
                 plans.append(
                     msgspec.structs.replace(
                         plan,
@@ -150,7 +153,7 @@ class Mix:
                         start_ns=window[0].start_ns,
                         duration_ns=window[0].duration_ns,
                         # The network first: a server that comes back needs its peers.
-                        heal_rank=int(place is not None and place.lane != "network"),
+                        heal_rank=int(bool(lane) and lane != "network"),
                     )
                 )
         absent = [name for name in offers if name not in {plan.nemesis for plan in plans}]
@@ -210,34 +213,42 @@ class Mix:
         return found
 
 
-def _settled(company: list[FaultPlan]) -> list[FaultPlan]:
-    """In the order of injection, without a companion of the first one that would leave a fault for
-    the leader without one. The first one itself stays: its kind was drawn for this window.
+def _overlap_of(member: Nemesis) -> Overlap:
+    """A nemesis that does not say stands alone."""
+    return member.overlap if isinstance(member, Driver) else Overlap()
+
+
+def _drop_conflicting(
+    concurrent_faults: list[FaultPlan], overlaps: Mapping[str, Overlap]
+) -> list[FaultPlan]:
+    """In the order of injection, without what would leave a fault for the leader without one.
+
+    The first one itself stays: its kind was drawn for this window.
     """
-    first = company[0]
-    if any(plan.facts.get("scope") == "primaries" for plan in company):
-        unsettled = [plan for plan in company if plan.nemesis in UNSETTLING]
-        company = [first] if first in unsettled else [p for p in company if p not in unsettled]
-    return sorted(company, key=lambda p: LANES[p.nemesis].turn if p.nemesis in LANES else 0)
+    first, kept = concurrent_faults[0], concurrent_faults
+    if any(plan.facts.get("scope") == "primaries" for plan in concurrent_faults):
+        losing = [p for p in concurrent_faults if overlaps[p.nemesis].may_lose_leader]
+        kept = [first] if first in losing else [p for p in concurrent_faults if p not in losing]
+    return sorted(kept, key=lambda plan: overlaps[plan.nemesis].inject_order)
 
 
-def _companies(
-    weights: Mapping[str, int], count: int, at_once: int, rng: random.Random
+def _kinds_per_window(
+    weights: Mapping[str, int],
+    overlaps: Mapping[str, Overlap],
+    count: int,
+    at_once: int,
+    rng: random.Random,
 ) -> list[list[str]]:
     """Per window, the kinds that stand in it; the first is the one drawn for it."""
-    kinds = _drawn(weights, rng)
+    drawn = _drawn(weights, rng)
     found = []
     for _ in range(count):
-        company = [next(kinds)]
-        place = LANES.get(company[0])
-        others = [
-            name
-            for name in weights
-            if place is not None and name in LANES and LANES[name].lane != place.lane
-        ]
+        kinds = [next(drawn)]
+        lane = overlaps[kinds[0]].lane
+        others = [name for name in weights if lane and overlaps[name].lane not in ("", lane)]
         if at_once > 1 and others and rng.random() >= _ALONE:
-            company += rng.choices(others, [weights[name] for name in others])
-        found.append(company)
+            kinds += rng.choices(others, [weights[name] for name in others])
+        found.append(kinds)
     return found
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import MutableSequence
 from typing import Any, Final
 
-from nemeses.base.cut_sets import SHAPES, Direction, Path, grudge
+from nemeses.base.cut_sets import SHAPES, Direction, Path, cuts_for
 
 __all__ = ["shapes"]
 
@@ -40,7 +40,7 @@ def shapes() -> list[str]:
         "|---|---|---|---|---|",
     ]
     for shape in SHAPES:
-        made = {d: grudge(shape, d, _NODES, _InOrder(), leader="n1") for d in _WAYS}
+        made = {d: cuts_for(shape, d, _NODES, _InOrder(), leader="n1") for d in _WAYS}
         same = len({tuple(found.cuts) for found in made.values()}) == 1
         for way, found in [("any", made["both"])] if same else made.items():
             chosen = "all" if len(found.targets) == len(_NODES) else " ".join(found.targets)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from dstest.core.check import Anomaly, CheckResult
+from dstest.core.details import PathDetails
 from dstest.core.evidence import AuditRow, LandingRecord
 from dstest.judge.alarm_kinds import CRASHES, all_kinds
 from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
@@ -52,7 +53,7 @@ def _windows(facts: RunFacts, node: str, kinds: Iterable[str]) -> Iterator[tuple
 
 def _affected(record: LandingRecord) -> set[str]:
     """The nodes that a fault was done to."""
-    return {*record.targets, *record.facts.get("affected", ())}
+    return {*record.targets, *PathDetails.of(record).affected}
 
 
 def _explained(facts: RunFacts, node: str, kinds: Iterable[str], first: int, last: int) -> bool:

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Final
 
 from dstest.core import limits
+from dstest.core.details import FaultDetails, PathDetails
 from dstest.core.evidence import AuditRow, Budgets, LandingRecord, Tier
 from dstest.core.op import Outcome
 from dstest.judge._audit_logs import alarms
@@ -208,7 +209,7 @@ def _stood(facts: RunFacts) -> AuditRow:
         return na("no fault was planned")
     looks_total = 0
     for r in facts.records:
-        looks = r.facts.get("rechecks", [])
+        looks = FaultDetails.of(r).rechecks
         looks_total += len(looks)
         if len(looks) < RECHECKS_MIN:
             return short(f"{r.fault_id}: looked at {len(looks)} times after landing, not twice")
@@ -242,12 +243,12 @@ def _idle_paths(record: LandingRecord) -> str | None:
 
     A record may name paths as idle where the system has listed those that it uses.
     """
-    paths = record.facts.get("cuts")
-    packets = record.facts.get("baseline_packets")
+    touched = PathDetails.of(record)
+    paths, packets = touched.cuts, touched.baseline_packets
     if paths is None and packets is None:
         return None
     counts = dict(packets) if isinstance(packets, dict) else {}
-    links, named = record.facts.get("links"), list(record.facts.get("idle_paths", ()))
+    links, named = touched.links, list(touched.idle_paths)
     if busy := [p for p in named if counts.get(p) != 0 or links is None or p in links]:
         return f"{busy[0]} is not one of the paths that may be idle"
     used = [p for p in (counts if paths is None else paths) if p not in named]

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from dstest.core.check import CheckResult
+from dstest.core.details import LeadDetails, PathDetails
 from dstest.core.evidence import AuditRow
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_red import SEEDS_MIN
@@ -78,13 +79,14 @@ def _only_kind(facts: RunFacts, weak: Collection[str], name: str) -> AuditRow:
 
 def _leader_changes(facts: RunFacts) -> int:
     """Terms seen around the faults, less one."""
-    terms = {r.facts.get(key) for r in facts.records for key in ("term_before", "new_term")}
+    leads = [LeadDetails.of(r) for r in facts.records]
+    terms = {term for lead in leads for term in (lead.term_before, lead.new_term)}
     return max(0, len(terms - {None, 0}) - 1)
 
 
 def _failover(facts: RunFacts) -> AuditRow:
     aimed = [
-        r for r in facts.records if r.facts.get("shape") == "leader" or r.facts.get("failover")
+        r for r in facts.records if PathDetails.of(r).shape == "leader" or r.facts.get("failover")
     ]
     if not aimed:
         return na("no fault aimed at a leader")
@@ -123,7 +125,9 @@ def _one_way(facts: RunFacts) -> AuditRow:
     cuts = [r for r in facts.records if "partition" in r.nemesis]
     if not cuts:
         return na("no partition was planned")
-    one_way = [r for r in cuts if r.landed == "yes" and r.facts.get("direction") in ("in", "out")]
+    one_way = [
+        r for r in cuts if r.landed == "yes" and PathDetails.of(r).direction in ("in", "out")
+    ]
     said = f"{len(one_way)} of {len(cuts)} partitions cut one direction only"
     return ok(said) if one_way else short(f"{said}: asymmetric failures were not tried")
 

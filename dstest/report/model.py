@@ -14,6 +14,7 @@ import msgspec
 
 from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
+from dstest.core.details import FaultDetails
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
 from dstest.core.history import History
@@ -187,7 +188,7 @@ def _kind(record: LandingRecord) -> str:
 def _fault(record: LandingRecord, evidence: Evidence) -> FaultView:
     # The judge may have demoted the record; what it said is what counts.
     judged = next((f for f in evidence.faults if f.id == record.fault_id), None)
-    looks = record.facts.get("rechecks", [])
+    looks = FaultDetails.of(record).rechecks
     there = sum(1 for look in looks if look.get("present"))
     after_ns = (
         None

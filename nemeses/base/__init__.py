@@ -1,1 +1,1 @@
-"""What the faults of one family have in common: when, whom, in which order, with what proof."""
+"""The driver of all faults, and what those of one family have in common."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
@@ -9,8 +12,9 @@ from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.residue import GUARD_LEASES
 
 __all__ = [
-    "begun",
+    "audit_each",
     "drop_stale_leases",
+    "new_record",
     "nodes_of",
     "standing_leases",
 ]
@@ -21,7 +25,7 @@ def nodes_of(ctx: NemesisContext) -> list[Node]:
     return [ctx.node(name) for name in ctx.nodes]
 
 
-def begun(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
+def new_record(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
     """The record of a fault that begins; with a note where it names nodes that are not there."""
     strangers = [t for t in plan.facts["targets"] if t not in ctx.nodes]
     note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
@@ -53,3 +57,19 @@ async def standing_leases(node: Node) -> list[str]:
         return [f"cannot be audited: {error.message}"]
     standing = [*leases["armed"], *leases["firing"]]
     return [f"lease {lease}" for lease in standing if lease not in GUARD_LEASES]
+
+
+async def audit_each(
+    ctx: NemesisContext, check: Callable[[Node], Awaitable[Sequence[str]]]
+) -> dict[str, list[str]]:
+    """Per node what `check` finds there, and leases; or why nobody could look."""
+
+    async def one(node: Node) -> list[str]:
+        try:
+            found = await check(node)
+        except DstestError as error:
+            return [f"cannot be audited: {error.message}"]
+        return [*found, *await standing_leases(node)]
+
+    rows = await asyncio.gather(*map(one, nodes_of(ctx)))
+    return dict(zip(ctx.nodes, rows, strict=True))

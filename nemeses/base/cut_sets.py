@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple
 
 from nemeses.observe.probes import Path
 
-__all__ = ["DIRECTIONS", "SHAPES", "Direction", "Grudge", "Path", "grudge", "named"]
+__all__ = ["DIRECTIONS", "SHAPES", "CutSet", "Direction", "Path", "cuts_for", "named"]
 
 Direction = Literal["both", "in", "out"]
 
@@ -30,7 +30,7 @@ SHAPES: Final = ("halves", "one", "majority", "majorities-ring", "bridge", "lead
 DIRECTIONS: Final = ("both", "in", "out")
 
 
-class Grudge(NamedTuple):
+class CutSet(NamedTuple):
     """`cuts` are the paths to cut; `targets` the nodes that the fault is about."""
 
     targets: list[str]
@@ -74,7 +74,7 @@ def named(text: str, nodes: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def grudge(
+def cuts_for(
     shape: str,
     direction: Direction,
     nodes: Sequence[str],
@@ -82,7 +82,7 @@ def grudge(
     *,
     leader: str | None = None,
     targets: Sequence[str] = (),
-) -> Grudge:
+) -> CutSet:
     """The cut paths of a shape over `nodes` (at least three).
 
     `leader` is needed for the shape of that name. `targets`, where given, are taken instead of a
@@ -115,13 +115,13 @@ def grudge(
         rest = {a: [b for b in order if b != a] for a in chosen}
         one_way = [path for a in chosen for path in _between([a], rest[a], direction)]
         cuts = _groups([others, *([a] for a in chosen)]) if direction == "both" else one_way
-        return Grudge(chosen, list(dict.fromkeys(cuts)))
+        return CutSet(chosen, list(dict.fromkeys(cuts)))
     if shape == "majorities-ring":
         ring = _ring(order)
         if not ring:
             raise ValueError(f"a majorities-ring needs more than {n} nodes")
-        return Grudge(order, ring)
+        return CutSet(order, ring)
     if shape == "bridge":
         left, right = order[:small], order[small + 1 :]
-        return Grudge(order, _between(left, right, direction))
-    return Grudge(chosen, _between(chosen, others, direction))
+        return CutSet(order, _between(left, right, direction))
+    return CutSet(chosen, _between(chosen, others, direction))

@@ -8,11 +8,12 @@ has to take itself for the leader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import LeadDetails
 from dstest.core.protocols import Leadership, LeaderView, NemesisContext
 
 __all__ = [
@@ -83,7 +84,7 @@ def moved_to(
 ) -> Lead | None:
     """The lead that the group has moved to since `before`, None where it has not.
 
-    `away` are the members that the fault has cut off or struck: what they say of a leader without
+    `away` are the members that the fault has cut off or hit: what they say of a leader without
     an epoch does not count.
     """
     now = lead_of(views, before.group)
@@ -104,20 +105,18 @@ def voters(ctx: NemesisContext) -> list[str]:
     return [name for name in ctx.nodes if members[name].votes]
 
 
-async def moved(
-    ctx: NemesisContext, facts: Mapping[str, Any], away: Collection[str]
-) -> dict[str, Any]:
+async def moved(ctx: NemesisContext, lead: LeadDetails, away: Collection[str]) -> dict[str, Any]:
     """What a record says of the new leader; {} where the lead is as it was before."""
-    before = Lead(facts["leader_before"], facts["term_before"], facts.get("group", ""))
+    before = Lead(lead.leader_before, lead.term_before, lead.group)
     found = moved_to(before, await ctx.need(Leadership).leaders(), voters(ctx), away)
     return {} if found is None else {"new_term": found.epoch, "new_leader": found.leader}
 
 
-def unmoved(facts: Mapping[str, Any]) -> str:
+def unmoved(lead: LeadDetails) -> str:
     """What speaks against a failover that `moved` has not found."""
-    if facts["term_before"] is not None:
-        return f"no new term after {facts['term_before']}"
-    return f"nobody else leads than {facts['leader_before']}"
+    if lead.term_before is not None:
+        return f"no new term after {lead.term_before}"
+    return f"nobody else leads than {lead.leader_before}"
 
 
 def agreement(views: Sequence[LeaderView], members: Collection[str]) -> list[str]:
@@ -125,8 +124,8 @@ def agreement(views: Sequence[LeaderView], members: Collection[str]) -> list[str
 
     Members of a system that names no leader to its followers (`tells` is false) need not name one.
     """
-    mute = [name for name in members if name not in {view.member for view in views}]
-    missing = [f"no view of the leader from {', '.join(mute)}"] if mute else []
+    silent = [name for name in members if name not in {view.member for view in views}]
+    missing = [f"no view of the leader from {', '.join(silent)}"] if silent else []
     for group in sorted({view.group for view in views}):
         mine = [view for view in views if view.group == group]
         named = {(view.leader, view.epoch) for view in mine if view.leader or view.tells}

@@ -1,22 +1,20 @@
 """The common part of faults that reach into the system itself: what they need, what they prove.
 
 A nemesis of this kind requires capabilities of a deployment (`dstest.core.protocols`,
-`administration`) and gives its own three signals; choosing, leases, epochs, rechecks and the proof
-of the heal are those of `process.py`.
+`administration`) and gives its own three signals; whom it hits and the proof of the heal are those
+of `process_fault.py`.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-import msgspec
-
+from dstest.core.details import FaultDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
-from nemeses.base.process_evidence import landed, with_clients
-from nemeses.base.process_fault import Looks, ProcessFault
+from dstest.core.protocols import NemesisContext, Option
+from nemeses.base.process_evidence import with_clients
+from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.observe.processes import mains, running
 
@@ -34,53 +32,28 @@ ASK_TRIES: Final = 3
 
 
 class MemberFault(ProcessFault):
-    """Servers go on, or start again; `evidence` says what they show."""
+    """Servers go on, or start again; `observe` says what they show."""
 
     scope: ClassVar[str] = "one"
     options: Mapping[str, Option] = WINDOW_OPTIONS
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes; options that it does not declare are meant for others."""
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that it does not declare are meant for others."""
         own = {"scope": self.scope, "targets": ""}
-        own |= {key: options[key] for key in own if key in self.options}
-        return super().plan(rng, nodes, time_limit_s, {**options, **own})
-
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
-        """One look: the record with newer facts, injector, victim and control signal."""
-        raise NotImplementedError
-
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record, injector, victim, control = await self.evidence(ctx, record)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
-        )
+        return {**options, **{k: v for k, v in own.items() if k not in self.options}}
 
     def patience_s(self, record: LandingRecord) -> float:
         return RESTART_S
 
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        raise NotImplementedError("evidence() gives all three signals")
-
 
 async def patiently(
-    ask: Callable[[], Awaitable[dict[str, Any]]], mute: Callable[[dict[str, Any]], bool]
+    ask: Callable[[], Awaitable[dict[str, Any]]], unresponsive: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    """What `ask` finds, asked up to three times while somebody is `mute`: a machine may be busy."""
+    """What `ask` finds. It asks up to three times while somebody is `unresponsive`: a machine may
+    be busy."""
     found = await ask()
     for _ in range(ASK_TRIES - 1):
-        if not mute(found):
+        if not unresponsive(found):
             break
         found = await ask()
     return found
@@ -90,7 +63,7 @@ def signal(
     name: str,
     before: Mapping[str, Any],
     during: Mapping[str, Any],
-    said: Sequence[str],
+    problems: Sequence[str],
     good: str,
 ) -> Signal:
     """A signal that moved unless something speaks against it."""
@@ -98,8 +71,8 @@ def signal(
         signal=name,
         before=dict(before),
         during=dict(during),
-        moved=bool(during) and not said,
-        detail="; ".join(said) or good,
+        moved=bool(during) and not problems,
+        detail="; ".join(problems) or good,
     )
 
 
@@ -109,17 +82,17 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
     `hit` are reasons of the nemesis's own to say that others were hit as well.
     """
     pids, now = mains(await running(ctx)), ctx.traffic.by_node()
-    before = record.facts["traffic_at_inject"]
+    before, was = FaultDetails.of(record).traffic_at_inject, ProcessDetails.of(record).pids
     others = [n for n in ctx.nodes if n not in record.targets]
-    said = [f"{n} has another process" for n in others if pids.get(n) != record.facts["pids"][n]]
+    problems = [f"{n} has another process" for n in others if pids.get(n) != was[n]]
     own = with_clients(ctx, {})
     answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
-    said += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
-    said += hit
+    problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
+    problems += hit
     return Signal(
         signal="answers to clients of the other servers",
         before=dict.fromkeys(others, 0),
         during=answered,
-        moved=bool(said),
-        detail="; ".join(said) or ("untouched" if others else "no server was left out"),
+        moved=bool(problems),
+        detail="; ".join(problems) or ("untouched" if others else "no server was left out"),
     )

@@ -9,35 +9,54 @@ are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import LeadDetails, PathDetails
 from dstest.core.evidence import Landed, LandingRecord, Signal
 from dstest.core.protocols import Linked, NemesisContext
 from nemeses.base.cluster import nodes_of
 from nemeses.base.cut_sets import Path
+from nemeses.base.landing import landed
 from nemeses.base.leadership import moved, unmoved
+from nemeses.base.steps import Observed
 from nemeses.observe import probes
 from nemeses.tools import nft
 
 __all__ = [
+    "Reached",
     "accounts",
     "alive",
-    "both_sides",
     "dropped",
     "evidence",
+    "landed_on_used_paths",
+    "packets_before",
     "path_name",
+    "path_of",
     "reach_now",
+    "token_during",
     "use_of",
     "used_paths",
 ]
 
 
+Reached = Mapping[str, tuple[int, ...]]
+"""`source->destination` -> what a probe found there; what the figures mean is the fault's."""
+
+POLL_S: Final = 0.1
+
+
 def path_name(path: Path) -> str:
     """`n1->n2`."""
     return f"{path[0]}->{path[1]}"
+
+
+def path_of(name: str) -> Path:
+    """The path that is called `n1->n2`."""
+    source, _, destination = name.partition("->")
+    return source, destination
 
 
 def alive(result: tuple[int, ...]) -> bool:
@@ -49,21 +68,12 @@ def _dead(result: tuple[int, int]) -> bool:
     return result[0] == 0 and result[1] <= 0
 
 
-def both_sides(
-    record: LandingRecord, injector: Signal, victim: Signal, control: Signal
-) -> LandingRecord:
-    """The record with its signals; `yes` needs both, paths in use before, and the others whole."""
-    landed: Landed = "ambiguous"
-    before = record.facts["baseline_packets"]
-    used = used_paths(record)
+def landed_on_used_paths(record: LandingRecord) -> Landed:
+    """As any fault; `yes` needs paths that were in use before, too."""
+    before, used = PathDetails.of(record).baseline_packets or {}, used_paths(record)
     idle = not used or any(before.get(path, 0) == 0 for path in used)
-    if not injector.moved and not victim.moved:
-        landed = "no"
-    elif injector.moved and victim.moved and not control.moved and not idle:
-        landed = "yes"
-    return msgspec.structs.replace(
-        record, injector=injector, victim=victim, control=control, landed=landed
-    )
+    found = landed(record)
+    return "ambiguous" if found == "yes" and idle else found
 
 
 def use_of(ctx: NemesisContext, packets: Mapping[Path, int]) -> dict[str, Any]:
@@ -80,8 +90,8 @@ def use_of(ctx: NemesisContext, packets: Mapping[Path, int]) -> dict[str, Any]:
 
 def used_paths(record: LandingRecord) -> list[str]:
     """The paths of a fault whose rules must have counted."""
-    idle = record.facts.get("idle_paths", ())
-    return [path for path in record.facts["cuts"] if path not in idle]
+    paths = PathDetails.of(record)
+    return [path for path in paths.cuts or () if path not in paths.idle_paths]
 
 
 async def accounts(ctx: NemesisContext) -> dict[Path, int]:
@@ -95,6 +105,21 @@ async def accounts(ctx: NemesisContext) -> dict[Path, int]:
     }
 
 
+async def packets_before(ctx: NemesisContext, cuts: Sequence[Path]) -> dict[Path, int]:
+    """Packets on each path that is about to be cut, until all have moved or time is up.
+
+    A path that nobody uses cannot show a fault.
+    """
+    earlier = await accounts(ctx)
+    deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.keepalive_s * 1e9)
+    while True:
+        now = await accounts(ctx)
+        seen = {path: now.get(path, 0) - earlier.get(path, 0) for path in cuts}
+        if all(seen.values()) or ctx.clock.now_ns() > deadline_ns:
+            return seen
+        await asyncio.sleep(POLL_S)
+
+
 async def reach_now(ctx: NemesisContext, token: str) -> dict[str, tuple[int, int]]:
     """One probe round over all pairs."""
     found = await probes.probe(nodes_of(ctx), token)
@@ -103,7 +128,7 @@ async def reach_now(ctx: NemesisContext, token: str) -> dict[str, tuple[int, int
 
 async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
     """Packets per drop rule; rules of a table that is gone are missing from the result."""
-    names = record.facts["affected"]
+    names = PathDetails.of(record).affected
     found = await asyncio.gather(*(nft.counters(ctx.node(name), nft.FAULT_TABLE) for name in names))
     return {
         f"{counter.removeprefix('cut_')}->{name}": packets
@@ -113,9 +138,9 @@ async def dropped(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
 
 
 def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
-    facts = record.facts
-    clients = [f"clients->{t}" for t in record.targets if facts["clients"]]
-    rules, used = [*facts["cuts"], *clients], used_paths(record)
+    paths = PathDetails.of(record)
+    clients = [f"clients->{t}" for t in record.targets if paths.clients]
+    rules, used = [*(paths.cuts or ()), *clients], used_paths(record)
     silent = [rule for rule in (*used, *clients) if counted.get(rule, 0) == 0]
     return Signal(
         signal="nft packets dropped per rule",
@@ -129,7 +154,8 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
 
 
 def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
-    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    paths = PathDetails.of(record)
+    cuts, before = paths.cuts or [], paths.probe_before
     open_still = [p for p in cuts if not (_dead(reach[p]) and alive(tuple(before[p])))]
     return Signal(
         signal="directed probe datagrams that arrived (IPv4, IPv6)",
@@ -143,7 +169,8 @@ def _victim(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Sign
 
 
 def _control(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Signal:
-    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    paths = PathDetails.of(record)
+    cuts, before = paths.cuts or [], paths.probe_before
     whole = [p for p in reach if p not in cuts]
     lost = [p for p in whole if not alive(reach[p])]
     return Signal(
@@ -155,15 +182,21 @@ def _control(record: LandingRecord, reach: Mapping[str, tuple[int, int]]) -> Sig
     )
 
 
-async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> LandingRecord:
-    """The record with its three signals as they are now, and `landed` decided from them."""
-    facts = dict(record.facts)
+def token_during(ctx: NemesisContext, record: LandingRecord) -> str:
+    """A new token for probes while the fault stands."""
+    return f"{record.fault_id}-during-{ctx.clock.now_ns()}"
+
+
+async def evidence(ctx: NemesisContext, record: LandingRecord, token: str) -> Observed:
+    """The three signals of a partition as they are now."""
+    facts: dict[str, Any] = {}
+    lead = LeadDetails.of(record)
     injector = _injector(record, await dropped(ctx, record))
     reach = await reach_now(ctx, token)
     victim, control = _victim(record, reach), _control(record, reach)
-    if facts["shape"] == "leader" and "new_leader" not in facts:
-        facts |= await moved(ctx, facts, record.targets)
-        if "new_leader" not in facts:
-            detail = f"{victim.detail}; {unmoved(facts)}"
+    if PathDetails.of(record).shape == "leader" and not lead.moved:
+        facts = await moved(ctx, lead, record.targets)
+        if not facts:
+            detail = f"{victim.detail}; {unmoved(lead)}"
             victim = msgspec.structs.replace(victim, moved=False, detail=detail)
-    return both_sides(msgspec.structs.replace(record, facts=facts), injector, victim, control)
+    return Observed(injector=injector, victim=victim, control=control, facts=facts)

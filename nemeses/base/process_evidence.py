@@ -1,9 +1,9 @@
 """Did the fault reach the server processes? What the victims show, and what the others do.
 
-Victim: none of the struck services answers anybody (neither the control host nor another node), the
-count of good operations of its clients stands still, and they saw operations end badly. Of members
-whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control: every other
-server is the processes it was, runs and answers.
+Victim: none of the services that were hit answers anybody (neither the control host nor another
+node), the count of good operations of its clients stands still, and they saw operations end badly.
+Of members whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control:
+every other server is the processes it was, runs and answers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
 from nemeses.base.leadership import moved, unmoved
-from nemeses.observe.answers import ask_all, services_of, ways
-from nemeses.observe.processes import Sight, look_twice, struck
+from nemeses.base.steps import with_facts
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
 
-__all__ = ["BAD_OUTCOMES", "demote", "gather", "landed", "with_clients"]
+__all__ = ["BAD_OUTCOMES", "Snapshots", "control", "gather", "victim", "with_clients"]
+
+Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
+"""Of each member, two a moment apart."""
 
 QUIET_NS: Final = 300_000_000
 """Answers that were under way when the fault came are counted by then."""
@@ -47,7 +50,7 @@ def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
     """Per target: its count of good operations and since when (run time) it stands still."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
-    earlier: dict[str, list[int]] = record.facts.get("quiet", {})
+    earlier = ProcessDetails.of(record).quiet
     found = {}
     for name in _answering(ctx, record):
         ok = traffic[name]["ok"]
@@ -67,13 +70,13 @@ def _clients(
 ) -> tuple[dict[str, int], list[str]]:
     """Operations that ended badly at each target since the fault, and what speaks against it."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
-    before = record.facts["traffic_at_inject"]
+    before = FaultDetails.of(record).traffic_at_inject
     bad = {
         name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
         for name in _answering(ctx, record)
     }
     problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
-    for name, (_, since_ns) in record.facts["quiet"].items():
+    for name, (_, since_ns) in ProcessDetails.of(record).quiet.items():
         if now_ns - since_ns < QUIET_NS:
             problems.append(f"clients of {name} were answered a moment ago")
         if before[name]["ok"] == 0:
@@ -84,7 +87,7 @@ def _clients(
 def victim(
     record: LandingRecord, asked: Mapping[str, int], bad: Mapping[str, int], problems: list[str]
 ) -> Signal:
-    before: dict[str, int] = record.facts["asked_before"]
+    before = ProcessDetails.of(record).asked_before
     targets = record.targets
     paths = [p for p in asked if p.rpartition("->")[2] in targets]
     answering = [p for p in paths if asked[p]]
@@ -92,17 +95,17 @@ def victim(
     # be seen to fall silent.
     heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
     silent_before = [name for name in targets if name not in heard]
-    said = list(problems)
+    problems = [*problems]
     if answering:
-        said.append(f"still answers: {', '.join(answering)}")
+        problems.append(f"still answers: {', '.join(answering)}")
     if silent_before:
-        said.append(f"answered nobody before: {', '.join(silent_before)}")
+        problems.append(f"answered nobody before: {', '.join(silent_before)}")
     return Signal(
         signal="answers to a request; bad operations of clients since",
         before={**{p: before.get(p, 0) for p in paths}, **{f"clients->{n}": 0 for n in bad}},
         during={**{p: asked[p] for p in paths}, **{f"clients->{n}": k for n, k in bad.items()}},
-        moved=bool(paths) and not said,
-        detail="; ".join(said)
+        moved=bool(paths) and not problems,
+        detail="; ".join(problems)
         or "nobody gets an answer"
         + (f", {sum(bad.values())} operations of clients ended badly" if bad else ""),
     )
@@ -111,70 +114,51 @@ def victim(
 def control(
     record: LandingRecord,
     asked: Mapping[str, int],
-    sights: Mapping[str, tuple[Sight, Sight]],
+    snapshots: Snapshots,
 ) -> Signal:
-    before: dict[str, int] = record.facts["asked_before"]
+    before = ProcessDetails.of(record).asked_before
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
     silent = [p for p in paths if asked[p] < before.get(p, 0)]
-    hit = [name for name, (_, now) in sights.items() if not now.whole]
-    said = [f"hit as well: {', '.join(hit)}"] if hit else []
+    hit = [name for name, (_, now) in snapshots.items() if not now.whole]
+    problems = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
-        said.append(f"no answer either: {', '.join(silent)}")
+        problems.append(f"no answer either: {', '.join(silent)}")
     return Signal(
         signal="answers of servers that were not to be hit",
         before={p: before.get(p, 0) for p in paths},
         during={p: asked[p] for p in paths},
-        moved=bool(said),
-        detail="; ".join(said) or ("untouched" if paths else "no server was left out"),
+        moved=bool(problems),
+        detail="; ".join(problems) or ("untouched" if paths else "no server was left out"),
     )
 
 
 async def gather(
     ctx: NemesisContext, record: LandingRecord, outcome: str
-) -> tuple[LandingRecord, dict[str, tuple[Sight, Sight]], Signal, Signal]:
-    """One round: (record with newer facts, looks at the targets, victim signal, control signal)."""
-    facts = dict(record.facts)
+) -> tuple[LandingRecord, dict[str, tuple[ProcessSnapshot, ProcessSnapshot]], Signal, Signal]:
+    """(Record with newer facts, the targets' snapshots, victim signal, control signal)."""
+    details, lead = ProcessDetails.of(record), LeadDetails.of(record)
     names, targets = list(ctx.nodes), record.targets
-    service = facts.get("service", "")
-    was = {n: struck(facts, n) for n in facts["processes"]}
-    led = facts["leader_before"] in targets and "new_leader" not in facts
-    asked, sights, found = await asyncio.gather(
+    service = details.service
+    was = {n: processes_before(record, n) for n in details.processes}
+    led = lead.leader_before in targets and not lead.moved
+    asked, snapshots, found = await asyncio.gather(
         ask_all(
             ctx,
-            ways(names, targets),
+            probe_pairs(names, targets),
             service=service,
-            patient=[n for n in was if n not in targets],
+            retry_for=[n for n in was if n not in targets],
         ),
-        look_twice(ctx, was, service),
-        moved(ctx, facts, targets) if led else asyncio.sleep(0, {}),
+        take_two_snapshots(ctx, was, service),
+        moved(ctx, lead, targets) if led else asyncio.sleep(0, {}),
     )
-    facts |= {"quiet": _quiet(ctx, record), **found}
-    record = msgspec.structs.replace(record, facts=facts)
+    record = with_facts(record, {"quiet": _quiet(ctx, record), **found})
     bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
-    if facts["scope"] == "primaries" and "new_leader" not in facts:
-        problems.append(unmoved(facts))
-    others = {n: looks for n, looks in sights.items() if n not in targets}
+    if details.scope == "primaries" and not LeadDetails.of(record).moved:
+        problems.append(unmoved(lead))
+    others = {n: pair for n, pair in snapshots.items() if n not in targets}
     return (
         record,
-        {n: sights[n] for n in targets if n in sights},
+        {n: snapshots[n] for n in targets if n in snapshots},
         victim(record, asked, bad, problems),
         control(record, asked, others),
-    )
-
-
-def landed(record: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> Landed:
-    """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
-    if not injector.moved and not victim.moved:
-        return "no"
-    whole = injector.moved and victim.moved and not control.moved
-    return "yes" if whole and not record.facts.get("ended_early") else "ambiguous"
-
-
-def demote(record: LandingRecord, why: str) -> LandingRecord:
-    """The fault did not stand for its whole window: never `yes` from here on."""
-    facts: dict[str, Any] = {**record.facts, "ended_early": True}
-    was = record.landed == "yes" or record.landed_at is not None
-    notes = record.notes if why in record.notes else [*record.notes, why]
-    return msgspec.structs.replace(
-        record, landed="ambiguous" if was else record.landed, facts=facts, notes=notes
     )

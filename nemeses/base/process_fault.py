@@ -1,19 +1,19 @@
-"""The common course of a fault of server processes: choose, prove, look again, heal, prove again.
+"""The family of faults of server processes: whom they hit, and what shows on those and the others.
 
-`kill`, `stop` and `pause` say how a process is struck, how that shows on its node, and how it is
-brought back. A lease that undoes the fault is armed on each target before anything is struck.
+A nemesis says how processes are hit and brought back, and by which injector signal that shows on
+their nodes (`gather_evidence`); who answers, who listens and what clients see is the same for all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dstest.core import limits
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
@@ -22,33 +22,40 @@ from dstest.core.protocols import (
     Leadership,
     NemesisContext,
     Option,
+    PlanOptions,
     Process,
     Processes,
     When,
+    lacking_of,
 )
-from nemeses.base.cluster import begun, drop_stale_leases, nodes_of
+from nemeses.base.driver import Driver
 from nemeses.base.leadership import lead_when_known
-from nemeses.base.process_evidence import demote, gather, landed
-from nemeses.base.process_heal import Proven, leaks, whole
+from nemeses.base.process_evidence import Snapshots, gather
+from nemeses.base.process_heal import leaks, not_serving, whole
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.base.scopes import SCOPES, fitting, victims
-from nemeses.observe.answers import ask_all, ways
+from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Standing
+from nemeses.observe.answers import ask_all, probe_pairs
 from nemeses.observe.processes import (
-    Sight,
+    ProcessSnapshot,
     listeners,
     mains,
     ports_of,
+    processes_before,
     running,
-    struck,
 )
 
-__all__ = ["SERVICE_OPTION", "ProcessFault", "Proven", "served_before"]
+__all__ = [
+    "SERVICE_OPTION",
+    "ProcessFault",
+    "choose_processes",
+    "gather_evidence",
+    "process_standing",
+    "served_before",
+]
 
-POLL_S: Final = 0.1
 LANDING_SLACK_S: Final = 5.0
 """On top of the time after which a client gives up on an operation."""
-
-BASELINE_S: Final = 2.0
 
 SERVICE_OPTION: Final[Mapping[str, Option]] = {
     "service": Option(
@@ -59,30 +66,86 @@ SERVICE_OPTION: Final[Mapping[str, Option]] = {
     )
 }
 
-Looks = Mapping[str, tuple[Sight, Sight]]
-Facts = Mapping[str, Any]
-
 
 def served_before(record: LandingRecord, name: str) -> list[str]:
-    """What speaks against the struck processes having been those that served."""
-    own = {p.pid for p in struck(record.facts, name)}
-    heard = record.facts["listening_before"][name]
+    """What speaks against the processes that were hit having been those that served."""
+    own = {p.pid for p in processes_before(record, name)}
+    details = ProcessDetails.of(record)
+    heard = details.listening_before[name]
     if heard and {*heard} <= own:
         return []
-    return [f"{name}: process {record.facts['pids'][name][0]} was not the one that served"]
+    return [f"{name}: process {details.pids[name][0]} was not the one that served"]
 
 
-class ProcessFault:
+async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any) -> Choice:
+    """The members of the planned scope, with their processes; `decided` go before the plan's facts.
+
+    Nothing is injected where no leader is known that the scope asks for, or a member lacks a
+    server.
+    """
+    wanted = {**plan.facts, **decided}
+    scope, seed = wanted["scope"], wanted["seed"]
+    lead = await lead_when_known(ctx, wanted=scope == "primaries", seed=seed)
+    try:
+        chosen = victims(
+            scope,
+            list(ctx.nodes),
+            random.Random(seed),
+            leader=lead.leader,
+            targets=wanted["targets"],
+        )
+    except ValueError as error:
+        return Choice(facts=decided, why_not=str(error))
+    found = await running(ctx, wanted.get("service", ""))
+    facts = {
+        **decided,
+        **lead.facts(),
+        "pids": mains(found),
+        "processes": msgspec.to_builtins(found),
+    }
+    lacking = [n for n in ctx.nodes if n not in facts["pids"]]
+    why_not = f"no server runs on {', '.join(lacking)}" if lacking else ""
+    return Choice(targets=chosen, facts=facts, why_not=why_not)
+
+
+async def gather_evidence(
+    ctx: NemesisContext,
+    record: LandingRecord,
+    outcome: str,
+    injector: Callable[[LandingRecord, Snapshots], Signal],
+) -> Observed:
+    """What the targets and the others show, with the signal that `injector` makes of the targets'
+    processes."""
+    record, snapshots, victim, control = await gather(ctx, record, outcome)
+    return Observed(
+        injector=injector(record, snapshots), victim=victim, control=control, facts=record.facts
+    )
+
+
+def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:
+    """Are the targets still as they were hit, and do they still answer nobody?"""
+    injector = record.injector
+    if injector is None or not injector.moved:
+        detail = injector.detail if injector else "no look could be taken"
+        return Standing(present=False, doubts=[f"the fault did not stand: {detail}"])
+    answered = {n: row[0] for n, row in ProcessDetails.of(earlier).quiet.items()}
+    quiet = ProcessDetails.of(record).quiet
+    stood = earlier.landed_at is not None
+    late = [n for n, ok in answered.items() if stood and quiet[n][0] != ok]
+    doubts = [f"clients of {', '.join(late)} were answered inside the window"] if late else []
+    return Standing(doubts=doubts)
+
+
+class ProcessFault(Driver):
     """Base of the process nemeses. `outcome` is what becomes of a target: gone or stopped."""
 
-    name: str
-    doc: str
-    faults: tuple[str, ...]
     requires: tuple[type, ...] = (Processes,)
     requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
     outcome: ClassVar[str] = "gone"
-    explains: frozenset[str] = frozenset()
-    """Kinds of alarms that its targets may give while it stands: ends of processes are `exit`."""
+    tolerated = (TimeoutError, LabError)
+    missing_prefix = "after the heal: "
+    once: ClassVar[bool] = False
+    """Is there one fault in a run, and no more?"""
 
     options: Mapping[str, Option] = {
         "scope": Option(
@@ -94,50 +157,16 @@ class ProcessFault:
         **WINDOW_OPTIONS,
     }
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        """Do it to the servers of these nodes."""
-        raise NotImplementedError
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        """ConfigError where no fault can be made of them."""
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
-        """Do what the record asks for to its targets; what the record shall say of it besides."""
-        await self.strike(ctx, record.targets, record.facts.get("service", ""))
-        return None
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options that a plan is made with: some are not the user's to choose."""
+        return options
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        """Bring them back."""
-        raise NotImplementedError
-
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
-        """Undo what the record did to its targets; what the record shall say of it besides."""
-        await self.undo(ctx, record.targets)
-        return None
-
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        """What the node's janitor runs where we are gone."""
-        raise NotImplementedError
-
-    def heal_commands(
-        self, ctx: NemesisContext, record: LandingRecord, name: str
-    ) -> list[list[str]]:
-        """The lease's commands, one after the other; a janitor gives each of them ten seconds."""
-        return [self.heal_command(ctx, record, name)]
-
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """How it shows on the targets' own nodes."""
-        raise NotImplementedError
-
-    def patience_s(self, record: LandingRecord) -> float:
-        """How long this fault may take to show, where that is longer than usual."""
-        return 0.0
-
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
-    ) -> str | None:
-        """What is wrong with a target's processes after the heal, None where nothing is.
-
-        `sight` is a look at those that run `now`; there is at least one.
-        """
-        return None if sight.serves else f"processes {_pids(now)} do not serve"
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """What else a plan says of its fault."""
+        return {}
 
     def plan(
         self,
@@ -147,6 +176,8 @@ class ProcessFault:
         options: Mapping[str, Any],
     ) -> list[FaultPlan]:
         """Fault windows over the run; scopes in a shuffled order, so that all come in turn."""
+        self.check_options(options, nodes)
+        options = PlanOptions(self.plan_options(options), lacking_of(options))
         scopes: list[str] = []
         given, service = given_targets(options), options.get("service", "")
         chosen = {"service": service} if service else {}
@@ -160,186 +191,61 @@ class ProcessFault:
             named = "given" if given else scope
             return {"scope": named, "seed": rng.getrandbits(32), **chosen}
 
-        return planned(self.name, time_limit_s, options, draw)
+        plans = planned(self.name, time_limit_s, options, draw)
+        plans = plans[:1] if self.once else plans
+        return [
+            msgspec.structs.replace(plan, facts={**plan.facts, **self.draw_params(rng, options)})
+            for plan in plans
+        ]
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        """Drop what a dead run left."""
-        await asyncio.gather(*map(drop_stale_leases, nodes_of(ctx)))
+    async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
+        return await choose_processes(ctx, plan)
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        """Strike, then wait until both sides show it or the deadline passes."""
-        record = begun(ctx, self.name, plan)
-        if record.notes:
-            return record
-        scope, seed = plan.facts["scope"], plan.facts["seed"]
-        lead = await lead_when_known(ctx, wanted=scope == "primaries", seed=seed)
-        try:
-            chosen = victims(
-                scope,
-                list(ctx.nodes),
-                random.Random(seed),
-                leader=lead.leader,
-                targets=plan.facts["targets"],
-            )
-        except ValueError as error:
-            return msgspec.structs.replace(record, notes=[f"nothing was injected: {error}"])
-        found = await running(ctx, plan.facts.get("service", ""))
-        facts = {
-            **record.facts,
-            **lead.facts(),
-            "pids": mains(found),
-            "processes": msgspec.to_builtins(found),
-        }
-        record = msgspec.structs.replace(record, targets=chosen, facts=facts)
-        lacking = [n for n in ctx.nodes if n not in facts["pids"]]
-        if lacking:
-            note = f"nothing was injected: no server runs on {', '.join(lacking)}"
-            return msgspec.structs.replace(record, notes=[note])
-        return await self._strike(ctx, await self._before(ctx, record))
-
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """The record with what the servers show before: who listens, who answers."""
-        names, service = list(ctx.nodes), record.facts.get("service", "")
-        asked = await ask_all(ctx, ways(names, record.targets), service=service, patient=names)
+    async def baseline(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """Who listens, who answers."""
+        names, service = list(ctx.nodes), ProcessDetails.of(record).service
+        asked = await ask_all(
+            ctx, probe_pairs(names, record.targets), service=service, retry_for=names
+        )
         heard = await asyncio.gather(
             *(listeners(ctx.node(n), ports_of(ctx, n, service)) for n in record.targets)
         )
-        facts = {
-            **record.facts,
+        return {
             "asked_before": asked,
             "listening_before": {
                 n: sorted(pids) for n, pids in zip(record.targets, heard, strict=True)
             },
         }
-        return msgspec.structs.replace(record, facts=facts)
 
-    async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        """Let each target heal by itself where we are gone."""
+    def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+        """Until clients have given up; of a fault for the leader, until there is another."""
+        clients_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
+        led = ProcessDetails.of(record).scope == "primaries"
+        return max(clients_s, ctx.deployment.timing.failover_s if led else 0.0)
 
-        async def one(name: str) -> None:
-            commands = self.heal_commands(ctx, record, name)
-            await ctx.node(name).arm_lease(record.fault_id, commands, ttl_s=limits.LEASE_TTL_S)
+    def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
+        return process_standing(earlier, record)
 
-        await asyncio.gather(*map(one, record.targets))
+    def revert_within_s(self, ctx: NemesisContext) -> float | None:
+        return ctx.deployment.timing.restart_s
 
-    async def disarm(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        """Call that off: the targets were healed."""
-        await asyncio.gather(*(ctx.node(n).release_lease(record.fault_id) for n in record.targets))
+    def heal_within_s(self, ctx: NemesisContext) -> float:
+        return ctx.deployment.timing.rejoin_s
 
-    async def _strike(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        await self.arm(ctx, record)
-        facts = {**record.facts, "traffic_at_inject": ctx.traffic.by_node()}
-        record = await ctx.epochs.open(msgspec.structs.replace(record, facts=facts))
-        notes: list[str] = []
-        said: Facts | None = None
-        try:
-            said = await self.apply(ctx, record)
-        except LabError as error:
-            notes.append(f"striking failed: {error.message}")
-        applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
-        facts = {**record.facts, **(said or {}), "requested_to_applied_ms": applied_ms}
-        record = msgspec.structs.replace(record, facts=facts, notes=notes)
-        return await self._await_landing(ctx, record)
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
+    ) -> str | None:
+        """What is wrong with a target's processes after the heal, None where nothing is.
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record, looks, victim, control = await gather(ctx, record, self.outcome)
-        injector = self.injector(record, looks)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
-        )
+        `snapshot` is of those that run `now`; there is at least one.
+        """
+        return not_serving(now, snapshot)
 
-    async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        patience_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
-        if record.facts["scope"] == "primaries":
-            patience_s = max(patience_s, ctx.deployment.timing.failover_s)
-        patience_s = max(patience_s, self.patience_s(record))
-        deadline_ns = ctx.clock.now_ns() + int(patience_s * 1e9)
-        while True:
-            record = await self._look(ctx, record)
-            now_ns = ctx.clock.now_ns()
-            if record.landed == "yes":
-                return msgspec.structs.replace(record, landed_at=now_ns)
-            if now_ns > deadline_ns:
-                return record
-            await asyncio.sleep(POLL_S)
-
-    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Are the targets still as they were struck, and do they still answer nobody?"""
-        if record.injected_at is None:
-            return record
-        answered = {n: row[0] for n, row in record.facts.get("quiet", {}).items()}
-        stood = record.landed_at is not None
-        record = await self._look(ctx, record)
-        present = record.injector is not None and record.injector.moved
-        now_ns = ctx.clock.now_ns()
-        looks = [*record.facts["rechecks"], {"at_ns": now_ns, "present": present}]
-        record = msgspec.structs.replace(record, facts={**record.facts, "rechecks": looks})
-        if not present:
-            detail = record.injector.detail if record.injector else "no look could be taken"
-            return demote(record, f"the fault did not stand: {detail}")
-        quiet = record.facts.get("quiet", {})
-        late = [n for n, ok in answered.items() if stood and quiet[n][0] != ok]
-        if late:
-            return demote(record, f"clients of {', '.join(late)} were answered inside the window")
-        if record.landed == "yes" and record.landed_at is None:
-            return msgspec.structs.replace(record, landed_at=now_ns)
-        return record
-
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Bring the processes back; show that they serve, and as members of one cluster."""
-        if record.injected_at is None:
-            return msgspec.structs.replace(record, heal_verified=True)
-        record = msgspec.structs.replace(record, heal_start=ctx.clock.now_ns())
-        before = ctx.traffic.by_node()
-        notes = list(record.notes)
-        said: Facts | None = None
-        try:
-            async with asyncio.timeout(ctx.deployment.timing.restart_s):
-                said = await self.revert(ctx, record)
-        except TimeoutError:
-            notes.append(f"not healed within {ctx.deployment.timing.restart_s:g} s")
-        except LabError as error:
-            notes.append(f"healing failed: {error.message}")
-        record = msgspec.structs.replace(record, facts={**record.facts, **(said or {})})
-        proven = await self._await_whole(ctx, record, before)
-        await self.disarm(ctx, record)
-        record = await ctx.epochs.close(record)
-        injector, victim = record.injector, record.victim
-        if injector is not None and victim is not None:
-            injector = msgspec.structs.replace(injector, after=proven.injector)
-            victim = msgspec.structs.replace(victim, after=dict(proven.victim))
-        notes += [f"after the heal: {text}" for text in proven.missing]
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            heal_verified=not proven.missing,
-            facts={**record.facts, "traffic_at_heal": ctx.traffic.by_node()},
-            notes=notes,
-        )
-
-    async def _await_whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
-        while True:
-            proven = await self._whole(ctx, record, before)
-            if not proven.missing or ctx.clock.now_ns() > deadline_ns:
-                return proven
-            await asyncio.sleep(POLL_S)
-
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        """What is missing for a proven heal; `before` are the counts of the load before it."""
-        return await whole(ctx, record, before, self.healed)
-
-    async def teardown(self, ctx: NemesisContext) -> None:
-        """Nothing of ours stays on a node: a fault that stands is healed by `heal`."""
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+        """They serve, and as members of one cluster."""
+        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
+        own = await self.missing(ctx, record, healing)
+        return msgspec.structs.replace(proven, missing=[*own, *proven.missing])
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -350,7 +256,3 @@ class ProcessFault:
     async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
         """Servers that do not run, are stopped or frozen, and leases that stand."""
         return await leaks(ctx, self.extra_leaks)
-
-
-def _pids(processes: Sequence[Process]) -> str:
-    return ", ".join(str(p.pid) for p in processes)

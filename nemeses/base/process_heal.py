@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import Leadership, NemesisContext, Process
-from nemeses.base.cluster import nodes_of, standing_leases
+from nemeses.base.cluster import audit_each
 from nemeses.base.leadership import agreement
 from nemeses.base.process_evidence import with_clients
-from nemeses.observe.answers import ask_all, services_of, ways
-from nemeses.observe.processes import Sight, look, look_all, ports_of, running
+from nemeses.base.steps import Proven
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.observe.processes import (
+    ProcessSnapshot,
+    ports_of,
+    running,
+    take_snapshot,
+    take_snapshots,
+)
 
-__all__ = ["Proven", "leaks", "whole"]
+__all__ = ["leaks", "not_serving", "whole"]
 
-Healed = Callable[[LandingRecord, str, Sequence[Process], Sight], str | None]
+Healed = Callable[[LandingRecord, str, Sequence[Process], ProcessSnapshot], str | None]
 """What is wrong with a target's processes, None where nothing is."""
 
 Extra = Callable[[NemesisContext, Node, Sequence[Process]], Awaitable[list[str]]]
 
 
-class Proven(msgspec.Struct, frozen=True):
-    """What is still missing for a proven heal (nothing: proven), and the figures afterwards."""
-
-    missing: list[str]
-    injector: dict[str, int]
-    victim: Mapping[str, float]
+def not_serving(now: Sequence[Process], snapshot: ProcessSnapshot) -> str | None:
+    """That the processes which run `now` do not listen at their ports, None where they do."""
+    pids = ", ".join(str(p.pid) for p in now)
+    return None if snapshot.serves else f"processes {pids} do not serve"
 
 
 def _incomplete(ctx: NemesisContext, name: str, now: Sequence[Process]) -> str | None:
@@ -52,14 +53,14 @@ async def whole(
     """
     names = record.targets
     now = await running(ctx)
-    sights = await look_all(ctx, {n: now[n] for n in names if n in now}, now)
+    snapshots = await take_snapshots(ctx, {n: now[n] for n in names if n in now}, now)
     missing: list[str] = []
     for name in names:
         lost = _incomplete(ctx, name, now.get(name, ()))
-        wrong = lost or healed(record, name, now[name], sights[name])
+        wrong = lost or healed(record, name, now[name], snapshots[name])
         missing += [f"{name}: {wrong}"] if wrong else []
-    served = {n: (sights[n].listener or 0) if n in sights else 0 for n in names}
-    asked = await ask_all(ctx, ways(list(ctx.nodes), names))
+    served = {n: (snapshots[n].listener or 0) if n in snapshots else 0 for n in names}
+    asked = await ask_all(ctx, probe_pairs(list(ctx.nodes), names))
     missing += [
         f"no answer {path}"
         for path, n in asked.items()
@@ -86,19 +87,13 @@ async def leaks(ctx: NemesisContext, extra: Extra) -> dict[str, list[str]]:
         rows = now.get(node.name, [])
         wrong = _incomplete(ctx, node.name, rows)
         if wrong:
-            return [wrong, *await standing_leases(node)]
+            return [wrong]
         found: list[str] = []
-        try:
-            for one in rows:
-                sight = await look(node, [one], [one], ports_of(ctx, node.name))
-                stands = "stopped" if sight.stopped else ""
-                stands = f"frozen in {sight.frozen}" if sight.frozen else stands
-                found += [f"process {one.pid} is {stands}"] if stands else []
-            found += await extra(ctx, node, rows)
-        except DstestError as error:
-            return [f"cannot be audited: {error.message}"]
-        return [*found, *await standing_leases(node)]
+        for one in rows:
+            seen = await take_snapshot(node, [one], [one], ports_of(ctx, node.name))
+            stands = "stopped" if seen.stopped else ""
+            stands = f"frozen in {seen.frozen}" if seen.frozen else stands
+            found += [f"process {one.pid} is {stands}"] if stands else []
+        return [*found, *await extra(ctx, node, rows)]
 
-    nodes = nodes_of(ctx)
-    rows = await asyncio.gather(*map(check, nodes))
-    return {node.name: row for node, row in zip(nodes, rows, strict=True)}
+    return await audit_each(ctx, check)

@@ -15,6 +15,7 @@ __all__ = [
     "WARMUP_S",
     "WINDOW_OPTIONS",
     "carrying",
+    "check_range",
     "drawable",
     "given_targets",
     "planned",
@@ -104,6 +105,14 @@ def drawable(
         if when.fact == fact and lacking.intersection(when.requires)
     }
     return [value for value in values if value not in without]
+
+
+def check_range(options: Mapping[str, Any], key: str, least: float, most: float) -> None:
+    """ConfigError where the number that was given is out of the range that can be proven."""
+    value = options[key]
+    if not least <= value <= most:
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        raise ConfigError(f"-o {key}={shown}: from {least:g} to {most:g}")
 
 
 def carrying(plans: Sequence[FaultPlan], **facts: Any) -> list[FaultPlan]:

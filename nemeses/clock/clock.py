@@ -24,12 +24,12 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
-    FaultPlan,
     Leadership,
     MonotonicTimer,
     NemesisContext,
@@ -39,11 +39,12 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.process_evidence import demote, landed
-from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, Proven
+from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
+from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, process_standing
+from nemeses.base.steps import Facts, Healing, Observed, Proven, Reverted, Standing
 from nemeses.clock import clock_evidence as evidence
 from nemeses.clock import lease_clock
-from nemeses.observe.processes import running, struck
+from nemeses.observe.processes import processes_before, running
 from nemeses.observe.server_clock import Skew, skew_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED
 from nemeses.tools.clock_tool import TOOL, Patch, build, shift
@@ -65,6 +66,7 @@ class Clock(ProcessFault):
     name = "clock"
     doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
     faults: tuple[str, ...] = ("N23", "N24")
+    overlap = SHOWS_IN_ITS_OWN_TRAFFIC
     requires: tuple[type, ...] = (*ProcessFault.requires, Clocked)
     requires_when = (
         *ProcessFault.requires_when,
@@ -102,14 +104,7 @@ class Clock(ProcessFault):
         **SERVICE_OPTION,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any process fault, each with its offset and rate."""
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         skew_s, rate = float(options["skew_s"]), float(options["rate"])
         if skew_s and abs(skew_s) < SKEW_MIN_S:
             raise ConfigError(f"-o skew_s={skew_s:g}: at least a second, to be told from noise")
@@ -126,32 +121,31 @@ class Clock(ProcessFault):
                 f"-o rate={rate:g}: its slope shows in faults of half a minute only",
                 remedy=f"-o fault_s={evidence.RATE_WINDOW_S + 2:g} and a longer --time-limit",
             )
-        if options["monotonic"]:
-            if strobe_ms:
-                raise ConfigError(
-                    f"-o strobe_ms={strobe_ms} -o monotonic=true: no time that a lease has left"
-                    " tells them apart",
-                    remedy="one of the two",
-                )
-            # Only who leads has a monotonic clock that shows.
-            led = "primaries" if options["scope"] == "random" else options["scope"]
-            options = {**options, "scope": led}
-        plans = []
-        for plan in super().plan(rng, nodes, time_limit_s, options):
-            drawn = rng.choice(OFFSETS_S) if rate == 1.0 else 0.0
-            facts = {
-                **plan.facts,
-                "skew_s": skew_s or drawn,
-                "rate": rate,
-                "strobe_ms": strobe_ms,
-                "monotonic": bool(options["monotonic"]),
-            }
-            plans.append(msgspec.structs.replace(plan, facts=facts))
-        return plans
+        if options["monotonic"] and strobe_ms:
+            raise ConfigError(
+                f"-o strobe_ms={strobe_ms} -o monotonic=true: no time that a lease has left"
+                " tells them apart",
+                remedy="one of the two",
+            )
 
-    async def setup(self, ctx: NemesisContext) -> None:
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Only who leads has a monotonic clock that shows."""
+        led = options["monotonic"] and options["scope"] == "random"
+        return {**options, "scope": "primaries"} if led else options
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """Offset and rate."""
+        skew_s, rate = float(options["skew_s"]), float(options["rate"])
+        drawn = rng.choice(OFFSETS_S) if rate == 1.0 else 0.0
+        return {
+            "skew_s": skew_s or drawn,
+            "rate": rate,
+            "strobe_ms": int(options["strobe_ms"]),
+            "monotonic": bool(options["monotonic"]),
+        }
+
+    async def ready(self, ctx: NemesisContext) -> None:
         """Put the program on the nodes."""
-        await super().setup(ctx)
         data = await build()
         await asyncio.gather(*(node.put(TOOL, data, mode=0o755) for node in nodes_of(ctx)))
 
@@ -172,15 +166,17 @@ class Clock(ProcessFault):
         """Shift all processes of a member; again for what they have forked meanwhile."""
         done: set[Process] = set()
         for _ in range(ROUNDS):
-            now = await running(ctx, record.facts.get("service", ""))
+            now = await running(ctx, ProcessDetails.of(record).service)
             more = [p for p in now.get(name, ()) if p not in done]
             if not more:
                 return
             await asyncio.gather(*(_ask(ctx, name, p, words) for p in more))
             done.update(more)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        """Nothing of a member keeps the shift: neither it nor what it has forked since."""
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
+        """Nothing of a member keeps the shift: neither it nor what it has forked since. The record
+        says how long that took."""
+        began_ns = ctx.clock.now_ns()
 
         async def one(name: str) -> None:
             for _ in range(ROUNDS):
@@ -190,29 +186,29 @@ class Clock(ProcessFault):
                     return
                 await asyncio.gather(*(_ask(ctx, name, p, ["off"]) for p in shifted))
 
-        await asyncio.gather(*map(one, names))
+        await asyncio.gather(*map(one, record.targets))
+        return Reverted(facts={"undone_ms": round((ctx.clock.now_ns() - began_ns) / 1e6, 1)})
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ["sh", "-c", SHIFTED.remove]
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [["sh", "-c", SHIFTED.remove]]
 
     def patience_s(self, record: LandingRecord) -> float:
         """Until a rate has become an offset that shows."""
         away = abs(record.facts["rate"] - 1.0)
         return 5 * evidence.tolerance_s(0) / away if away else 0.0
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         skews = await _skews(ctx, record.targets)
-        facts = {
-            **record.facts,
-            "lease": await lease_clock.first_look(ctx) if record.facts["monotonic"] else {},
+        return {
+            "lease": await lease_clock.grant(ctx) if record.facts["monotonic"] else {},
             "skew_before_s": {n: evidence.number(s) for n, s in skews.items()},
         }
-        return msgspec.structs.replace(record, facts=facts)
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         if record.facts["monotonic"]:
-            record = await lease_clock.look(ctx, record)
+            record = await lease_clock.observe(ctx, record)
         hosts = dict(
             zip(
                 ctx.nodes,
@@ -225,7 +221,7 @@ class Clock(ProcessFault):
         told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
         skews = await _skews(ctx, told)
         took_ns = ctx.clock.now_ns() - at_ns
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
         patches = dict(zip(record.targets, found, strict=True))
         middle_ns = at_ns + took_ns // 2
@@ -240,39 +236,28 @@ class Clock(ProcessFault):
             victim = lease_clock.with_lease(record, victim)
         control = evidence.control(record, skews, hosts)
         hits = {n: evidence.hits(rows) for n, rows in patches.items()}
-        return msgspec.structs.replace(
-            record,
+        return Observed(
             injector=injector,
             victim=victim,
             control=control,
             facts={**record.facts, "hits": hits, "skew_seen_s": seen},
-            landed=landed(record, injector, victim, control),
         )
 
-    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         """As for any process fault; at the end a rate must have had its slope."""
-        record = await super().recheck(ctx, record)
-        if record.facts["rate"] == 1.0 or len(record.facts["rechecks"]) < 2:
-            return record
+        standing = process_standing(earlier, record)
+        if record.facts["rate"] == 1.0 or not record.facts["rechecks"]:
+            return standing
         wrong, slopes = evidence.slopes(record)
-        record = msgspec.structs.replace(record, facts={**record.facts, "slopes": slopes})
-        return demote(record, wrong) if wrong else record
+        doubts = [*standing.doubts, *([wrong] if wrong else [])]
+        return msgspec.structs.replace(standing, doubts=doubts, facts={"slopes": slopes})
 
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """As for any process fault; the lease that told the monotonic clock goes."""
-        healed = await super().heal(ctx, record)
+    async def after_heal(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """The lease that told the monotonic clock goes."""
         await lease_clock.drop(ctx, record)
-        return healed
+        return {}
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
-        """The record says how long it took until no clock was shifted."""
-        began_ns = ctx.clock.now_ns()
-        await super().revert(ctx, record)
-        return {"undone_ms": round((ctx.clock.now_ns() - began_ns) / 1e6, 1)}
-
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """Nothing patched, the right time, and the servers serve."""
         missing: list[str] = []
         left: dict[str, int] = {}
@@ -280,7 +265,7 @@ class Clock(ProcessFault):
             patches = await _patches(ctx, name)
             shifted = [p.pid for p, patch in patches.items() if patch and patch.patched]
             left[name] = len(shifted)
-            if not {p for p in struck(record.facts, name) if p.main} <= {*patches}:
+            if not {p for p in processes_before(record, name) if p.main} <= {*patches}:
                 missing.append(f"{name}: its server is not the one it was")
             missing += [f"{name}: the clock of process {pid} is still shifted" for pid in shifted]
         skews = await _skews(ctx, record.targets)

@@ -81,27 +81,29 @@ def injector(
         hits=0,
     )
     earlier = facts.get("hits", {})
-    said = []
+    problems = []
     for name, rows in patches.items():
-        said += served_before(record, name)
+        problems += served_before(record, name)
         pid = facts["pids"][name][0]
         if not any(p.main and p.pid == pid for p in rows):
-            said.append(f"{name}: process {pid} is gone")
+            problems.append(f"{name}: process {pid} is gone")
         strange = [
             process.pid
             for process, patch in rows.items()
             if patch is None or msgspec.structs.replace(patch, hits=0) != wanted
         ]
-        said += [f"{name}: the clock of process {p} is not shifted as asked for" for p in strange]
+        problems += [
+            f"{name}: the clock of process {p} is not shifted as asked for" for p in strange
+        ]
         if not strange and hits(rows) <= earlier.get(name, 0):
-            said.append(f"{name}: process {pid} has not read the shifted clock")
+            problems.append(f"{name}: process {pid} has not read the shifted clock")
     read = {name: hits(rows) for name, rows in patches.items()}
     return Signal(
         signal="readings of the shifted clock",
         before=dict.fromkeys(record.targets, 0),
         during=read,
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said) or f"the shifted clock was read {sum(read.values()):,} times",
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems) or f"the shifted clock was read {sum(read.values()):,} times",
     )
 
 
@@ -110,26 +112,26 @@ def victim(record: LandingRecord, skews: Mapping[str, Skew | None], at_ns: int) 
     wanted_s = expected_s(record, at_ns)
     allowed_s = tolerance_s(wanted_s)
     before = record.facts["skew_before_s"]
-    said = []
+    problems = []
     for name in record.targets:
         skew, was = skews[name], before[name]
         if skew is None:
-            said.append(f"{name} tells no time")
+            problems.append(f"{name} tells no time")
         elif skew.doubt_s > allowed_s:
-            said.append(f"{name} answers too slowly to tell its time")
+            problems.append(f"{name} answers too slowly to tell its time")
         elif abs(skew.seconds - wanted_s) > allowed_s:
-            said.append(f"{name} is {skew.seconds:+.2f} s off, {wanted_s:+.2f} s asked for")
+            problems.append(f"{name} is {skew.seconds:+.2f} s off, {wanted_s:+.2f} s asked for")
         elif abs(skew.seconds) <= 2 * TOLERANCE_MIN_S:
-            said.append(f"{name} is only {skew.seconds:+.2f} s off as yet")
+            problems.append(f"{name} is only {skew.seconds:+.2f} s off as yet")
         if was is None or abs(was) > 1.0:
-            said.append(f"{name} was {was} s off before")
+            problems.append(f"{name} was {was} s off before")
     shown = {n: number(skews[n]) for n in record.targets}
     return Signal(
         signal="seconds that the server's clock is ahead of ours",
         before=dict(before),
         during=shown,
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said)
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems)
         or "off by " + ", ".join(f"{v:+.2f} s on {n}" for n, v in shown.items() if v is not None),
     )
 
@@ -143,7 +145,7 @@ async def watch_strobes(ctx: NemesisContext, record: LandingRecord) -> dict[str,
 
 def strobing(record: LandingRecord, strobes: Mapping[str, Strobe]) -> Signal:
     """The servers tell now the right time, now the shifted one."""
-    said = [
+    problems = [
         f"{n} told the right time {s.right} times, the shifted one {s.off} times, another "
         f"{s.other} times"
         for n, s in strobes.items()
@@ -154,8 +156,8 @@ def strobing(record: LandingRecord, strobes: Mapping[str, Strobe]) -> Signal:
         signal="jumps of the server's clock between two times",
         before=dict.fromkeys(record.targets, 0),
         during=jumps,
-        moved=bool(strobes) and not said,
-        detail="; ".join(said) or f"the time jumped {sum(jumps.values())} times",
+        moved=bool(strobes) and not problems,
+        detail="; ".join(problems) or f"the time jumped {sum(jumps.values())} times",
     )
 
 

@@ -22,7 +22,7 @@ from dstest.core.protocols import MonotonicTimer, NemesisContext
 from nemeses.base.leadership import lead
 from nemeses.clock.clock_evidence import expected_s, tolerance_s
 
-__all__ = ["End", "drop", "first_look", "judged", "look", "with_lease"]
+__all__ = ["End", "drop", "grant", "judged", "observe", "with_lease"]
 
 TTL_S: Final = 3600
 """Longer than any shift and any fault."""
@@ -77,7 +77,7 @@ def _half_s(asked_ns: int, answered_ns: int) -> float:
     return (answered_ns - asked_ns) / 2e9
 
 
-async def first_look(ctx: NemesisContext) -> dict[str, Any]:
+async def grant(ctx: NemesisContext) -> dict[str, Any]:
     """What the record keeps of a lease of ours before the fault; {} where none can be had."""
     timer = ctx.need(MonotonicTimer)
     try:
@@ -87,7 +87,7 @@ async def first_look(ctx: NemesisContext) -> dict[str, Any]:
     return {"id": lease, "before": msgspec.to_builtins(await _end(ctx, lease))}
 
 
-async def look(ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+async def observe(ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
     """The record with what the lease tells now; what it has once proven stays."""
     lease = record.facts["lease"]
     if not lease or lease.get("proof"):
@@ -127,11 +127,11 @@ def with_lease(record: LandingRecord, victim: Signal) -> Signal:
     lease = record.facts["lease"]
     proof = lease.get("proof")
     if proof:
-        said = f"lease time of {proof['node']} off by {proof['ahead_s']:+.2f} s"
-        return msgspec.structs.replace(victim, detail=f"{victim.detail}; {said}")
-    said = lease.get("why") or "the system tells no lease times"
+        shown = f"lease time of {proof['node']} off by {proof['ahead_s']:+.2f} s"
+        return msgspec.structs.replace(victim, detail=f"{victim.detail}; {shown}")
+    shown = lease.get("why") or "the system tells no lease times"
     return msgspec.structs.replace(
-        victim, moved=False, detail=f"monotonic: {said}; {victim.detail}"
+        victim, moved=False, detail=f"monotonic: {shown}; {victim.detail}"
     )
 
 

@@ -139,16 +139,16 @@ async def take_away(ctx: NemesisContext, names: Sequence[str]) -> None:
     path = ctx.need(DataDir).data_dir()
 
     async def one(node: Node) -> None:
-        said = ""
+        error = ""
         # A server that was killed may hold its files for a while yet.
         for _ in range(UNMOUNT_TRIES):
             if not await _mounted(node, path):
                 break
             done = await node.run(["umount", path], timeout_s=10.0, check=False)
-            said = done.stderr.strip()
+            error = done.stderr.strip()
             await asyncio.sleep(POLL_S)
         else:
-            raise LabError(f"{node.name}: the file system is still mounted: {said}")
+            raise LabError(f"{node.name}: the file system is still mounted: {error}")
         await node.run(["rm", "-rf", BACKING, SOCKET])
 
     # One node that fails leaves the others clean.

@@ -16,18 +16,16 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Option, Process, SyncStats
+from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats
 from dstest.core.residue import Residue
-from nemeses.base.process_evidence import landed
-from nemeses.base.process_fault import ProcessFault, Proven
-from nemeses.base.schedule import carrying
+from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
+from nemeses.base.process_fault import ProcessFault
+from nemeses.base.schedule import check_range
+from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 from nemeses.disk import faultfs
-from nemeses.disk.on_disk import faulty, readings
+from nemeses.disk.disk_fault import clear_disks, faulty, readings
 from nemeses.disk.survivors import pids_of
 from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import TOOLS
@@ -78,6 +76,7 @@ class SlowDisk(ProcessFault):
     name = "slow-disk"
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
+    overlap = SHOWS_IN_ITS_OWN_TRAFFIC
     requires = (*ProcessFault.requires, DataDir)
     residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
     options: Mapping[str, Option] = {
@@ -87,18 +86,11 @@ class SlowDisk(ProcessFault):
         **ProcessFault.options,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with a delay."""
-        if not 20 <= options["delay_ms"] <= 2000:
-            raise ConfigError(f"-o delay_ms={options['delay_ms']}: from 20 to 2000")
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, delay_ms=options["delay_ms"])
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        check_range(options, "delay_ms", 20, 2000)
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        return {"delay_ms": options["delay_ms"]}
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """Lay the file system."""
@@ -108,17 +100,17 @@ class SlowDisk(ProcessFault):
         """Take it away with the data."""
         await faultfs.take_away(ctx, list(ctx.nodes))
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return faultfs.asking("clear")
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [faultfs.asking("clear")]
 
     def patience_s(self, record: LandingRecord) -> float:
         """A server may sync once a second."""
         return 2 * SYNCS_MIN * (1 + float(record.facts["delay_ms"]) / 1000)
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "disk_before": await readings(ctx)}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"disk_before": await readings(ctx)}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         delay_us = record.facts["delay_ms"] * 1000
@@ -126,29 +118,24 @@ class SlowDisk(ProcessFault):
             *(faultfs.ask(ctx.node(n), "set", "sync_delay_us", delay_us) for n in record.targets)
         )
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await asyncio.gather(*(faultfs.ask(ctx.node(n), "clear") for n in names))
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await clear_disks(ctx, record.targets)
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         stats, how = await sync_stats(ctx, record, record.facts.get("syncs"))
         now = await readings(ctx)
-        # Syncs from before the delay do not count: the first look comes after it.
-        facts = {"syncs_since": stats, **record.facts, "syncs": stats, "syncs_from": how}
-        record = msgspec.structs.replace(record, facts=facts)
-        took_ms = _took_ms(facts["syncs_since"], stats)
-        injector = _injector(record, now)
-        victim, control = _victim(record, took_ms), _control(record, now, took_ms)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
+        # Syncs from before the delay do not count: the first time they are seen comes after it.
+        since = record.facts.get("syncs_since", stats)
+        record = with_facts(record, {"syncs_since": since, "syncs": stats, "syncs_from": how})
+        took_ms = _took_ms(since, stats)
+        return Observed(
+            injector=_injector(record, now),
+            victim=_victim(record, took_ms),
+            control=_control(record, now, took_ms),
+            facts=record.facts,
         )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """Nothing is delayed any more, by our word and by the servers' own, and they serve."""
         earlier, _ = await sync_stats(ctx, record, None)
         await asyncio.sleep(HEALED_GAP_S)
@@ -187,9 +174,9 @@ def _took_ms(before: Stats, now: Stats, syncs_min: int = SYNCS_MIN) -> dict[str,
 def _injector(record: LandingRecord, now: Mapping[str, Mapping[str, int]]) -> Signal:
     before = record.facts["disk_before"]
     delayed = {n: now[n]["delayed"] - before[n]["delayed"] for n in record.targets}
-    said = [f"{n}: no sync was delayed" for n, count in delayed.items() if not count]
+    problems = [f"{n}: no sync was delayed" for n, count in delayed.items() if not count]
     wanted_us = record.facts["delay_ms"] * 1000
-    said += [
+    problems += [
         f"{n}: its file system delays by {now[n]['sync_delay_us'] / 1000:g} ms"
         for n in record.targets
         if now[n]["sync_delay_us"] != wanted_us
@@ -198,26 +185,27 @@ def _injector(record: LandingRecord, now: Mapping[str, Mapping[str, int]]) -> Si
         signal="syncs delayed by the file system",
         before=dict.fromkeys(record.targets, 0),
         during=delayed,
-        moved=bool(delayed) and not said,
-        detail="; ".join(said) or f"{sum(delayed.values()):,} syncs delayed",
+        moved=bool(delayed) and not problems,
+        detail="; ".join(problems) or f"{sum(delayed.values()):,} syncs delayed",
     )
 
 
 def _victim(record: LandingRecord, took_ms: Mapping[str, float]) -> Signal:
     wanted_ms = record.facts["delay_ms"]
-    said = []
+    problems = []
     for name in record.targets:
         if name not in took_ms:
-            said.append(f"{name} has not measured {SYNCS_MIN} syncs yet")
+            problems.append(f"{name} has not measured {SYNCS_MIN} syncs yet")
         elif took_ms[name] < FELT_MIN * wanted_ms:
-            said.append(f"{name} measured {took_ms[name]:g} ms per sync")
-    felt = {n: took_ms.get(n, 0.0) for n in record.targets}
+            problems.append(f"{name} measured {took_ms[name]:g} ms per sync")
+    measured = {n: took_ms.get(n, 0.0) for n in record.targets}
     return Signal(
         signal=f"milliseconds per sync {record.facts['syncs_from']}",
         before=dict.fromkeys(record.targets, 0),
-        during=felt,
-        moved=bool(felt) and not said,
-        detail="; ".join(said) or ", ".join(f"{n} measured {v:g} ms" for n, v in felt.items()),
+        during=measured,
+        moved=bool(measured) and not problems,
+        detail="; ".join(problems)
+        or ", ".join(f"{n} measured {v:g} ms" for n, v in measured.items()),
     )
 
 

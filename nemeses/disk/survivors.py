@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
 from nemeses.base.process_evidence import BAD_OUTCOMES, with_clients
-from nemeses.observe.processes import struck
+from nemeses.observe.processes import processes_before
 
 __all__ = [
     "BASELINE_S", "Fate", "client_counts", "counts_since", "difference", "fate_of", "is_worse",
@@ -46,7 +46,7 @@ Counts = Sequence[int]
 
 def pids_of(record: LandingRecord, name: str) -> list[int]:
     """The processes of the server at a node before the fault, the main one first."""
-    return [process.pid for process in struck(record.facts, name)]
+    return [process.pid for process in processes_before(record, name)]
 
 
 def client_counts(ctx: NemesisContext, names: Sequence[str]) -> dict[str, list[int]]:
@@ -121,11 +121,12 @@ def victim(record: LandingRecord, names: Sequence[str]) -> Signal:
     """What clients of the survivors `names` see."""
     facts = record.facts
     unharmed = [n for n in names if facts["fates"][n] == "unharmed"]
-    said = [f"{n} runs, and its clients fare as before: {_ended(record, n)}" for n in unharmed]
+    problems = [f"{n} runs, and its clients fare as before: {_ended(record, n)}" for n in unharmed]
     return Signal(
         signal="operations of clients of a server that runs which ended badly",
         before={f"clients->{n}": facts["clients_before"][n][1] for n in names},
         during={f"clients->{n}": facts["clients_since"][n][1] for n in names},
-        moved=bool(names) and not said,
-        detail="; ".join(said) or "; ".join(f"clients of {n}: {_ended(record, n)}" for n in names),
+        moved=bool(names) and not problems,
+        detail="; ".join(problems)
+        or "; ".join(f"clients of {n}: {_ended(record, n)}" for n in names),
     )

@@ -25,12 +25,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    FaultPlan,
     Members,
     NemesisContext,
     Option,
@@ -43,8 +40,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
-from nemeses.base.process_fault import Proven
-from nemeses.base.schedule import carrying
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
 
@@ -66,7 +62,6 @@ class Backup(MemberFault):
     requires = (
         Supervised, Members, Replication, Revisions, ServerLogs, Snapshots,
     )  # fmt: skip
-    _all: bool = False
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -81,16 +76,9 @@ class Backup(MemberFault):
         **UNAIMED,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with the age of the copy."""
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, age_s=options["age_s"])
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """The age of the copy."""
+        return {"age_s": options["age_s"]}
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -99,10 +87,8 @@ class Backup(MemberFault):
             return [ctx.need(Snapshots).put_back_command()]
         return [ctx.need(Members).rejoin_command(False)] * GOES
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
         """Copy, let time pass, put back, see what the cluster has at its first answer."""
@@ -146,21 +132,22 @@ class Backup(MemberFault):
         await ctx.need(Supervised).restart(record.targets)
         await ctx.need(Snapshots).drop_backups()
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         starts = await ctx.need(Snapshots).commits_at_start(record.facts["log_bytes"])
-        record = msgspec.structs.replace(record, facts={**record.facts, "starts": starts})
+        record = with_facts(record, {"starts": starts})
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [f"{n} has started anew" for n in others if starts[n]]
-        return record, _injector(record), _victim(record), await bystanders(ctx, record, hit)
+        return Observed(
+            injector=_injector(record),
+            victim=_victim(record),
+            control=await bystanders(ctx, record, hit),
+            facts=record.facts,
+        )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        said = incomplete(plain(await ctx.need(Members).listed()), list(ctx.nodes))
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
+        return incomplete(plain(await ctx.need(Members).listed()), list(ctx.nodes))
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -173,19 +160,19 @@ class Backup(MemberFault):
 def _injector(record: LandingRecord) -> Signal:
     found = record.facts["restore"]
     copies, stores = found.get("copies", {}), found.get("stores", {})
-    said = []
+    problems = []
     for name in record.targets:
         if name not in copies or name not in stores:
-            said.append(f"{name}: nothing was put back")
+            problems.append(f"{name}: nothing was put back")
             continue
         was, now = stores[name]
-        said += [] if now == copies[name] else [f"{name}: its store is not the copy"]
-        said += [] if was != now else [f"{name}: its store was the same before"]
+        problems += [] if now == copies[name] else [f"{name}: its store is not the copy"]
+        problems += [] if was != now else [f"{name}: its store was the same before"]
     return signal(
         "checksum of each store just before and after the restore",
         {n: sums[0][:12] for n, sums in stores.items()},
         {n: sums[1][:12] for n, sums in stores.items()} or dict.fromkeys(record.targets, ""),
-        said,
+        problems,
         f"{', '.join(record.targets)} went back to a copy of its data",
     )
 
@@ -193,18 +180,18 @@ def _injector(record: LandingRecord) -> Signal:
 def _victim(record: LandingRecord) -> Signal:
     found, starts = record.facts["restore"], record.facts["starts"]
     applied = found.get("applied_before", {})
-    said, lost = [], {}
+    problems, lost = [], {}
     for name in record.targets:
         passed, first = applied.get(name), next(iter(starts[name]), None)
         if passed is None or first is None:
-            said.append(f"{name} has not said from where it starts")
+            problems.append(f"{name} has not said from where it starts")
             continue
         lost[name] = passed - first
-        said += [] if lost[name] > 0 else [f"{name} starts from entry {first} of {passed}"]
+        problems += [] if lost[name] > 0 else [f"{name} starts from entry {first} of {passed}"]
     if record.facts["scope"] == "all":
         was, now = found.get("revisions_before", {}), found.get("revisions", {})
-        said += [f"{n} has not answered" for n in record.targets if n not in now]
-        said += [
+        problems += [f"{n} has not answered" for n in record.targets if n not in now]
+        problems += [
             f"{n} is at revision {now[n]}, was at {was[n]}"
             for n in now
             if was.get(n) is None or now[n] >= was[n]
@@ -213,7 +200,7 @@ def _victim(record: LandingRecord) -> Signal:
         "entry of the log that each server had applied, and that it starts from",
         {n: applied.get(n) for n in record.targets},
         {n: next(iter(starts[n]), None) for n in record.targets},
-        said,
+        problems,
         f"{sum(lost.values()):,} entries forgotten",
     )
 

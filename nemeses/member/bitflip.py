@@ -24,15 +24,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Damageable,
     Digests,
-    FaultPlan,
     Members,
     NemesisContext,
     Option,
@@ -45,8 +42,8 @@ from dstest.core.protocols import (
     When,
 )
 from nemeses.base.member_fault import MemberFault, bystanders, signal
-from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
+from nemeses.base.steps import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.member import logtail
 from nemeses.member.membership import GOES, Listing, incomplete, plain
 from nemeses.observe.answers import ask_from_control, services_of
@@ -79,33 +76,22 @@ class BitFlip(MemberFault):
         **WINDOW_OPTIONS,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of one node, with what to flip where.
-
-        ConfigError where the members that have not forgotten what they acknowledged would be no
-        majority: then the cluster may lose it, and that is no fault of its own.
-        """
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        """ConfigError where the members that have not forgotten what they acknowledged would be no
+        majority: then the cluster may lose it, and that is no fault of its own."""
         if options["what"] == "tail" and (len(given_targets(options)) > 1 or len(nodes) < 3):
             raise ConfigError(
                 "bit-flip: the log of one member of three or more can be cut, not of several",
                 remedy="one node in -o targets=, --nodes 3 or more",
             )
-        found = []
-        for plan in super().plan(rng, nodes, time_limit_s, options):
-            facts = {
-                **plan.facts,
-                "what": options["what"],
-                "fraction": round(rng.uniform(0.2, 0.8), 3),
-                "value": f"{rng.getrandbits(256):064x}",
-            }
-            found.append(msgspec.structs.replace(plan, facts=facts))
-        return found
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """What to flip where."""
+        return {
+            "what": options["what"],
+            "fraction": round(rng.uniform(0.2, 0.8), 3),
+            "value": f"{rng.getrandbits(256):064x}",
+        }
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -115,11 +101,9 @@ class BitFlip(MemberFault):
             return [unflip, *[ctx.need(Members).rejoin_command(False)] * GOES]
         return [unflip]
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         await ctx.need(Damageable).write_value(KEY, record.facts["value"])
-        record = await super()._before(ctx, record)
         facts = {
-            **record.facts,
             "log_bytes": await ctx.need(ServerLogs).log_sizes(),
             "values_before": await ctx.need(Damageable).own_values(KEY),
             "hash_before": await _odd_ones(ctx),
@@ -128,7 +112,7 @@ class BitFlip(MemberFault):
             await _in_the_file(ctx, record.targets)
         if record.facts["what"] == "tail":
             facts["applied_before"] = await ctx.need(Replication).progress()
-        return msgspec.structs.replace(record, facts=facts)
+        return facts
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         if record.facts["what"] == "tail" and len(record.targets) > 1:  # as a schedule may ask
@@ -148,7 +132,7 @@ class BitFlip(MemberFault):
             files = ctx.need(Damageable)
             await files.flip_in_store(name, facts["value"], _wrong(facts["value"]))
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
         """The record says what the bytes are afterwards."""
         put_back = {}
         for name in record.targets:
@@ -156,50 +140,48 @@ class BitFlip(MemberFault):
             if record.facts["what"] == "tail":
                 await ctx.need(Members).rejoin(name, learner=False)
         await ctx.need(Supervised).restart(record.targets)
-        return {"put_back": put_back}
+        return Reverted(facts={"put_back": put_back})
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         targets = record.targets
         others = [n for n in ctx.nodes if n not in targets]
         states = {n: await ctx.need(Damageable).flipped(n) for n in targets}
         lines = await ctx.need(Damageable).corruption_lines(record.facts["log_bytes"])
         values = await ctx.need(Damageable).own_values(KEY)
-        facts = {**record.facts, "flipped": states, "corruption_lines": lines, "values": values}
-        record = msgspec.structs.replace(record, facts=facts)
+        facts = {"flipped": states, "corruption_lines": lines, "values": values}
+        record = with_facts(record, facts)
         hit = [f"{n} tells of corruption: {lines[n][0]}" for n in others if lines[n]]
         right = record.facts["value"]
         hit += [f"{n} holds {values[n]!r}" for n in others if values[n] not in (right, None)]
         what = record.facts["what"]
         if what == "tail":
             starts = await ctx.need(Truncatable).last_at_start(record.facts["log_bytes"])
-            record = msgspec.structs.replace(record, facts={**facts, "starts": starts})
+            record = with_facts(record, {"starts": starts})
             hit += [f"{n} has started anew" for n in others if starts[n]]
             injector, victim = logtail.injector(record, states), logtail.victim(record, states)
         else:
             injector = _injector(states)
             victim = await (_refuses if what == "log" else _serves_it)(ctx, record)
-        return record, injector, victim, await bystanders(ctx, record, hit)
+        control = await bystanders(ctx, record, hit)
+        return Observed(injector=injector, victim=victim, control=control, facts=record.facts)
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
         """The bytes are back, every member holds the value, and all hashes agree."""
-        proven = await super()._whole(ctx, record, before)
-        said = []
+        problems = []
         listing = plain(await ctx.need(Members).listed()) if record.facts["what"] == "tail" else {}
-        said += incomplete(listing, list(ctx.nodes))
+        problems += incomplete(listing, list(ctx.nodes))
         for name in record.targets:
             state = record.facts.get("put_back", {}).get(name)
-            said += _not_back(name, state, listing) if state else []
-            said += [f"{name}: its bytes are still flipped"] if state is None else []
+            problems += _not_back(name, state, listing) if state else []
+            problems += [f"{name}: its bytes are still flipped"] if state is None else []
         values = await ctx.need(Damageable).own_values(KEY)
         right = record.facts["value"]
-        said += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
+        problems += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
         odd = await _odd_ones(ctx)
-        said += [f"hashes differ: {odd}"] if odd else []
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+        problems += [f"hashes differ: {odd}"] if odd else []
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -242,53 +224,55 @@ def _injector(states: Mapping[str, Mapping[str, Any]]) -> Signal:
         for n, s in states.items()
         for row in s.get("bytes", ())
     }
-    said = [f"{n}: nothing was flipped" for n, s in states.items() if not s]
+    problems = [f"{n}: nothing was flipped" for n, s in states.items() if not s]
     if any(s.get("what") == "log" for s in states.values()):
-        said += [f"{at} is {row['now']}" for at, row in rows.items() if row["now"] != row["new"]]
+        problems += [
+            f"{at} is {row['now']}" for at, row in rows.items() if row["now"] != row["new"]
+        ]
     return signal(
         "bytes at the flipped offsets",
         {at: row["old"] for at, row in rows.items()},
         {at: row["now"] for at, row in rows.items()},
-        said,
+        problems,
         f"{len(rows)} places hold what the server never wrote",
     )
 
 
 async def _refuses(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server found the corruption and serves nobody."""
-    lines, said, found = record.facts["corruption_lines"], [], {}
+    lines, problems, found = record.facts["corruption_lines"], [], {}
     for name in record.targets:
         found[name] = len(lines[name])
-        said += [] if lines[name] else [f"{name} has logged no corruption"]
+        problems += [] if lines[name] else [f"{name} has logged no corruption"]
         probe = services_of(ctx, name)[0].probe
         if await ask_from_control(ctx.node(name).info.address, probe):
-            said.append(f"{name} serves")
+            problems.append(f"{name} serves")
     return signal(
         "lines about corruption in the server's log",
         dict.fromkeys(record.targets, 0),
         found,
-        said,
+        problems,
         "; ".join(f"{n} serves nobody and says: {lines[n][0]}" for n in found if lines[n]),
     )
 
 
 async def _serves_it(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """The server returns what was never written, and its state is not that of the others."""
-    facts, said = record.facts, []
+    facts, problems = record.facts, []
     wrong, was, now = _wrong(facts["value"]), facts["values_before"], facts["values"]
     odd = await _odd_ones(ctx)
     for name in record.targets:
-        said += [] if was[name] == facts["value"] else [f"{name} held {was[name]!r} before"]
-        said += [] if now[name] == wrong else [f"{name} holds {now[name]!r}"]
+        problems += [] if was[name] == facts["value"] else [f"{name} held {was[name]!r} before"]
+        problems += [] if now[name] == wrong else [f"{name} holds {now[name]!r}"]
     if facts["hash_before"]:
-        said.append(f"hashes differed before: {facts['hash_before']}")
+        problems.append(f"hashes differed before: {facts['hash_before']}")
     if odd != sorted(record.targets):
-        said.append(f"another hash: {', '.join(odd) or 'nobody'}")
+        problems.append(f"another hash: {', '.join(odd) or 'nobody'}")
     return signal(
         "the value as each member returns it",
         was,
         now,
-        said,
+        problems,
         f"{', '.join(record.targets)} returns what nobody wrote; its hash is another",
     )
 

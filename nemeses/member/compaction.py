@@ -26,16 +26,15 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import (
     Compacts,
     Digests,
-    FaultPlan,
     NemesisContext,
     Option,
     Process,
     Revisions,
 )
 from nemeses.base.member_fault import UNAIMED, MemberFault, signal
-from nemeses.base.process_fault import Proven
-from nemeses.base.schedule import carrying
-from nemeses.observe.processes import Sight, mains, running
+from nemeses.base.process_heal import not_serving
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
+from nemeses.observe.processes import ProcessSnapshot, mains, running
 
 __all__ = ["NEMESIS", "Compaction"]
 
@@ -70,51 +69,35 @@ class Compaction(MemberFault):
         **UNAIMED,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with how much there is to drop."""
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, history=options["history"], keep=options["keep"])
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """How much there is to drop."""
+        return {"history": options["history"], "keep": options["keep"]}
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ["true"]  # a compaction ends by itself
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [["true"]]  # a compaction ends by itself
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         await ctx.need(Compacts).make_history(record.facts["history"])
-        head = await self._head(ctx)
+        head = await _head(ctx)
         facts = {
-            **record.facts,
             "head": head,
             "old_reads_before": await ctx.need(Compacts).old_reads(head),
             "compactions_before": await ctx.need(Compacts).compactions(),
-            # What `apply` sees goes in here; the record itself cannot change while it runs.
             "served_meanwhile": {},
         }
         # What was just read must itself be old by the time of the compaction.
         await ctx.need(Compacts).make_history(record.facts["history"] // 2)
-        return await super()._before(ctx, msgspec.structs.replace(record, facts=facts))
+        return facts
 
-    async def _head(self, ctx: NemesisContext) -> int:
-        """The newest revision that every member has reached, of those that say so in time."""
-        deadline_ns = ctx.clock.now_ns() + int(HEAD_DEADLINE_S * 1e9)
-        while True:
-            found = await ctx.need(Revisions).revisions()
-            if None not in found.values() or ctx.clock.now_ns() > deadline_ns:
-                return min((r for r in found.values() if r is not None), default=0)
-            await asyncio.sleep(WATCH_GAP_S)
-
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Ask for it, and count the clients' answers for as long as it goes on."""
-        meanwhile: dict[str, int] = record.facts["served_meanwhile"]
-        earlier = dict(meanwhile)
+        earlier: dict[str, int] = record.facts["served_meanwhile"]
+        meanwhile = dict(earlier)
         before = await ctx.need(Compacts).compactions()
         began = ctx.traffic.by_node()
-        await self.compact(ctx, await self._head(ctx) - record.facts["keep"])
+        await self.compact(ctx, await _head(ctx) - record.facts["keep"])
         deadline_ns = ctx.clock.now_ns() + int(WATCHED_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             now = ctx.traffic.by_node()
@@ -123,76 +106,79 @@ class Compaction(MemberFault):
             for name, counts in now.items():
                 meanwhile[name] = earlier.get(name, 0) + counts["ok"] - began[name]["ok"]
             await asyncio.sleep(WATCH_GAP_S)
+        return {"served_meanwhile": meanwhile}
 
     async def compact(self, ctx: NemesisContext, revision: int) -> None:
         """Ask for it; a test sabotages this."""
         await ctx.need(Compacts).compact(revision)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        """Wait until nothing is being dropped any more."""
-        last = None
-        while (now := await ctx.need(Compacts).compactions()) != last:
-            last = now
-            await asyncio.sleep(STILL_S)
-
-    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Once more, then look."""
-        if record.injected_at is None:
-            return record
+    async def repeat(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         try:
             await ctx.need(Compacts).make_history(record.facts["history"] // 2)
-            await self.apply(ctx, record)
+            return with_facts(record, await self.apply(ctx, record))
         except LabError as error:
             notes = [*record.notes, f"not compacted once more: {error.message}"]
-            record = msgspec.structs.replace(record, notes=notes)
-        return await super().recheck(ctx, record)
+            return msgspec.structs.replace(record, notes=notes)
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         facts, before = record.facts, record.facts["compactions_before"]
         now = await ctx.need(Compacts).compactions()
         ended = _ended(before, now)
         reads = await ctx.need(Compacts).old_reads(facts["head"])
-        return (
-            record,
-            signal(
+        return Observed(
+            injector=signal(
                 "compactions that each member has finished",
                 {n: row and row["runs"] for n, row in before.items()},
                 {n: row and row["runs"] for n, row in now.items()},
                 [f"{n} has finished none" for n, done in ended.items() if not done],
                 f"all up to revision {min(row['revision'] if row else 0 for row in now.values())}",
             ),
-            _victim(facts, now, reads),
-            await self._control(ctx, record),
+            victim=_victim(facts, now, reads),
+            control=await _control(ctx, record),
         )
 
-    async def _control(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
-        pids = mains(await running(ctx))
-        other = [n for n in ctx.nodes if pids.get(n) != record.facts["pids"][n]]
-        return Signal(
-            signal="pids of all servers",
-            before={n: record.facts["pids"][n][0] for n in ctx.nodes},
-            during={n: pids.get(n, (0, 0))[0] for n in ctx.nodes},
-            moved=bool(other),
-            detail=f"not the same: {', '.join(other)}" if other else "untouched",
-        )
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Wait until nothing is being dropped any more."""
+        last = None
+        while (now := await ctx.need(Compacts).compactions()) != last:
+            last = now
+            await asyncio.sleep(STILL_S)
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        hashes = await ctx.need(Digests).hashes(await self._head(ctx))
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
+        hashes = await ctx.need(Digests).hashes(await _head(ctx))
         agree = len(set(hashes.values())) == 1 and None not in hashes.values()
-        said = [] if agree else [f"members differ in hash or compacted revision: {hashes}"]
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+        return [] if agree else [f"members differ in hash or compacted revision: {hashes}"]
 
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
         if mains({name: now})[name] != record.facts["pids"][name]:
             return f"process {now[0].pid} is another one"
-        return super().healed(record, name, now, sight)
+        return not_serving(now, snapshot)
+
+
+async def _head(ctx: NemesisContext) -> int:
+    """The newest revision that every member has reached, of those that say so in time."""
+    deadline_ns = ctx.clock.now_ns() + int(HEAD_DEADLINE_S * 1e9)
+    while True:
+        found = await ctx.need(Revisions).revisions()
+        if None not in found.values() or ctx.clock.now_ns() > deadline_ns:
+            return min((r for r in found.values() if r is not None), default=0)
+        await asyncio.sleep(WATCH_GAP_S)
+
+
+async def _control(ctx: NemesisContext, record: LandingRecord) -> Signal:
+    pids = mains(await running(ctx))
+    other = [n for n in ctx.nodes if pids.get(n) != record.facts["pids"][n]]
+    return Signal(
+        signal="pids of all servers",
+        before={n: record.facts["pids"][n][0] for n in ctx.nodes},
+        during={n: pids.get(n, (0, 0))[0] for n in ctx.nodes},
+        moved=bool(other),
+        detail=f"not the same: {', '.join(other)}" if other else "untouched",
+    )
 
 
 Counts = Mapping[str, Mapping[str, int] | None]
@@ -215,18 +201,18 @@ def _victim(
         n: (row or {"dropped": 0})["dropped"] - (before[n] or row)["dropped"] if row else 0
         for n, row in now.items()
     }
-    said = [
+    problems = [
         f"{n} did not serve the old revision before: {t}" for n, t in was.items() if t != "served"
     ]
-    said += [f"{n} says of the old revision: {t}" for n, t in reads.items() if t != "compacted"]
-    said += [f"{n} has dropped nothing" for n, k in dropped.items() if k <= 0]
+    problems += [f"{n} says of the old revision: {t}" for n, t in reads.items() if t != "compacted"]
+    problems += [f"{n} has dropped nothing" for n, k in dropped.items() if k <= 0]
     served = facts["served_meanwhile"]
-    said += [f"no client of {n} was answered meanwhile" for n in now if not served.get(n)]
+    problems += [f"no client of {n} was answered meanwhile" for n in now if not served.get(n)]
     return signal(
         "versions dropped; reads at a revision before it",
         {**dict.fromkeys(now, 0), **{f"read@{n}": t for n, t in was.items()}},
         {**dropped, **{f"read@{n}": t for n, t in reads.items()}},
-        said,
+        problems,
         f"{sum(dropped.values()):,} versions dropped, {sum(served.values())} operations"
         " answered meanwhile, the old revision is refused everywhere",
     )

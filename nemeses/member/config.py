@@ -15,16 +15,14 @@ Catalogue: N30.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
-
-import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import Divergent, NemesisContext, Overrides, Process, Supervised
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
-from nemeses.base.process_fault import Proven
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 __all__ = ["NEMESIS", "Config"]
 
@@ -46,13 +44,13 @@ class Config(MemberFault):
     explains: frozenset[str] = frozenset({"exit"})
     requires = (Supervised, Divergent, Overrides)
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ctx.need(Overrides).unconfigure_command()
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Overrides).unconfigure_command()]
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, **await _seen(ctx, "_before")}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return await _seen(ctx, "_before")
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
@@ -63,16 +61,14 @@ class Config(MemberFault):
         """Write the settings down; a test sabotages this."""
         await ctx.need(Divergent).configure(name, flags)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        for name in names:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             await ctx.need(Overrides).unconfigure(name)
             await ctx.need(Overrides).bounce(name)
-        await ctx.need(Supervised).restart(names)
+        await ctx.need(Supervised).restart(record.targets)
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
-        record = msgspec.structs.replace(record, facts={**record.facts, **await _seen(ctx, "")})
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        record = with_facts(record, await _seen(ctx, ""))
         facts, targets = record.facts, record.targets
         quotas, was = facts["quotas"], facts["quotas_before"]
         injector = signal(
@@ -85,21 +81,24 @@ class Config(MemberFault):
         others = [n for n in ctx.nodes if n not in targets]
         hit = [f"{n} has {quotas[n]} as well" for n in others if quotas[n] != was[n]]
         hit += [f"{n} refuses as well: {facts['takes'][n]}" for n in others if facts["takes"][n]]
-        return record, injector, _victim(record), await bystanders(ctx, record, hit)
+        return Observed(
+            injector=injector,
+            victim=_victim(record),
+            control=await bystanders(ctx, record, hit),
+            facts=record.facts,
+        )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
         """All report and take what they did before."""
-        proven = await super()._whole(ctx, record, before)
         now = await _seen(ctx, "")
-        said = [
+        return [
             f"{n}: {key} is {now[key][n]!r}, was {record.facts[f'{key}_before'][n]!r}"
             for key in ("quotas", "takes")
             for n in ctx.nodes
             if f"{key}_before" in record.facts and now[key][n] != record.facts[f"{key}_before"][n]
         ]
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -118,24 +117,26 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
         )
         return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
 
-    def mute(found: dict[str, Any]) -> bool:
-        said = {*found[f"takes{suffix}"].values()}
-        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in said
+    def unresponsive(found: dict[str, Any]) -> bool:
+        problems = {*found[f"takes{suffix}"].values()}
+        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in problems
 
-    return await patiently(ask, mute)
+    return await patiently(ask, unresponsive)
 
 
 def _victim(record: LandingRecord) -> Signal:
     facts = record.facts
     takes, was = facts["takes"], facts["takes_before"]
     refusal = "too many operations"
-    said = [f"{n} refused before: {was[n]}" for n in record.targets if was[n]]
-    said += [f"{n}: {takes[n] or 'takes it'}" for n in record.targets if refusal not in takes[n]]
+    problems = [f"{n} refused before: {was[n]}" for n in record.targets if was[n]]
+    problems += [
+        f"{n}: {takes[n] or 'takes it'}" for n in record.targets if refusal not in takes[n]
+    ]
     return signal(
         f"a transaction of {OPERATIONS} operations, empty where it is taken",
         was,
         takes,
-        said,
+        problems,
         f"{', '.join(record.targets)} refuses what it took before",
     )
 

@@ -15,26 +15,22 @@ Catalogue: N31.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Authenticated,
-    FaultPlan,
     NemesisContext,
     Option,
     Process,
     Supervised,
 )
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
-from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 __all__ = ["NEMESIS", "Credentials"]
 
@@ -52,32 +48,24 @@ class Credentials(MemberFault):
     requires = (Supervised, Authenticated)
     options: Mapping[str, Option] = WINDOW_OPTIONS
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """ConfigError where the system is not told to ask for tokens."""
         if not options.get("auth"):
             raise ConfigError(
                 f"--nemesis {self.name} needs a system that asks for tokens", remedy="-o auth=true"
             )
-        return super().plan(rng, nodes, time_limit_s, options)
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
+    async def ready(self, ctx: NemesisContext) -> None:
         if not ctx.need(Authenticated).asks_for_tokens:
             raise FaultRefused(f"{self.name}: nobody asks for tokens", remedy="-o auth=true")
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ctx.need(Authenticated).keep_secret_command()
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Authenticated).keep_secret_command()]
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, **await _seen(ctx, "_before")}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return await _seen(ctx, "_before")
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
@@ -87,42 +75,47 @@ class Credentials(MemberFault):
         """Change the secret of one member; a test sabotages this."""
         await ctx.need(Authenticated).take_secret(name, OTHER)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        for name in names:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             await ctx.need(Authenticated).keep_secret(name)
-        await ctx.need(Supervised).restart(names)
+        await ctx.need(Supervised).restart(record.targets)
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         facts, targets = {**record.facts, **await _seen(ctx, "")}, record.targets
         if not any(facts["refuses_other"][n] for n in targets):
             answered = {n: ctx.traffic.by_node()[n]["ok"] for n in targets}
             facts.setdefault("answered_until_then", answered)
-        record = msgspec.structs.replace(record, facts=facts)
+        record = with_facts(record, facts)
         others = [n for n in ctx.nodes if n not in targets]
         stale, right = facts["refuses_other"], facts["refuses"]
-        said = [f"{n} took it before" for n in targets if not facts["refuses_other_before"][n]]
-        said += [f"{n}: {stale[n]}" for n in targets if stale[n]]
+        problems = [f"{n} took it before" for n in targets if not facts["refuses_other_before"][n]]
+        problems += [f"{n}: {stale[n]}" for n in targets if stale[n]]
         injector = signal(
             "why a token of the other secret is refused, empty where it is taken",
             facts["refuses_other_before"],
             stale,
-            said,
+            problems,
             f"{', '.join(targets)} takes it",
         )
         hit = [f"{n} takes the other secret's token" for n in others if not stale[n]]
         hit += [f"{n} refuses as well: {right[n]}" for n in others if right[n]]
-        return record, injector, _victim(ctx, record), await bystanders(ctx, record, hit)
+        return Observed(
+            injector=injector,
+            victim=_victim(ctx, record),
+            control=await bystanders(ctx, record, hit),
+            facts=record.facts,
+        )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
         """All take the clients' token and nobody the other."""
-        proven, seen = await super()._whole(ctx, record, before), await _seen(ctx, "")
-        said = [f"{n} refuses the token: {t}" for n, t in seen["refuses"].items() if t]
-        said += [f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t]
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+        seen = await _seen(ctx, "")
+        problems = [f"{n} refuses the token: {t}" for n, t in seen["refuses"].items() if t]
+        problems += [
+            f"{n} takes the other token" for n, t in seen["refuses_other"].items() if not t
+        ]
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -140,27 +133,27 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
         right, other = await asyncio.gather(members.refused_tokens(), members.refused_tokens(OTHER))
         return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
 
-    def mute(found: dict[str, Any]) -> bool:
-        return any("Deadline Exceeded" in said.values() for said in found.values())
+    def unresponsive(found: dict[str, Any]) -> bool:
+        return any("Deadline Exceeded" in problems.values() for problems in found.values())
 
-    return await patiently(ask, mute)
+    return await patiently(ask, unresponsive)
 
 
 def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
     facts, targets = record.facts, record.targets
     right, was = facts["refuses"], facts["refuses_before"]
-    said = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
-    said += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
+    problems = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
+    problems += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
     now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
     refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets}
-    said += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
+    problems += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
     then = facts.get("answered_until_then", {})
-    said += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
+    problems += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
     return signal(
         "why the clients' token is refused, empty where it is taken; clients refused",
         {**was, **{f"clients->{n}": 0 for n in targets}},
         {**right, **{f"clients->{n}": k for n, k in refused.items()}},
-        said,
+        problems,
         f"{', '.join(targets)} refuses it; {sum(refused.values())} operations of clients failed",
     )
 

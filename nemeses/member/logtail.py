@@ -22,18 +22,18 @@ __all__ = ["injector", "not_back", "victim"]
 
 def injector(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Signal:
     """The file as it was, as it was left, and as it is; `states` as `flipped` says, per target."""
-    said, good = [], []
+    problems, good = [], []
     known = {n: s for n, s in states.items() if s.get("at") is not None}
     for name in record.targets:
         state = known.get(name)
         if state is None:
-            said.append(f"{name}: nothing was cut off")
+            problems.append(f"{name}: nothing was cut off")
             continue
         bytes_gone, entries_gone = state["end"] - state["at"], state["last"] - state["kept"]
         if bytes_gone <= 0 or entries_gone <= 0:
-            said.append(f"{name}: what was cut off held nothing")
+            problems.append(f"{name}: what was cut off held nothing")
         if state["sha256_now"] == state["sha256"]:
-            said.append(f"{name}: its log is what it was before")
+            problems.append(f"{name}: its log is what it was before")
         good.append(
             f"{name}: {bytes_gone:,} of {state['end']:,} bytes of its log are gone, from "
             f"{state['at']:,} on, with {entries_gone:,} entries (sha256 "
@@ -44,7 +44,7 @@ def injector(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> 
         {n: [s["end"], s["size"]] for n, s in known.items()},
         {n: [s["at"], s["size_now"]] for n, s in known.items()}
         or dict.fromkeys(record.targets, "as before"),
-        said,
+        problems,
         "; ".join(good),
     )
 
@@ -53,16 +53,18 @@ def victim(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Si
     """The last entry that each server started with, against what it had applied and stored."""
     applied, starts = record.facts["applied_before"], record.facts["starts"]
     lines = record.facts["corruption_lines"]
-    said, good = [], []
+    problems, good = [], []
     first = {n: next(iter(starts[n]), None) for n in record.targets}
     for name in record.targets:
         start, had, held = first[name], applied.get(name), states[name].get("last")
         if start is None or had is None:
-            said.append(f"{name} has not said with which log it starts, or started")
+            problems.append(f"{name} has not said with which log it starts, or started")
         elif held is None:
-            said.append(f"{name} starts with entry {start}, had {had} applied; its log was not cut")
+            problems.append(
+                f"{name} starts with entry {start}, had {had} applied; its log was not cut"
+            )
         elif start >= min(had, held):
-            said.append(f"{name} starts with entry {start}, had {had} applied, {held} stored")
+            problems.append(f"{name} starts with entry {start}, had {had} applied, {held} stored")
         else:
             told = "; ".join(line[:200] for line in lines[name]) or "nothing about it"
             good.append(f"{name} starts with entry {start}, had {had} applied, and says: {told}")
@@ -70,7 +72,7 @@ def victim(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Si
         "entry of the log that each server had applied, and the last that it starts with",
         {n: applied.get(n) for n in record.targets},
         first,
-        said,
+        problems,
         "; ".join(good),
     )
 

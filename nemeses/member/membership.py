@@ -17,14 +17,15 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from dstest.core.evidence import LandingRecord, PageCache, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, Members, NemesisContext, Option, Process
-from nemeses.base.process_fault import Looks, Proven
-from nemeses.base.schedule import WINDOW_OPTIONS, drawable
-from nemeses.process.kill import Kill
+from dstest.core.protocols import Members, NemesisContext, Option, Process, Supervised
+from nemeses.base.process_evidence import Snapshots
+from nemeses.base.process_fault import ProcessFault, gather_evidence
+from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
+from nemeses.observe.processes import ProcessSnapshot
+from nemeses.process.gone import gone_signal, not_replaced
 
 __all__ = ["GOES", "NEMESIS", "Listing", "Membership", "incomplete", "plain"]
 
@@ -33,14 +34,14 @@ GOES: Final = 3
 """A janitor gives a command ten seconds; joining may take longer."""
 
 
-class Membership(Kill):
+class Membership(ProcessFault):
     """The `membership` nemesis."""
 
     name = "membership"
     doc = "removes a member under load, wipes its data and lets its node join anew"
     faults: tuple[str, ...] = ("N33",)
-    requires = (*Kill.requires, Members)
-    page_cache: PageCache = ""
+    requires = (Supervised, Members)
+    explains: frozenset[str] = frozenset({"exit"})
     options: Mapping[str, Option] = {
         "scope": Option(
             type=str,
@@ -57,37 +58,25 @@ class Membership(Kill):
         **WINDOW_OPTIONS,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """Scopes and ways to join are drawn per fault."""
-        found = []
-        for plan in super().plan(rng, nodes, time_limit_s, {**options, "scope": "one"}):
-            scopes = drawable(self.requires_when, "scope", ("one", "primaries"), options)
-            scope, join = rng.choice(scopes), rng.choice(JOINS)
-            facts = {
-                **plan.facts,
-                "scope": scope if options["scope"] == "random" else options["scope"],
-                "join": join if options["join"] == "random" else options["join"],
-            }
-            if plan.facts["targets"]:
-                facts["scope"] = "given"
-            found.append(msgspec.structs.replace(plan, facts=facts))
-        return found
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """Scopes and ways to join, of those that it has."""
+        scopes = drawable(self.requires_when, "scope", ("one", "primaries"), options)
+        scope, join = rng.choice(scopes), rng.choice(JOINS)
+        scope = scope if options["scope"] == "random" else options["scope"]
+        return {
+            "scope": "given" if given_targets(options) else scope,
+            "join": join if options["join"] == "random" else options["join"],
+        }
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        for name in names:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             await ctx.need(Members).expel(name)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Join as the plan says."""
         for name in record.targets:
             await ctx.need(Members).rejoin(name, learner=record.facts.get("join") == "learner")
-        await super().revert(ctx, record)
+        await ctx.need(Supervised).restart(record.targets)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -95,49 +84,29 @@ class Membership(Kill):
         command = ctx.need(Members).rejoin_command(record.facts["join"] == "learner")
         return [command] * GOES
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "members_before": plain(await ctx.need(Members).listed())}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"members_before": plain(await ctx.need(Members).listed())}
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        facts = {**record.facts, "members": plain(await ctx.need(Members).listed())}
-        return await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        record = with_facts(record, {"members": plain(await ctx.need(Members).listed())})
+        return await gather_evidence(ctx, record, self.outcome, removed_signal)
 
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """No other node lists the member any more, and its server has gone."""
-        gone = super().injector(record, looks)
-        before, now = record.facts["members_before"], record.facts["members"]
-        others = [n for n in before if n not in record.targets]
-        said = [] if gone.moved else [gone.detail]
-        for target in record.targets:
-            known = _identity(before, target)
-            said += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
-            said += [f"{n} does not answer" for n in others if now[n] is None]
-            said += [
-                f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]
-            ]
-        return Signal(
-            signal="members as each other node lists them",
-            before={n: len(before[n] or ()) for n in others},
-            during={n: len(now[n] or ()) for n in others},
-            moved=bool(record.targets) and not said,
-            detail="; ".join(said)
-            or f"{', '.join(record.targets)} removed, as {len(others)} others say",
-        )
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
+    ) -> str | None:
+        return not_replaced(record, name, now, snapshot)
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
         now = plain(await ctx.need(Members).listed())
-        said = incomplete(now, list(ctx.nodes))
+        problems = incomplete(now, list(ctx.nodes))
         was = record.facts.get("members_before", {})
         for target in record.targets:
             old = set(_identity(was, target).values())
             same = [n for n, known in _identity(now, target).items() if known in old]
-            said += [f"{n} lists {target} under its old identity" for n in same]
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+            problems += [f"{n} lists {target} under its old identity" for n in same]
+        return problems
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -145,6 +114,29 @@ class Membership(Kill):
         """A cluster that is not of all nodes."""
         listed = plain(await ctx.need(Members).listed())
         return incomplete({node.name: listed[node.name]}, list(ctx.nodes))
+
+
+def removed_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
+    """No other node lists the member any more, and its server has gone."""
+    gone = gone_signal(record, snapshots)
+    before, now = record.facts["members_before"], record.facts["members"]
+    others = [n for n in before if n not in record.targets]
+    problems = [] if gone.moved else [gone.detail]
+    for target in record.targets:
+        known = _identity(before, target)
+        problems += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
+        problems += [f"{n} does not answer" for n in others if now[n] is None]
+        problems += [
+            f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]
+        ]
+    return Signal(
+        signal="members as each other node lists them",
+        before={n: len(before[n] or ()) for n in others},
+        during={n: len(now[n] or ()) for n in others},
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems)
+        or f"{', '.join(record.targets)} removed, as {len(others)} others say",
+    )
 
 
 Listing = dict[str, dict[str, list[Any]] | None]
@@ -169,15 +161,15 @@ def _identity(listing: Listing, name: str) -> dict[str, str | None]:
 
 def incomplete(listing: Listing, names: Sequence[str]) -> list[str]:
     """What keeps each node's list from being one voter for each name."""
-    said = []
+    problems = []
     for node, row in listing.items():
         if row is None:
-            said.append(f"{node} does not list the members")
+            problems.append(f"{node} does not list the members")
         elif sorted(known for known, _ in row.values()) != sorted(names):
-            said.append(f"{node} lists {sorted(known for known, _ in row.values())}")
+            problems.append(f"{node} lists {sorted(known for known, _ in row.values())}")
         elif learners := [known for known, learner in row.values() if learner]:
-            said.append(f"{node} lists {', '.join(learners)} as a learner")
-    return said
+            problems.append(f"{node} lists {', '.join(learners)} as a learner")
+    return problems
 
 
 NEMESIS = Membership()

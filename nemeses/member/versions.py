@@ -21,19 +21,16 @@ Catalogue: N28, N29.
 from __future__ import annotations
 
 import asyncio
-import random
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Builds,
-    FaultPlan,
     NemesisContext,
     Option,
     Overrides,
@@ -41,10 +38,10 @@ from dstest.core.protocols import (
     Supervised,
 )
 from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
-from nemeses.base.process_fault import Proven
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
-__all__ = ["MIXED", "UPGRADE", "MixedVersions", "Upgrade"]
+__all__ = ["MIXED", "UPGRADE", "BuildFault", "MixedVersions", "Upgrade", "one_by_one"]
 
 POLL_S: Final = 0.2
 RAISED_S: Final = 15.0
@@ -57,33 +54,17 @@ OTHER_BUILD: Final[Mapping[str, Option]] = {
 }
 
 
-class MixedVersions(MemberFault):
-    """The `mixed-versions` nemesis."""
+class BuildFault(MemberFault):
+    """Base: members that run as the other build, changed one after the other."""
 
-    name = "mixed-versions"
-    doc = "lets some members run as another build of the system (-o other_build=PATH)"
-    faults: tuple[str, ...] = ("N28",)
+    faults: tuple[str, ...]
     explains: frozenset[str] = frozenset({"exit"})
-    _other: str
-    requires: tuple[type, ...] = (Supervised, Builds, Overrides)
-    options: Mapping[str, Option] = {
-        "scope": Option(
-            type=str,
-            default="minority",
-            choices=("one", "minority", "majority"),
-            help="how many members run as the other build",
-        ),
-        **OTHER_BUILD,
-        **WINDOW_OPTIONS,
-    }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
+    def __init__(self) -> None:
+        self._other = ""
+        """The version that the other build reports."""
+
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """ConfigError where there is no such program."""
         path = options["other_build"]
         if not path or not Path(path).is_file():
@@ -91,11 +72,9 @@ class MixedVersions(MemberFault):
                 f"--nemesis {self.name} needs a second build: {path or 'none given'}",
                 remedy="-o other_build=PATH, such as usr/bin/etcd out of another release's package",
             )
-        return super().plan(rng, nodes, time_limit_s, options)
 
-    async def setup(self, ctx: NemesisContext) -> None:
+    async def ready(self, ctx: NemesisContext) -> None:
         """Put the build on the nodes. FaultRefused where it is none, or no other."""
-        await super().setup(ctx)
         program = await asyncio.to_thread(Path(ctx.options["other_build"]).read_bytes)
         try:
             other = await ctx.need(Builds).take_build(program)
@@ -118,24 +97,22 @@ class MixedVersions(MemberFault):
         """No other build on the nodes any more."""
         await ctx.need(Builds).drop_build()
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ctx.need(Overrides).unconfigure_command()
-
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {
-            **record.facts,
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {
             "other": self._other,
             "versions_before": await ctx.need(Builds).versions(),
             "cluster_before": await ctx.need(Builds).cluster_versions(),
             "steps": [],
         }
-        return msgspec.structs.replace(record, facts=facts)
 
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
-        """One after the other; the next only when the last one serves."""
+    async def change(self, ctx: NemesisContext, name: str) -> None:
+        """Restart a member as the other build; a test sabotages this."""
+        await ctx.need(Builds).use_build(name)
+
+    async def change_all(self, ctx: NemesisContext, names: Sequence[str]) -> list[dict[str, Any]]:
+        """One after the other; the next only when the last one serves. What each step has shown."""
         steps = []
-        for name in record.targets:
+        for name in names:
             await self.change(ctx, name)
             await ctx.need(Supervised).restart([name])
             step = {
@@ -145,75 +122,109 @@ class MixedVersions(MemberFault):
                 "answered": ctx.traffic.by_node()[name]["ok"],
             }
             steps.append(step)
-        return {"steps": steps}
+        return steps
 
-    async def change(self, ctx: NemesisContext, name: str) -> None:
-        """Restart a member as the other build; a test sabotages this."""
-        await ctx.need(Builds).use_build(name)
+    @abstractmethod
+    def victim(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
+        """What clients, and the cluster, have had of the other build."""
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        for name in names:
-            await ctx.need(Overrides).unconfigure(name)
-            await ctx.need(Overrides).bounce(name)
-            await ctx.need(Supervised).restart([name])
-
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> tuple[LandingRecord, Signal, Signal, Signal]:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         versions, cluster = await asyncio.gather(
             ctx.need(Builds).versions(), ctx.need(Builds).cluster_versions()
         )
-        facts = {**record.facts, "versions": versions, "cluster": cluster}
-        record = msgspec.structs.replace(record, facts=facts)
-        was, other = facts["versions_before"], facts["other"]
+        record = with_facts(record, {"versions": versions, "cluster": cluster})
+        was, other = record.facts["versions_before"], record.facts["other"]
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [f"{n} reports {versions[n]} as well" for n in others if versions[n] != was[n]]
-        said = [f"{n} reports {versions[n]}" for n in record.targets if versions[n] != other]
-        said += [f"{n} reported it before" for n in record.targets if was[n] == other]
+        problems = [f"{n} reports {versions[n]}" for n in record.targets if versions[n] != other]
+        problems += [f"{n} reported it before" for n in record.targets if was[n] == other]
         injector = signal(
             "version that each member reports",
             was,
             versions,
-            [*said, *self.one_by_one(record)],
+            [*problems, *one_by_one(record)],
             f"{', '.join(record.targets)} run {other}",
         )
-        return record, injector, self.victim(ctx, record), await bystanders(ctx, record, hit)
-
-    def one_by_one(self, record: LandingRecord) -> list[str]:
-        """What is wrong with the steps: at each of them one more member reports the other one."""
-        other, said = record.facts["other"], []
-        for index, step in enumerate(record.facts["steps"]):
-            count = sum(version == other for version in step["versions"].values())
-            if count != index + 1:
-                said.append(f"{count} report {other} after step {index + 1}")
-        return said
-
-    def victim(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
-        """Clients were answered by members that run as the other build."""
-        now = ctx.traffic.by_node()
-        answered = {s["node"]: now[s["node"]]["ok"] - s["answered"] for s in record.facts["steps"]}
-        lacking = [n for n in record.targets if not answered.get(n)]
-        return signal(
-            "answers to clients since each member runs as the other build",
-            dict.fromkeys(record.targets, 0),
-            {n: answered.get(n, 0) for n in record.targets},
-            [f"no client of {n} was answered by it yet" for n in lacking],
-            f"{sum(answered.values()):,} answers by {record.facts['other']}",
+        return Observed(
+            injector=injector,
+            victim=self.victim(ctx, record),
+            control=await bystanders(ctx, record, hit),
+            facts=record.facts,
         )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        now = await ctx.need(Builds).versions()
-        wanted = self.wanted(record)
-        said = [f"{n} reports {now[n]}" for n in ctx.nodes if now[n] != wanted[n]]
-        return msgspec.structs.replace(proven, missing=[*said, *proven.missing])
+    @abstractmethod
+    def versions_after(self, record: LandingRecord) -> Mapping[str, str]:
+        """What each member has to report after the heal."""
 
-    def wanted(self, record: LandingRecord) -> dict[str, str]:
-        """What each member has to report afterwards."""
-        found: dict[str, str] = record.facts["versions_before"]
-        return found
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
+        now, wanted = await ctx.need(Builds).versions(), self.versions_after(record)
+        return [f"{n} reports {now[n]}" for n in ctx.nodes if now[n] != wanted[n]]
+
+
+def one_by_one(record: LandingRecord) -> list[str]:
+    """What is wrong with the steps: at each of them one more member reports the other version."""
+    other, problems = record.facts["other"], []
+    for index, step in enumerate(record.facts["steps"]):
+        count = sum(version == other for version in step["versions"].values())
+        if count != index + 1:
+            problems.append(f"{count} report {other} after step {index + 1}")
+    return problems
+
+
+def answered_signal(ctx: NemesisContext, record: LandingRecord) -> Signal:
+    """Victim: clients were answered by members that run as the other build."""
+    now = ctx.traffic.by_node()
+    answered = {s["node"]: now[s["node"]]["ok"] - s["answered"] for s in record.facts["steps"]}
+    lacking = [n for n in record.targets if not answered.get(n)]
+    return signal(
+        "answers to clients since each member runs as the other build",
+        dict.fromkeys(record.targets, 0),
+        {n: answered.get(n, 0) for n in record.targets},
+        [f"no client of {n} was answered by it yet" for n in lacking],
+        f"{sum(answered.values()):,} answers by {record.facts['other']}",
+    )
+
+
+class MixedVersions(BuildFault):
+    """The `mixed-versions` nemesis."""
+
+    name = "mixed-versions"
+    doc = "lets some members run as another build of the system (-o other_build=PATH)"
+    faults: tuple[str, ...] = ("N28",)
+    requires: tuple[type, ...] = (Supervised, Builds, Overrides)
+    options: Mapping[str, Option] = {
+        "scope": Option(
+            type=str,
+            default="minority",
+            choices=("one", "minority", "majority"),
+            help="how many members run as the other build",
+        ),
+        **OTHER_BUILD,
+        **WINDOW_OPTIONS,
+    }
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"steps": await self.change_all(ctx, record.targets)}
+
+    def victim(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
+        return answered_signal(ctx, record)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
+            await ctx.need(Overrides).unconfigure(name)
+            await ctx.need(Overrides).bounce(name)
+            await ctx.need(Supervised).restart([name])
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Overrides).unconfigure_command()]
+
+    def versions_after(self, record: LandingRecord) -> Mapping[str, str]:
+        before: dict[str, str] = record.facts["versions_before"]
+        return before
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -222,64 +233,51 @@ class MixedVersions(MemberFault):
         return ["another build"] if node.name in await ctx.need(Overrides).configured() else []
 
 
-class Upgrade(MixedVersions):
-    """The `upgrade` nemesis."""
+class Upgrade(BuildFault):
+    """The `upgrade` nemesis. What has been upgraded is so: it comes once in a run."""
 
     name = "upgrade"
     doc = "makes one member after the other another build, for good (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N29",)
     requires = (Supervised, Builds)
     scope = "all"
+    once = True
     options: Mapping[str, Option] = {**OTHER_BUILD, **UNAIMED}
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """Once: what has been upgraded is so."""
-        return super().plan(rng, nodes, time_limit_s, options)[:1]
-
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ctx.need(Supervised).restart_command(name)
-
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """All of them, then until the common format is raised or will not be."""
-        said = await super().apply(ctx, record)
+        steps = await self.change_all(ctx, record.targets)
+        before = set(record.facts["cluster_before"].values())
         deadline_ns = ctx.clock.now_ns() + int(RAISED_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            if set((await ctx.need(Builds).cluster_versions()).values()) - set(
-                record.facts["cluster_before"].values()
-            ):
+            if set((await ctx.need(Builds).cluster_versions()).values()) - before:
                 break
             await asyncio.sleep(POLL_S)
-        return said
-
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await ctx.need(Supervised).restart(names)
+        return {"steps": steps}
 
     def victim(self, ctx: NemesisContext, record: LandingRecord) -> Signal:
-        found, facts = super().victim(ctx, record), record.facts
+        found, facts = answered_signal(ctx, record), record.facts
         was, now = facts["cluster_before"], facts["cluster"]
         same = [f"{n} still has the format of {now[n]}" for n in now if now[n] in (was[n], None)]
-        said = [*same, *([] if found.moved else [found.detail])]
+        problems = [*same, *([] if found.moved else [found.detail])]
         return signal(
             f"{found.signal}; common format",
             {**found.before, **{f"format@{n}": v for n, v in was.items()}},
             {**found.during, **{f"format@{n}": v for n, v in now.items()}},
-            said,
+            problems,
             f"{found.detail}; common format {', '.join(sorted({str(v) for v in now.values()}))}",
         )
 
-    def wanted(self, record: LandingRecord) -> dict[str, str]:
-        return dict.fromkeys(record.facts["versions_before"], record.facts["other"])
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await ctx.need(Supervised).restart(record.targets)
 
-    async def extra_leaks(
-        self, ctx: NemesisContext, node: Node, now: Sequence[Process]
-    ) -> list[str]:
-        return []  # the other build is what it has become
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Supervised).restart_command(name)]
+
+    def versions_after(self, record: LandingRecord) -> Mapping[str, str]:
+        return dict.fromkeys(record.facts["versions_before"], record.facts["other"])
 
 
 MIXED = MixedVersions()

@@ -15,16 +15,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Process
+from dstest.core.protocols import NemesisContext, Option, Process
 from dstest.core.residue import Residue
-from nemeses.base.process_evidence import landed
-from nemeses.base.process_fault import ProcessFault, Proven
-from nemeses.base.schedule import carrying
+from nemeses.base.process_fault import ProcessFault
+from nemeses.base.schedule import check_range
+from nemeses.base.steps import Facts, Healing, Observed, Proven
 from nemeses.tools.shaper import (
     RESIDUE,
     Shape,
@@ -62,35 +59,21 @@ class Bandwidth(ProcessFault):
         **ProcessFault.options,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with a cap."""
-        if not 100 <= options["kbit"] <= 20_000:
-            raise ConfigError(f"-o kbit={options['kbit']}: from 100 to 20000")
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, kbit=options["kbit"])
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        check_range(options, "kbit", 100, 20_000)
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        return {"kbit": options["kbit"]}
 
     def rules(self, device: str, ctx: NemesisContext, record: LandingRecord) -> str:
         """What `tc` is told; a test sabotages it."""
         return cap_rules(device, ctx.lab, record.facts["kbit"])
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         packets = await _sent(ctx, record.targets)
         devices = {n: await device_of(ctx.node(n), ctx.lab.control) for n in record.targets}
         bulk = await _bulks(ctx, _pairs(ctx, record), record.facts["kbit"])
-        facts = {
-            **record.facts,
-            "devices": devices,
-            "bulk_before_kbit": bulk,
-            "baseline_packets": packets,
-        }
-        return msgspec.structs.replace(record, facts=facts)
+        return {"devices": devices, "bulk_before_kbit": bulk, "baseline_packets": packets}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         async def cap(name: str) -> None:
@@ -99,40 +82,36 @@ class Bandwidth(ProcessFault):
 
         await asyncio.gather(*map(cap, record.targets))
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         async def free(name: str) -> None:
             device = await device_of(ctx.node(name), ctx.lab.control)
             await ctx.node(name).run(heal_command(device), timeout_s=5.0, check=False)
 
-        await asyncio.gather(*map(free, names))
+        await asyncio.gather(*map(free, record.targets))
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return heal_command(record.facts["devices"][name])
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [heal_command(record.facts["devices"][name])]
 
     def patience_s(self, record: LandingRecord) -> float:
         """Transfers through the cap take their time."""
         return 15.0
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         facts = record.facts
         bulk = await _bulks(ctx, _pairs(ctx, record), facts["kbit"])
         found = await asyncio.gather(
             *(shape_of(ctx.node(n), facts["devices"][n]) for n in record.targets)
         )
         shapes = dict(zip(record.targets, found, strict=True))
-        injector = _injector(record, shapes)
-        victim, control = _victim(record, bulk), _control(record, bulk)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
+        return Observed(
+            injector=_injector(record, shapes),
+            victim=_victim(record, bulk),
+            control=_control(record, bulk),
         )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """No cap, a fast transfer, and the servers serve."""
         missing: list[str] = []
         left: dict[str, int] = {}
@@ -190,21 +169,21 @@ def _of_targets(record: LandingRecord, bulk: Mapping[str, float]) -> dict[str, f
 
 def _injector(record: LandingRecord, shapes: Mapping[str, Shape | None]) -> Signal:
     kbit = record.facts["kbit"]
-    said = []
+    problems = []
     for name, shape in shapes.items():
         if shape is None:
-            said.append(f"{name}: no cap")
+            problems.append(f"{name}: no cap")
         elif shape.rate_kbit != kbit:
-            said.append(f"{name}: the cap is {shape.rate_kbit} kbit/s, {kbit} asked for")
+            problems.append(f"{name}: the cap is {shape.rate_kbit} kbit/s, {kbit} asked for")
         elif shape.overlimits == 0:
-            said.append(f"{name}: nothing had to wait yet")
+            problems.append(f"{name}: nothing had to wait yet")
     waited = {n: s.overlimits if s else 0 for n, s in shapes.items()}
     return Signal(
         signal="times that packets had to wait for the cap",
         before=dict.fromkeys(record.targets, 0),
         during=waited,
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said) or f"packets waited {sum(waited.values()):,} times for the cap",
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems) or f"packets waited {sum(waited.values()):,} times for the cap",
     )
 
 
@@ -212,20 +191,20 @@ def _victim(record: LandingRecord, bulk: Mapping[str, float]) -> Signal:
     kbit = record.facts["kbit"]
     before: dict[str, float] = record.facts["bulk_before_kbit"]
     now = _of_targets(record, bulk)
-    said = []
+    problems = []
     for path, value in now.items():
         if value == 0:
-            said.append(f"no transfer gets through on {path}")
+            problems.append(f"no transfer gets through on {path}")
         elif value > ABOVE_MAX * kbit:
-            said.append(f"{path} carries {value:,.0f} kbit/s, {kbit} asked for")
+            problems.append(f"{path} carries {value:,.0f} kbit/s, {kbit} asked for")
         if before.get(path, 0) < BEFORE_MIN * kbit:
-            said.append(f"{path} was slow before: {before.get(path, 0):,.0f} kbit/s")
+            problems.append(f"{path} was slow before: {before.get(path, 0):,.0f} kbit/s")
     return Signal(
         signal="kbit/s that a transfer from the node gets through",
         before={p: before.get(p, 0) for p in now},
         during=now,
-        moved=bool(now) and not said,
-        detail="; ".join(said)
+        moved=bool(now) and not problems,
+        detail="; ".join(problems)
         or ", ".join(f"{p} carries {v:,.0f} of {before[p]:,.0f} kbit/s" for p, v in now.items()),
     )
 

@@ -13,57 +13,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.path_fault import Reached
+from dstest.core.protocols import Option
+from nemeses.base.overlap import NEEDS_TRAFFIC
+from nemeses.base.path_evidence import Reached
+from nemeses.base.path_fault import LANDING_DEADLINE_S
 from nemeses.network.loss import right_share
-from nemeses.network.queued import Burst, sent_once
-from nemeses.network.queued_share import ShareOfPackets, percent
+from nemeses.network.packet_share import PacketShareFault, percent
+from nemeses.network.queued import Queued, sent_once
 
 __all__ = ["NEMESIS", "Corrupt"]
 
 
-class Corrupt(ShareOfPackets):
+class Corrupt(PacketShareFault):
     """The `corrupt` nemesis."""
 
     name = "corrupt"
     doc = "flips one bit in a share of the packets between nodes"
     faults: tuple[str, ...] = ()
     counter = "corrupted"
+    overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     percent_max = 50.0
     setting = "corrupt"
     sender_field = "corrupted"
-    done_to_them = "broken"
+    participle = "broken"
     options: Mapping[str, Option] = {
         "corrupt_percent": percent(10.0, "are broken"),
-        **Burst.options,
+        **Queued.options,
     }
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+    def patience_s(self, record: LandingRecord) -> float:
         """A stream that loses packets is slow, and a share needs many."""
-        return 2 * super().patience_s(ctx, record)
+        return 2 * LANDING_DEADLINE_S
 
-    def unlike(
+    def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
     ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         share = record.facts["share"]
         sent = sum(reach[p][3] for p in cuts)
         lost = sent - sum(reach[p][1] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             missing = reach[path][3] - reach[path][1]
             if not right_share(missing, reach[path][3], share):
-                said.append(f"{path} loses {missing} of {reach[path][3]}")
+                problems.append(f"{path} loses {missing} of {reach[path][3]}")
             if not sent_once(before[path]):
-                said.append(f"{path} was not whole before")
+                problems.append(f"{path} was not whole before")
         if not right_share(lost, sent, share):
-            said.append(f"{lost} of {sent} datagrams lost, {share:.0%} asked for")
+            problems.append(f"{lost} of {sent} datagrams lost, {share:.0%} asked for")
         wrong = moved["tcp_checksum_errors"]
         if not wrong:
-            said.append("TCP saw no wrong checksum")
+            problems.append("TCP saw no wrong checksum")
         return (
-            said,
+            problems,
             f"{lost} of {sent} datagrams lost; TCP dropped {wrong} for a wrong checksum",
         )
 

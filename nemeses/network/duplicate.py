@@ -17,15 +17,15 @@ from collections.abc import Mapping
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.base.path_fault import Reached
+from nemeses.base.path_evidence import Reached
 from nemeses.network.loss import right_share
-from nemeses.network.queued import Burst
-from nemeses.network.queued_share import ShareOfPackets, loses, percent
+from nemeses.network.packet_share import PacketShareFault, loses, percent
+from nemeses.network.queued import Queued
 
 __all__ = ["NEMESIS", "Duplicate"]
 
 
-class Duplicate(ShareOfPackets):
+class Duplicate(PacketShareFault):
     """The `duplicate` nemesis."""
 
     name = "duplicate"
@@ -35,33 +35,37 @@ class Duplicate(ShareOfPackets):
     percent_max = 100.0
     setting = "twice"
     sender_field = "twice"
-    done_to_them = "sent twice"
+    participle = "sent twice"
     options: Mapping[str, Option] = {
         "duplicate_percent": percent(30.0, "come twice"),
-        **Burst.options,
+        **Queued.options,
     }
 
-    def unlike(
+    def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
     ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         share = record.facts["share"]
         came = sum(reach[p][0] for p in cuts)
         different = sum(reach[p][1] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             if not right_share(reach[path][0] - reach[path][1], reach[path][1], share):
-                said.append(f"{path}: {reach[path][0]} datagrams, {reach[path][1]} different ones")
-            said += loses(path, reach[path])
+                problems.append(
+                    f"{path}: {reach[path][0]} datagrams, {reach[path][1]} different ones"
+                )
+            problems += loses(path, reach[path])
             if before[path][0] != before[path][1]:
-                said.append(f"{path} doubled datagrams before")
+                problems.append(f"{path} doubled datagrams before")
         if not right_share(came - different, different, share):
-            said.append(f"{came - different} of {different} datagrams twice, {share:.0%} asked for")
+            problems.append(
+                f"{came - different} of {different} datagrams twice, {share:.0%} asked for"
+            )
         known = moved["twice_known_to_tcp"] + moved["twice_ahead_in_tcp"]
         if not known:
-            said.append("TCP saw nothing twice")
+            problems.append("TCP saw nothing twice")
         return (
-            said,
+            problems,
             f"{came - different} of {different} datagrams twice; TCP noted {known} that it had",
         )
 

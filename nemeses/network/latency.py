@@ -22,8 +22,10 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import path_name
-from nemeses.base.path_fault import Reached
+from nemeses.base.path_evidence import Reached, path_name
+from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.schedule import check_range
+from nemeses.base.steps import Facts
 from nemeses.network.queued import Queued
 from nemeses.observe import probes
 from nemeses.tools.netqueue import Sender
@@ -69,14 +71,14 @@ def slow_pairs(
 
     A pair is slower where it is so over each family; it is not where it is so over none.
     """
-    slower, same, mute = [], [], []
+    slower, same, unresponsive = [], [], []
     for pair in pairs:
         shifts = []
         for was, is_now in zip(before[pair], now[pair], strict=True):
             if was == -1:
                 continue
             if was == 0 or is_now == 0:
-                mute.append(pair)
+                unresponsive.append(pair)
                 break
             shifts.append(is_now - was >= limits_us[pair])
         else:
@@ -84,7 +86,7 @@ def slow_pairs(
                 slower.append(pair)
             if not any(shifts):
                 same.append(pair)
-    return slower, same, mute
+    return slower, same, unresponsive
 
 
 class Latency(Queued):
@@ -107,13 +109,11 @@ class Latency(Queued):
         ),
         **Queued.options,
     }
-    _wait_s = 1.0
 
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """Delay and jitter. ConfigError where they are out of range."""
         delay_ms, jitter_ms = float(options["delay_ms"]), float(options["jitter_ms"])
-        if not MS_MIN <= delay_ms <= MS_MAX:
-            raise ConfigError(f"-o delay_ms={delay_ms:g}: from {MS_MIN:g} to {MS_MAX:g}")
+        check_range(options, "delay_ms", MS_MIN, MS_MAX)
         if not 0 <= jitter_ms <= delay_ms:
             raise ConfigError(f"-o jitter_ms={jitter_ms:g}: from 0 to delay_ms ({delay_ms:g})")
         return {"delay_ms": delay_ms, "jitter_ms": jitter_ms}
@@ -128,7 +128,7 @@ class Latency(Queued):
     def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
         delay_ms, jitter_ms = record.facts["delay_ms"], record.facts["jitter_ms"]
         found = (waits(path, row, delay_ms, jitter_ms) for path, row in done.items())
-        return [said for said in found if said]
+        return [why for why in found if why]
 
     async def probe(self, ctx: NemesisContext, token: str) -> Reached:
         longest_ms = 2 * (float(ctx.options["delay_ms"]) + float(ctx.options["jitter_ms"]))
@@ -141,32 +141,32 @@ class Latency(Queued):
         )
         return {path_name(path): result for path, result in found.items()}
 
-    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
         slow_us = OTHERS_MAX * record.facts["delay_ms"] * 1000
         before = record.facts["probe_before"]
         _, same, _ = slow_pairs(before, reach, reach, dict.fromkeys(reach, slow_us))
         return [pair for pair in reach if pair not in same]
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
-        return super().patience_s(ctx, record) + 4 * float(record.facts["delay_ms"]) / 1000
+    def patience_s(self, record: LandingRecord) -> float:
+        return LANDING_DEADLINE_S + 4 * float(record.facts["delay_ms"]) / 1000
 
     def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         least_us = {
             p: SHIFT_MIN * _directions(p, cuts) * record.facts["delay_ms"] * 1000 for p in cuts
         }
-        slower, _, mute = slow_pairs(before, reach, cuts, least_us)
-        fast = [p for p in cuts if p not in slower and p not in mute]
-        said = [f"no round trip on {', '.join(mute)}"] if mute else []
+        slower, _, unresponsive = slow_pairs(before, reach, cuts, least_us)
+        fast = [p for p in cuts if p not in slower and p not in unresponsive]
+        problems = [f"no round trip on {', '.join(unresponsive)}"] if unresponsive else []
         if fast:
-            said.append(f"not slower, or not enough: {', '.join(fast)}")
+            problems.append(f"not slower, or not enough: {', '.join(fast)}")
         shifts = [reach[p][0] - before[p][0] for p in slower]
         return Signal(
             signal="median round trip of our datagrams in microseconds (IPv4, IPv6)",
             before={p: before[p] for p in cuts},
             during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
+            moved=bool(cuts) and not problems,
+            detail="; ".join(problems)
             or f"round trips are {min(shifts) / 1000:.0f} to {max(shifts) / 1000:.0f} ms longer",
         )
 

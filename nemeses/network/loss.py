@@ -20,12 +20,14 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, dropped, path_name, used_paths
-from nemeses.base.path_fault import Reached
-from nemeses.base.schedule import carrying
-from nemeses.network.partition import Partition
+from nemeses.base.overlap import NEEDS_TRAFFIC
+from nemeses.base.path_evidence import Reached, dropped, path_name, token_during, used_paths
+from nemeses.base.path_fault import PATH_OPTIONS
+from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.steps import Facts, Observed
+from nemeses.network.rules import RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
 
@@ -52,110 +54,101 @@ def right_share(lost: int, total: int, share: float) -> bool:
     return lost > 0 and abs(lost / total - share) <= max(TOLERANCE * share, chance)
 
 
-class Loss(Partition):
+class Loss(RuleFault):
     """The `loss` nemesis."""
 
     name = "loss"
     doc = "loses a share of the packets between nodes, in one or both directions"
     faults: tuple[str, ...] = ("N07",)
+    overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     options: Mapping[str, Option] = {
         "loss_percent": Option(
             type=float, default=30.0, least=0.1, most=100, help="share of packets that are lost"
         ),
-        **{k: v for k, v in Partition.options.items() if k not in ("action", "clients")},
+        **PATH_OPTIONS,
+        **WINDOW_OPTIONS,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for a partition, with a share instead of an action."""
+    def check_options(self, options: Mapping[str, Any]) -> None:
         percent = float(options["loss_percent"])
         if not 1 <= percent <= 90:
             raise ConfigError(
                 f"-o loss_percent={percent:g}: from 1 to 90", remedy="--nemesis partition for 100"
             )
-        values = {**options, "action": "drop", "clients": False}
-        plans = super().plan(rng, nodes, time_limit_s, values)
-        return carrying(plans, action="lose", share=percent / 100)
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        facts = {**plan.facts, "resent_before": await _resent(ctx)}
-        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """As for a partition, with a share instead of an action."""
+        drawn = draw_action(rng, {"action": "drop"}, clients=False)
+        return {**drawn, "action": "lose", "share": float(options["loss_percent"]) / 100}
+
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"resent_before": await _resent(ctx)}
 
     def rules(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> str:
         infos = [ctx.node(source).info for source in sources]
-        return nft.loss_rules(infos, ctx.lab, record.facts["share"], hook=self._hook)
+        return nft.loss_rules(infos, ctx.lab, record.facts["share"], hook=self.hook)
 
     async def probe(self, ctx: NemesisContext, token: str) -> Reached:
         found = await probes.probe(nodes_of(ctx), token, count=BURST, spacing_ms=BURST_SPACING_MS)
         return {path_name(path): result for path, result in found.items()}
 
-    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
         return [path for path, result in reach.items() if not _whole(result)]
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord, token: str
-    ) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         counted, reach, resent = await asyncio.gather(
-            dropped(ctx, record), self.probe(ctx, token), _resent(ctx)
+            dropped(ctx, record), self.probe(ctx, token_during(ctx, record)), _resent(ctx)
         )
-        injector = _injector(record, counted)
-        victim = self._victim(record, reach, resent)
-        control = self._control(record, reach)
         seen, lost = _totals(record, counted)
-        shares = {"measured_share": round(lost / seen, 4) if seen else None, "resent": resent}
-        record = msgspec.structs.replace(record, facts={**record.facts, **shares})
-        return both_sides(record, injector, victim, control)
-
-    def _victim(
-        self,
-        record: LandingRecord,
-        reach: Reached,
-        resent: Mapping[str, int],
-    ) -> Signal:
-        cuts, share = record.facts["cuts"], record.facts["share"]
-        before = record.facts["probe_before"]
-        said = []
-        lost_all = sent_all = 0
-        for path in cuts:
-            sent = BURST * sum(n >= 0 for n in reach[path])
-            lost = sent - sum(n for n in reach[path] if n >= 0)
-            lost_all, sent_all = lost_all + lost, sent_all + sent
-            if not right_share(lost, sent, share):
-                said.append(f"{path} loses {lost} of {sent}")
-            if not _whole(before[path]):
-                said.append(f"{path} lost datagrams before")
-        again = sum(resent.values()) - sum(record.facts["resent_before"].values())
-        if not again:
-            said.append("no segment was sent again")
-        if not right_share(lost_all, sent_all, share):
-            said.append(f"{lost_all} of {sent_all} datagrams lost, {share:.0%} asked for")
-        return Signal(
-            signal=f"datagrams of {BURST} that arrived (IPv4, IPv6)",
-            before={p: before[p] for p in cuts},
-            during={p: list(reach[p]) for p in cuts},
-            moved=bool(cuts) and not said,
-            detail="; ".join(said)
-            or f"{lost_all} of {sent_all} datagrams lost, {again} segments sent again",
+        return Observed(
+            injector=_injector(record, counted),
+            victim=_victim(record, reach, resent),
+            control=_control(record, reach),
+            facts={"measured_share": round(lost / seen, 4) if seen else None, "resent": resent},
         )
 
-    def _control(self, record: LandingRecord, reach: Reached) -> Signal:
-        cuts, before = record.facts["cuts"], record.facts["probe_before"]
-        others = [p for p in reach if p not in cuts]
-        hit = [p for p in others if not _whole(reach[p])]
-        return Signal(
-            signal=f"datagrams of {BURST} that arrived on the other paths",
-            before={p: before[p] for p in others},
-            during={p: list(reach[p]) for p in others},
-            moved=bool(hit),
-            detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
-        )
+
+def _victim(record: LandingRecord, reach: Reached, resent: Mapping[str, int]) -> Signal:
+    cuts, share = record.facts["cuts"], record.facts["share"]
+    before = record.facts["probe_before"]
+    problems = []
+    lost_all = sent_all = 0
+    for path in cuts:
+        sent = BURST * sum(n >= 0 for n in reach[path])
+        lost = sent - sum(n for n in reach[path] if n >= 0)
+        lost_all, sent_all = lost_all + lost, sent_all + sent
+        if not right_share(lost, sent, share):
+            problems.append(f"{path} loses {lost} of {sent}")
+        if not _whole(before[path]):
+            problems.append(f"{path} lost datagrams before")
+    again = sum(resent.values()) - sum(record.facts["resent_before"].values())
+    if not again:
+        problems.append("no segment was sent again")
+    if not right_share(lost_all, sent_all, share):
+        problems.append(f"{lost_all} of {sent_all} datagrams lost, {share:.0%} asked for")
+    return Signal(
+        signal=f"datagrams of {BURST} that arrived (IPv4, IPv6)",
+        before={p: before[p] for p in cuts},
+        during={p: list(reach[p]) for p in cuts},
+        moved=bool(cuts) and not problems,
+        detail="; ".join(problems)
+        or f"{lost_all} of {sent_all} datagrams lost, {again} segments sent again",
+    )
+
+
+def _control(record: LandingRecord, reach: Reached) -> Signal:
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    others = [p for p in reach if p not in cuts]
+    hit = [p for p in others if not _whole(reach[p])]
+    return Signal(
+        signal=f"datagrams of {BURST} that arrived on the other paths",
+        before={p: before[p] for p in others},
+        during={p: list(reach[p]) for p in others},
+        moved=bool(hit),
+        detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
+    )
 
 
 def _whole(result: Sequence[int]) -> bool:
@@ -182,15 +175,15 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     seen, lost = _totals(record, counted)
     used = used_paths(record)
     silent = [path for path in used if not counted.get(path)]
-    said = f"{lost} of {seen} packets lost, {share:.0%} asked for"
+    detail = f"{lost} of {seen} packets lost, {share:.0%} asked for"
     if silent:
-        said += f"; none yet on {', '.join(silent)}"
+        detail += f"; none yet on {', '.join(silent)}"
     return Signal(
         signal="packets lost per rule",
         before=dict.fromkeys(cuts, 0),
         during={path: counted.get(path, 0) for path in cuts},
         moved=bool(used) and not silent and seen >= PACKETS_MIN and right_share(lost, seen, share),
-        detail=said,
+        detail=detail,
     )
 
 

@@ -22,12 +22,12 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, dropped, path_name, used_paths
-from nemeses.base.path_fault import Reached
-from nemeses.base.schedule import carrying
-from nemeses.network.partition import Partition
+from nemeses.base.overlap import NEEDS_TRAFFIC
+from nemeses.base.path_evidence import Reached, dropped, path_name, token_during, used_paths
+from nemeses.base.steps import Facts, Observed, with_facts
+from nemeses.network.rules import RULE_OPTIONS, RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
 
@@ -40,39 +40,34 @@ LANDING_S: Final = 10.0
 """A system may wait a while before it opens a connection anew."""
 
 
-class Openings(Partition):
+class Openings(RuleFault):
     """The `new-connections` nemesis. What a probe finds on a path are connections that were opened
     over IPv4 and over IPv6, then datagrams that arrived over each."""
 
     name = "new-connections"
     doc = "lets nodes open no connection to one another; resets those that stand, or lets them be"
     faults: tuple[str, ...] = ()
+    overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     options: Mapping[str, Option] = {
         "reset": Option(
             type=bool,
             default=True,
             help="reset standing connections; without it the system has to open one by itself",
         ),
-        **{k: v for k, v in Partition.options.items() if k != "clients"},
+        **RULE_OPTIONS,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for a partition."""
-        plans = super().plan(rng, nodes, time_limit_s, {**options, "clients": False})
-        return carrying(plans, reset=bool(options["reset"]))
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """As for a partition, and whether standing connections are reset."""
+        drawn = draw_action(rng, options, clients=False)
+        return {**drawn, "reset": bool(options["reset"])}
 
     def rules(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> str:
         infos = [ctx.node(source).info for source in sources]
         facts = record.facts
-        return nft.opening_rules(infos, ctx.lab, facts["action"], facts["reset"], hook=self._hook)
+        return nft.opening_rules(infos, ctx.lab, facts["action"], facts["reset"], hook=self.hook)
 
     async def probe(self, ctx: NemesisContext, token: str) -> Reached:
         nodes = nodes_of(ctx)
@@ -81,25 +76,27 @@ class Openings(Partition):
         )
         return {path_name(path): (*opened[path], *arrived[path]) for path in opened}
 
-    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
         return [path for path, result in reach.items() if 0 in result]
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+    def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         return LANDING_S
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord, token: str
-    ) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        token = token_during(ctx, record)
         return judged(record, *await asyncio.gather(dropped(ctx, record), self.probe(ctx, token)))
 
 
-def judged(record: LandingRecord, counted: Mapping[str, int], reach: Reached) -> LandingRecord:
-    """The record with its signals, from what the rules counted and what the probes found."""
+def judged(record: LandingRecord, counted: Mapping[str, int], reach: Reached) -> Observed:
+    """The signals, from what the rules counted and what the probes found."""
     cuts = record.facts["cuts"]
     stood = {what: {p: counted.get(f"{what}_{p}", 0) for p in cuts} for what in ("reset", "kept")}
-    record = msgspec.structs.replace(record, facts={**record.facts, "stood": stood})
-    return both_sides(
-        record, _injector(record, counted), _victim(record, reach), _control(record, reach)
+    record = with_facts(record, {"stood": stood})
+    return Observed(
+        injector=_injector(record, counted),
+        victim=_victim(record, reach),
+        control=_control(record, reach),
+        facts={"stood": stood},
     )
 
 
@@ -123,14 +120,14 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
 
 def _victim(record: LandingRecord, reach: Reached) -> Signal:
     cuts, before = record.facts["cuts"], record.facts["probe_before"]
-    said = [f"{p} can be opened" for p in cuts if max(reach[p][:2]) > 0]
-    said += [f"{p} could not be opened before" for p in cuts if 0 in before[p][:2]]
+    problems = [f"{p} can be opened" for p in cuts if max(reach[p][:2]) > 0]
+    problems += [f"{p} could not be opened before" for p in cuts if 0 in before[p][:2]]
     return Signal(
         signal="connections of our own that were opened (IPv4, IPv6)",
         before={p: list(before[p][:2]) for p in cuts},
         during={p: list(reach[p][:2]) for p in cuts},
-        moved=bool(cuts) and not said,
-        detail="; ".join(said) or "none can be opened on any cut path",
+        moved=bool(cuts) and not problems,
+        detail="; ".join(problems) or "none can be opened on any cut path",
     )
 
 
@@ -138,14 +135,14 @@ def _control(record: LandingRecord, reach: Reached) -> Signal:
     cuts, before = record.facts["cuts"], record.facts["probe_before"]
     hit = [p for p in reach if p not in cuts and 0 in reach[p][:2]]
     lost = [p for p in reach if 0 in reach[p][2:]]
-    said = [f"cannot be opened either: {', '.join(hit)}"] if hit else []
-    said += [f"datagrams are lost: {', '.join(lost)}"] if lost else []
+    problems = [f"cannot be opened either: {', '.join(hit)}"] if hit else []
+    problems += [f"datagrams are lost: {', '.join(lost)}"] if lost else []
     return Signal(
         signal="connections opened on the other paths, datagrams that arrived on all (IPv4, IPv6)",
         before={p: list(before[p]) for p in reach},
         during={p: list(reach[p]) for p in reach},
-        moved=bool(said),
-        detail="; ".join(said) or "untouched",
+        moved=bool(problems),
+        detail="; ".join(problems) or "untouched",
     )
 
 

@@ -9,25 +9,28 @@ number, lets all packets pass, and then the rules count what the program never s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import NemesisContext, Option
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import both_sides, path_name, used_paths
-from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, Lifted, PathFault, Reached
+from nemeses.base.overlap import NEEDS_TRAFFIC
+from nemeses.base.path_evidence import Reached, path_name, path_of, token_during, used_paths
+from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, CountersAfterRemoval, PathFault
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.steps import Facts, Observed
 from nemeses.observe import probes
 from nemeses.tools import netqueue, nft
 from nemeses.tools.compiled import TOOLS
-from nemeses.tools.netqueue import Sender, Sight
+from nemeses.tools.netqueue import QueueSnapshot, Sender
 
-__all__ = ["ARRIVE_MIN", "BURST", "Burst", "Queued", "sent_once"]
+__all__ = ["ARRIVE_MIN", "BURST", "Queued", "burst_control", "probe_bursts", "sent_once"]
 
 SEEN_MIN: Final = 0.9
 """Of what the rules counted, the program must have seen this much: it may lag by a moment."""
@@ -47,33 +50,30 @@ class Queued(PathFault):
     """
 
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
+    overlap = NEEDS_TRAFFIC
     residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, TOOLS)
-    looks = 2
-    counter: str
+    observations = 2
+    counter: ClassVar[str]
     """The program's counter that says it was done to a packet."""
 
-    settle_s = 0.3
-    """How long the last datagram of a burst may be under way."""
-
     def __init__(self, *, hook: str = "INPUT", queue: int = netqueue.QUEUE) -> None:
-        self._hook = hook
-        self._queue = queue
+        self.hook, self.queue = hook, queue
 
+    @abstractmethod
     def settings(self, record: LandingRecord) -> dict[str, int]:
         """What the program is told."""
-        raise NotImplementedError
 
+    @abstractmethod
     def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
         """What speaks against the injector, from the counters of all paths that are hit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def victim(self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]) -> Signal:
         """What the probes show on the paths that are hit. `moved`: kernel counters since then."""
-        raise NotImplementedError
 
+    @abstractmethod
     def control(self, record: LandingRecord, reach: Reached) -> Signal:
         """What they show on the others."""
-        raise NotImplementedError
 
     async def ready(self, ctx: NemesisContext) -> None:
         await netqueue.install(self.name, nodes_of(ctx))
@@ -84,30 +84,31 @@ class Queued(PathFault):
     def heal_command(self) -> list[str]:
         return [netqueue.OFF]
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        """As any fault of paths, with the kernel's counters before."""
-        facts = {**plan.facts, "kernel_before": await _kernel(ctx)}
-        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """The kernel's counters."""
+        return {"kernel_before": await _kernel(ctx)}
 
-    async def apply(
+    async def apply_to(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> None:
         texts = netqueue.rules(
-            [ctx.node(s).info for s in sources], hook=self._hook, queue=self._queue
+            [ctx.node(s).info for s in sources], hook=self.hook, queue=self.queue
         )
         settings = {**self.settings(record), "seed": record.facts["seed"]}
         await netqueue.start(ctx.node(name), texts, settings)
 
-    async def vanished(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, str]:
+    async def vanished(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> Mapping[str, str] | None:
         found = {}
-        for name, sight in (await _sights(ctx, record)).items():
-            if sight.hooked < len(netqueue.FAMILIES) or not sight.counted:
+        for name, queue in (await _queues(ctx, record)).items():
+            if queue.hooked < len(netqueue.FAMILIES) or not queue.counted:
                 found[name] = "rules"
-            elif not sight.served:
+            elif not queue.served:
                 found[name] = "the program behind the queue"
         return found
 
-    async def lift(self, ctx: NemesisContext, record: LandingRecord) -> Lifted:
+    async def remove(self, ctx: NemesisContext, record: LandingRecord) -> CountersAfterRemoval:
         """Rules out, counters read twice, then the program ends and lets go what it holds."""
         nodes = [ctx.node(name) for name in record.facts["affected"]]
         await asyncio.gather(*map(netqueue.unhook, nodes))
@@ -116,91 +117,87 @@ class Queued(PathFault):
         await asyncio.sleep(STILL_S)
         second = await self._done(ctx, record)
         await self.clear(nodes)
-        return Lifted(
+        return CountersAfterRemoval(
             {path: row.seen for path, row in first.items()},
             {path: row.seen for path, row in second.items()},
         )
 
     async def residue(self, node: Node) -> list[str]:
-        sight = await netqueue.look(node)
-        left = [f"rules of chain {netqueue.CHAIN}"] if sight.hooked or sight.counted else []
-        left += [f"process {pid} (netqueue)" for pid in sight.pids]
-        return left + (["a bound queue"] if sight.served else [])
+        queue = await netqueue.take_snapshot(node)
+        left = [f"rules of chain {netqueue.CHAIN}"] if queue.hooked or queue.counted else []
+        left += [f"process {pid} (netqueue)" for pid in queue.pids]
+        return left + (["a bound queue"] if queue.served else [])
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord, token: str
-    ) -> LandingRecord:
-        reach = await self.probe(ctx, token)
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        reach = await self.probe(ctx, token_during(ctx, record))
         # The counters of rules are read before the program's, so that lagging looks no worse.
-        sights = await _sights(ctx, record)
-        done = _by_path(ctx, record, sights)
-        kernel = await _kernel(ctx)
+        queues = await _queues(ctx, record)
+        done = _by_path(ctx, record, queues)
         before = record.facts["kernel_before"]
-        moved = {name: n - before[name] for name, n in kernel.items()}
-        injector = self.injector(record, sights, done)
-        victim, control = self.victim(record, reach, moved), self.control(record, reach)
-        facts = {
-            **record.facts,
-            "done": {path: msgspec.to_builtins(row) for path, row in done.items()},
-            "kernel_moved": moved,
-        }
-        return both_sides(msgspec.structs.replace(record, facts=facts), injector, victim, control)
+        moved = {name: n - before[name] for name, n in (await _kernel(ctx)).items()}
+        return Observed(
+            injector=self.injector(record, queues, done),
+            victim=self.victim(record, reach, moved),
+            control=self.control(record, reach),
+            facts={
+                "done": {path: msgspec.to_builtins(row) for path, row in done.items()},
+                "kernel_moved": moved,
+            },
+        )
 
     async def _done(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Sender]:
-        return _by_path(ctx, record, await _sights(ctx, record))
+        return _by_path(ctx, record, await _queues(ctx, record))
 
     def injector(
-        self, record: LandingRecord, sights: Mapping[str, Sight], done: Mapping[str, Sender]
+        self, record: LandingRecord, queues: Mapping[str, QueueSnapshot], done: Mapping[str, Sender]
     ) -> Signal:
         """What the program did, per path; that all went through it which the rules counted."""
-        felt = {path: int(getattr(row, self.counter)) for path, row in done.items()}
-        said = [f"{n}: nobody serves the queue" for n, s in sights.items() if not s.served]
+        counts = {path: int(getattr(row, self.counter)) for path, row in done.items()}
+        problems = [f"{n}: nobody serves the queue" for n, q in queues.items() if not q.served]
         used = used_paths(record)
-        silent = [path for path in used if not felt.get(path)]
+        silent = [path for path in used if not counts.get(path)]
         if silent:
-            said.append(f"no packet {self.counter} yet on {', '.join(silent)}")
-        for name, sight in sights.items():
-            counted = sum(sight.counted.values())
-            seen = sum(row.seen + row.probes for row in sight.senders.values())
+            problems.append(f"no packet {self.counter} yet on {', '.join(silent)}")
+        for name, queue in queues.items():
+            counted = sum(queue.counted.values())
+            seen = sum(row.seen + row.probes for row in queue.senders.values())
             if seen < SEEN_MIN * counted:
-                said.append(f"{name}: the rules counted {counted} packets, the program saw {seen}")
-        said += self.doubts(record, done)
+                problems.append(
+                    f"{name}: the rules counted {counted} packets, the program saw {seen}"
+                )
+        problems += self.doubts(record, done)
         return Signal(
             signal=f"packets {self.counter} per path, by the program in the queue",
-            before=dict.fromkeys(felt, 0),
-            during=felt,
-            moved=bool(used) and not said,
-            detail="; ".join(said) or f"{sum(felt.values()):,} packets {self.counter}",
+            before=dict.fromkeys(counts, 0),
+            during=counts,
+            moved=bool(used) and not problems,
+            detail="; ".join(problems) or f"{sum(counts.values()):,} packets {self.counter}",
         )
 
 
-class Burst(Queued):
-    """Base of those that show in bursts of numbered datagrams: (came, different, late) per path."""
+async def probe_bursts(ctx: NemesisContext, token: str, *, settle_s: float) -> Reached:
+    """Bursts of numbered datagrams on every path: (came, different, late, sent).
 
-    async def probe(self, ctx: NemesisContext, token: str) -> Reached:
-        found = await probes.arrivals(
-            nodes_of(ctx),
-            token,
-            count=BURST,
-            spacing_ms=BURST_SPACING_MS,
-            settle_s=self.settle_s,
-        )
-        return {path_name(p): (a.came, a.different, a.late, a.sent) for p, a in found.items()}
+    The last of a burst may be under way for `settle_s`.
+    """
+    found = await probes.arrivals(
+        nodes_of(ctx), token, count=BURST, spacing_ms=BURST_SPACING_MS, settle_s=settle_s
+    )
+    return {path_name(p): (a.came, a.different, a.late, a.sent) for p, a in found.items()}
 
-    def unwhole(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
-        return [path for path, result in reach.items() if not sent_once(result)]
 
-    def control(self, record: LandingRecord, reach: Reached) -> Signal:
-        cuts, before = record.facts["cuts"], record.facts["probe_before"]
-        others = [p for p in reach if p not in cuts]
-        hit = [p for p in others if not sent_once(reach[p])]
-        return Signal(
-            signal="datagrams on other paths: came, different, late, sent",
-            before={p: before[p] for p in others},
-            during={p: list(reach[p]) for p in others},
-            moved=bool(hit),
-            detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
-        )
+def burst_control(record: LandingRecord, reach: Reached) -> Signal:
+    """Control, from bursts on the paths that are not hit."""
+    cuts, before = record.facts["cuts"], record.facts["probe_before"]
+    others = [p for p in reach if p not in cuts]
+    hit = [p for p in others if not sent_once(reach[p])]
+    return Signal(
+        signal="datagrams on other paths: came, different, late, sent",
+        before={p: before[p] for p in others},
+        during={p: list(reach[p]) for p in others},
+        moved=bool(hit),
+        detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
+    )
 
 
 def sent_once(result: Sequence[int]) -> bool:
@@ -210,20 +207,20 @@ def sent_once(result: Sequence[int]) -> bool:
     return different >= sent - slack and came == different and late <= slack
 
 
-async def _sights(ctx: NemesisContext, record: LandingRecord) -> dict[str, Sight]:
+async def _queues(ctx: NemesisContext, record: LandingRecord) -> dict[str, QueueSnapshot]:
     names = record.facts["affected"]
-    found = await asyncio.gather(*(netqueue.look(ctx.node(n)) for n in names))
+    found = await asyncio.gather(*(netqueue.take_snapshot(ctx.node(n)) for n in names))
     return dict(zip(names, found, strict=True))
 
 
 def _by_path(
-    ctx: NemesisContext, record: LandingRecord, sights: Mapping[str, Sight]
+    ctx: NemesisContext, record: LandingRecord, queues: Mapping[str, QueueSnapshot]
 ) -> dict[str, Sender]:
     """What was done per path that is hit, both families together."""
     found = {}
     for path in record.facts["cuts"]:
-        source, _, destination = path.partition("->")
-        info, senders = ctx.node(source).info, sights[destination].senders
+        source, destination = path_of(path)
+        info, senders = ctx.node(source).info, queues[destination].senders
         rows = [senders.get(a or "", Sender()) for a in (info.address, info.address6)]
         found[path] = rows[0].plus(rows[1])
     return found

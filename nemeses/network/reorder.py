@@ -13,16 +13,17 @@ Catalogue: N14.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.path_fault import Reached
-from nemeses.network.queued import ARRIVE_MIN, Burst
-from nemeses.network.queued_share import ShareOfPackets, loses, percent
+from dstest.core.protocols import Option
+from nemeses.base.path_evidence import Reached
+from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.schedule import check_range
+from nemeses.base.steps import Facts
+from nemeses.network.packet_share import PacketShareFault, loses, percent
+from nemeses.network.queued import ARRIVE_MIN, Queued
 
 __all__ = ["NEMESIS", "Reorder"]
 
@@ -30,7 +31,7 @@ LATE_MIN: Final = 0.5
 """Late datagrams as a share of those held back: the last of a burst are overtaken by nothing."""
 
 
-class Reorder(ShareOfPackets):
+class Reorder(PacketShareFault):
     """The `reorder` nemesis."""
 
     name = "reorder"
@@ -40,50 +41,49 @@ class Reorder(ShareOfPackets):
     percent_max = 75.0
     setting = "hold"
     sender_field = "held"
-    done_to_them = "held back"
+    participle = "held back"
     options: Mapping[str, Option] = {
         "reorder_percent": percent(25.0, "are held back"),
         "hold_ms": Option(
             type=float, default=50.0, least=1, most=60_000, help="how long they are held back"
         ),
-        **Burst.options,
+        **Queued.options,
     }
 
-    def drawn(self, rng: random.Random, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Share and time. ConfigError where they are out of range."""
-        hold_ms = float(options["hold_ms"])
-        if not 20 <= hold_ms <= 200:
-            raise ConfigError(f"-o hold_ms={hold_ms:g}: from 20 to 200")
-        return {**super().drawn(rng, options), "hold_ms": hold_ms}
+    def more_params(self, options: Mapping[str, Any]) -> Facts:
+        check_range(options, "hold_ms", 20, 200)
+        return {"hold_ms": float(options["hold_ms"])}
 
-    def settings(self, record: LandingRecord) -> dict[str, int]:
-        return {**super().settings(record), "hold_us": round(record.facts["hold_ms"] * 1000)}
+    def more_settings(self, record: LandingRecord) -> Mapping[str, int]:
+        return {"hold_us": round(record.facts["hold_ms"] * 1000)}
 
-    def patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+    def patience_s(self, record: LandingRecord) -> float:
         """On a path with little traffic what is held back is seldom overtaken."""
-        return 2 * super().patience_s(ctx, record)
+        return 2 * LANDING_DEADLINE_S
 
-    def unlike(
+    def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]
     ) -> tuple[list[str], str]:
         cuts, before = record.facts["cuts"], record.facts["probe_before"]
         least = LATE_MIN * record.facts["share"]
         late = sum(reach[p][2] for p in cuts)
-        said = []
+        problems = []
         for path in cuts:
             if not reach[path][2]:
-                said.append(f"{path}: all datagrams in order")
-            said += loses(path, reach[path])
+                problems.append(f"{path}: all datagrams in order")
+            problems += loses(path, reach[path])
             if before[path][2] > (1 - ARRIVE_MIN) * before[path][3]:
-                said.append(f"{path} was out of order before")
+                problems.append(f"{path} was out of order before")
         sent = sum(reach[p][3] for p in cuts)
         if late < least * sent:
-            said.append(f"{late} of {sent} datagrams late, {record.facts['share']:.0%} held back")
+            problems.append(
+                f"{late} of {sent} datagrams late, {record.facts['share']:.0%} held back"
+            )
         early = moved["out_of_order_in_tcp"]
         if not early:
-            said.append("TCP saw nothing out of order")
+            problems.append("TCP saw nothing out of order")
         return (
-            said,
+            problems,
             f"{late} of {sent} datagrams came late; TCP had to sort {early} segments",
         )
 

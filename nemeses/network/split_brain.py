@@ -21,18 +21,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, Leadership, NemesisContext, Option
-from nemeses.base.cut_sets import grudge
+from dstest.core.protocols import Leadership, NemesisContext, Option
+from nemeses.base.cut_sets import cuts_for
 from nemeses.base.leadership import agreement, lead_when_known
-from nemeses.base.path_evidence import both_sides, use_of
-from nemeses.base.schedule import WINDOW_OPTIONS, carrying
-from nemeses.network.partition import Partition
+from nemeses.base.path_evidence import (
+    Reached,
+    alive,
+    evidence,
+    packets_before,
+    reach_now,
+    token_during,
+    use_of,
+)
+from nemeses.base.path_fault import sources_by_node
+from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.steps import Facts, Observed, with_facts
+from nemeses.network.rules import RuleFault, cut_rules, draw_action
 
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
@@ -84,13 +94,13 @@ def rivals(claims: Sequence[Claim], old: str) -> Rivals | None:
     return Rivals(old, new.node, new.answered_ns, last_ns)
 
 
-class SplitBrain(Partition):
+class SplitBrain(RuleFault):
     """The `split-brain` nemesis."""
 
     name = "split-brain"
     doc = "cuts the leader off until two nodes claim to lead at once"
     faults: tuple[str, ...] = ("N26",)
-    requires: tuple[type, ...] = (*Partition.requires, Leadership)
+    requires: tuple[type, ...] = (*RuleFault.requires, Leadership)
     options: Mapping[str, Option] = {
         "rounds": Option(
             type=int,
@@ -102,29 +112,40 @@ class SplitBrain(Partition):
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for a partition of the leader."""
-        leader = {"shape": "leader", "direction": "both", "action": "drop", "clients": False}
-        rounds = min(max(int(options["rounds"]), 1), ROUNDS_MAX)
-        values = {**options, **leader, "targets": ""}
-        plans = super().plan(rng, nodes, time_limit_s, values)
-        return carrying(plans, rounds=rounds, round=1, rivals=None)
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Those of a partition of the leader."""
+        return {
+            **options,
+            "shape": "leader",
+            "direction": "both",
+            "action": "drop",
+            "targets": "",
+        }
 
-    async def _await_landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        rounds = min(max(int(options["rounds"]), 1), ROUNDS_MAX)
+        drawn = draw_action(rng, options, clients=False)
+        return {**drawn, "rounds": rounds, "round": 1, "rivals": None}
+
+    def rules(
+        self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
+    ) -> str:
+        return cut_rules(ctx, record, name, sources, self.hook)
+
+    async def probe(self, ctx: NemesisContext, token: str) -> Reached:
+        return await reach_now(ctx, token)
+
+    def impaired_paths(self, record: LandingRecord, reach: Reached) -> Iterable[str]:
+        return [path for path, result in reach.items() if not alive(result)]
+
+    async def after_apply(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Watch the claims; cut the next leader off where this one noticed too early."""
         while True:
             found = await self._watch(ctx, record.targets[0])
             if found is not None:
-                rows = {**record.facts, "rivals": msgspec.to_builtins(found)}
-                record = msgspec.structs.replace(record, facts=rows)
+                record = with_facts(record, {"rivals": msgspec.to_builtins(found)})
             if found is not None or record.facts["round"] >= record.facts["rounds"]:
-                return await super()._await_landing(ctx, record)
+                return record
             record = await self._next_round(ctx, record)
 
     async def _watch(self, ctx: NemesisContext, old: str) -> Rivals | None:
@@ -148,48 +169,39 @@ class SplitBrain(Partition):
 
     async def _next_round(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Mend the network, wait until all follow one leader, cut that one off."""
-        await self.lift(ctx, record)
+        await self.remove(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(AGREE_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             if not agreement(await ctx.need(Leadership).leaders(), ctx.nodes):
                 break
             await asyncio.sleep(POLL_S)
         lead = await lead_when_known(ctx, seed=record.facts["seed"])
-        cut = grudge("leader", "both", list(ctx.nodes), random.Random(0), leader=lead.leader)
-        by_node: dict[str, list[str]] = {}
-        for source, destination in cut.cuts:
-            by_node.setdefault(destination, []).append(source)
+        cut = cuts_for("leader", "both", list(ctx.nodes), random.Random(0), leader=lead.leader)
         facts = {
-            **record.facts,
             "round": record.facts["round"] + 1,
             **lead.facts(),
-            **use_of(ctx, await self._baseline(ctx, cut.cuts)),
+            **use_of(ctx, await packets_before(ctx, cut.cuts)),
         }
-        record = msgspec.structs.replace(record, targets=cut.targets, facts=facts)
-        await asyncio.gather(*(self.apply(ctx, record, n, by_node[n]) for n in by_node))
+        record = msgspec.structs.replace(with_facts(record, facts), targets=cut.targets)
+        by_node = {name: rows for name, rows in sources_by_node(record).items() if rows}
+        await asyncio.gather(*(self.apply_to(ctx, record, n, rows) for n, rows in by_node.items()))
         return record
 
-    async def evidence(
-        self, ctx: NemesisContext, record: LandingRecord, token: str
-    ) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         """A partition's signals; the victim's is two leaders at once."""
-        record = await super().evidence(ctx, record, token)
-        injector, victim, control = record.injector, record.victim, record.control
-        assert injector is not None
-        assert victim is not None
-        assert control is not None
-        return both_sides(record, injector, _claimed(record, victim), control)
+        found = await evidence(ctx, record, token_during(ctx, record))
+        return msgspec.structs.replace(found, victim=_claimed(record, found.victim))
 
 
 def _claimed(record: LandingRecord, victim: Signal) -> Signal:
     """The victim signal of a partition, which counts only where two claimed to lead."""
     found = record.facts["rivals"]
     if found is None:
-        said = f"no two nodes claimed to lead at once, in {record.facts['round']} rounds"
-        return msgspec.structs.replace(victim, moved=False, detail=f"{victim.detail}; {said}")
+        detail = f"no two nodes claimed to lead at once, in {record.facts['round']} rounds"
+        return msgspec.structs.replace(victim, moved=False, detail=f"{victim.detail}; {detail}")
     ms = round((found["until_ns"] - found["at_ns"]) / 1e6)
-    said = f"{found['new']} claimed to lead, and {found['old']} still did {ms} ms later or more"
-    return msgspec.structs.replace(victim, detail=f"{victim.detail}; {said}")
+    detail = f"{found['new']} claimed to lead, and {found['old']} still did {ms} ms later or more"
+    return msgspec.structs.replace(victim, detail=f"{victim.detail}; {detail}")
 
 
 NEMESIS = SplitBrain()

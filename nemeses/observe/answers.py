@@ -16,15 +16,15 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Probe, Service
 
-__all__ = ["CONTROL", "ask_all", "ask_from_control", "ask_from_node", "services_of", "ways"]
+__all__ = ["CONTROL", "ask_all", "ask_from_control", "ask_from_node", "probe_pairs", "services_of"]
 
 CONTROL: Final = "control"
 ASK_TIMEOUT_S: Final = 1.0
 ASK_TRIES: Final = 3
 """A busy machine may be late once; a server that must be alive is asked this often."""
 
-Way = tuple[str, str]
-"""(who asks, whom)."""
+ProbePair = tuple[str, str]
+"""(who asks, the target)."""
 
 
 def services_of(ctx: NemesisContext, name: str, service: str = "") -> list[Service]:
@@ -40,8 +40,8 @@ async def ask_from_control(address: str, probe: Probe) -> bool:
             reader, writer = await asyncio.open_connection(address, probe.port)
             try:
                 writer.write(probe.send)
-                said = await reader.readexactly(max(1, len(probe.expect)))
-                return said.startswith(probe.expect)
+                answer = await reader.readexactly(max(1, len(probe.expect)))
+                return answer.startswith(probe.expect)
             finally:
                 writer.close()
                 with contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ async def ask_from_node(node: Node, address: str, probe: Probe) -> bool:
         return False
 
 
-def ways(names: Sequence[str], targets: Sequence[str]) -> list[Way]:
+def probe_pairs(names: Sequence[str], targets: Sequence[str]) -> list[ProbePair]:
     """Who asks whom: the control host everybody, and one other node each target.
 
     A node that is no target asks where there is one; a target's own shell works as well.
@@ -80,16 +80,20 @@ def ways(names: Sequence[str], targets: Sequence[str]) -> list[Way]:
 
 
 async def ask_all(
-    ctx: NemesisContext, asked: Sequence[Way], *, service: str = "", patient: Sequence[str] = ()
+    ctx: NemesisContext,
+    pairs: Sequence[ProbePair],
+    *,
+    service: str = "",
+    retry_for: Sequence[str] = (),
 ) -> dict[str, int]:
-    """`asker->whom` -> how many of the services answered there.
+    """`asker->target` -> how many of the target's services answered.
 
-    Names in `patient` are asked up to three times, until all of their services have answered.
+    Names in `retry_for` are asked up to three times, until all of their services have answered.
     """
 
-    async def one(asker: str, whom: str, probe: Probe) -> bool:
-        address = ctx.node(whom).info.address
-        for _ in range(ASK_TRIES if whom in patient else 1):
+    async def one(asker: str, target: str, probe: Probe) -> bool:
+        address = ctx.node(target).info.address
+        for _ in range(ASK_TRIES if target in retry_for else 1):
             if asker == CONTROL:
                 answered = await ask_from_control(address, probe)
             else:
@@ -98,9 +102,9 @@ async def ask_all(
                 return True
         return False
 
-    async def ask(way: Way) -> int:
-        probes = [s.probe for s in services_of(ctx, way[1], service)]
-        return sum(await asyncio.gather(*(one(*way, probe) for probe in probes)))
+    async def ask(pair: ProbePair) -> int:
+        probes = [s.probe for s in services_of(ctx, pair[1], service)]
+        return sum(await asyncio.gather(*(one(*pair, probe) for probe in probes)))
 
-    answers = await asyncio.gather(*map(ask, asked))
-    return {f"{a}->{b}": n for (a, b), n in zip(asked, answers, strict=True)}
+    answers = await asyncio.gather(*map(ask, pairs))
+    return {f"{a}->{b}": n for (a, b), n in zip(pairs, answers, strict=True)}

@@ -203,10 +203,10 @@ async def connects(nodes: Sequence[Node], *, wait_s: float) -> Reach:
     found = await asyncio.gather(*map(ask, nodes))
     return {
         (opener.name, peer.name): (
-            int(said[peer.info.address] == ""),
-            int(said[peer.info.address6] == "") if peer.info.address6 else -1,
+            int(problems[peer.info.address] == ""),
+            int(problems[peer.info.address6] == "") if peer.info.address6 else -1,
         )
-        for opener, said in zip(nodes, found, strict=True)
+        for opener, problems in zip(nodes, found, strict=True)
         for peer in nodes
         if peer.name != opener.name
     }

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from dstest.core.details import ProcessDetails
+from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, Processes
 from dstest.core.residue import Residue
@@ -21,17 +23,17 @@ from nemeses.observe.answers import services_of
 
 __all__ = [
     "STOPPED",
-    "Sight",
+    "ProcessSnapshot",
     "dying",
     "listeners",
-    "look",
-    "look_all",
-    "look_twice",
     "mains",
     "ports_of",
+    "processes_before",
     "running",
     "signal_command",
-    "struck",
+    "take_snapshot",
+    "take_snapshots",
+    "take_two_snapshots",
 ]
 
 SAMPLE_GAP_S: Final = 0.15
@@ -79,8 +81,8 @@ async def dying(node: Node, processes: Sequence[Process]) -> None:
     await node.run(["sh", "-c", _DYING, "sh", *pids], timeout_s=5.0)
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at the processes of a member.
+class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The processes of a member as they are at one time.
 
     `left` are pids of those asked for that are still there, `lost` main ones that are not, `more`
     what there is besides. `stopped`: all threads of all of them are in state T. `frozen`: the
@@ -118,9 +120,9 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.listening) and self.listening <= {*self.left, *self.more}
 
 
-def struck(record_facts: Mapping[str, Any], name: str) -> list[Process]:
+def processes_before(record: LandingRecord, name: str) -> list[Process]:
     """The processes of a member when its fault began, of the services that it is about."""
-    return [Process(*row) for row in record_facts["processes"].get(name, ())]
+    return [Process(*row) for row in ProcessDetails.of(record).processes.get(name, ())]
 
 
 def mains(processes: Mapping[str, Sequence[Process]]) -> dict[str, list[int]]:
@@ -156,9 +158,9 @@ async def listeners(node: Node, ports: Collection[int]) -> frozenset[int]:
     return frozenset(int(pid) for pid in _PID.findall(found.stdout))
 
 
-async def look(
+async def take_snapshot(
     node: Node, was: Sequence[Process], now: Sequence[Process], ports: Collection[int]
-) -> Sight:
+) -> ProcessSnapshot:
     """The processes `was`, those that there are besides by now, and who listens."""
     known = {(p.pid, p.start_time) for p in was}
     more = [p for p in now if (p.pid, p.start_time) not in known]
@@ -169,7 +171,7 @@ async def look(
     there = [(p, row) for p, row in zip((*was, *more), rows, strict=True) if row["alive"]]
     left = tuple(p.pid for p, _ in there if (p.pid, p.start_time) in known)
     groups = {row["frozen"] for _, row in there}
-    return Sight(
+    return ProcessSnapshot(
         left=left,
         lost=tuple(p.pid for p in was if p.main and p.pid not in left),
         more=tuple(p.pid for p, _ in there if p.pid not in left),
@@ -180,24 +182,27 @@ async def look(
     )
 
 
-async def look_all(
+async def take_snapshots(
     ctx: NemesisContext,
     was: Mapping[str, Sequence[Process]],
     now: Mapping[str, Sequence[Process]],
     service: str = "",
-) -> dict[str, Sight]:
-    """A look at each member that `was` names."""
+) -> dict[str, ProcessSnapshot]:
+    """A snapshot of each member that `was` names."""
     found = await asyncio.gather(
-        *(look(ctx.node(n), was[n], now.get(n, ()), ports_of(ctx, n, service)) for n in was)
+        *(
+            take_snapshot(ctx.node(n), was[n], now.get(n, ()), ports_of(ctx, n, service))
+            for n in was
+        )
     )
     return dict(zip(was, found, strict=True))
 
 
-async def look_twice(
+async def take_two_snapshots(
     ctx: NemesisContext, was: Mapping[str, Sequence[Process]], service: str = ""
-) -> dict[str, tuple[Sight, Sight]]:
-    """Two looks at each member, a moment apart."""
-    first = await look_all(ctx, was, await running(ctx, service), service)
+) -> dict[str, tuple[ProcessSnapshot, ProcessSnapshot]]:
+    """Two snapshots of each member, a moment apart."""
+    first = await take_snapshots(ctx, was, await running(ctx, service), service)
     await asyncio.sleep(SAMPLE_GAP_S)
-    second = await look_all(ctx, was, await running(ctx, service), service)
+    second = await take_snapshots(ctx, was, await running(ctx, service), service)
     return {name: (first[name], second[name]) for name in was}

@@ -74,16 +74,16 @@ class Strobe(NamedTuple):
 async def strobe_of(server: Clocked, name: str, offset_s: float) -> Strobe:
     """Ask for the time again and again: which of its two times does a strobing clock tell?"""
     deadline_ns = clock.monotonic_ns() + int(WATCH_S * 1e9)
-    said: list[str] = []
+    problems: list[str] = []
     while clock.monotonic_ns() < deadline_ns:
         now = await _ask(server, name)
         if now is not None:
             ahead_s = (now.wall_ns + now.resolution_ns / 2 - clock.wall_ns()) / 1e9
             right, off = abs(ahead_s) < STROBE_DOUBT_S, abs(ahead_s - offset_s) < STROBE_DOUBT_S
-            said.append("right" if right else "off" if off else "other")
+            problems.append("right" if right else "off" if off else "other")
         await asyncio.sleep(POLL_S)
-    jumps = sum(a != b for a, b in itertools.pairwise(said))
-    return Strobe(said.count("right"), said.count("off"), said.count("other"), jumps)
+    jumps = sum(a != b for a, b in itertools.pairwise(problems))
+    return Strobe(problems.count("right"), problems.count("off"), problems.count("other"), jumps)
 
 
 async def skew_of(server: Clocked, name: str) -> Skew | None:

@@ -26,10 +26,12 @@ from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, ServerLogs, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.member_fault import signal
-from nemeses.base.process_evidence import control, landed
-from nemeses.base.process_fault import Looks, ProcessFault, Proven, served_before
-from nemeses.observe.answers import ask_all, services_of, ways
-from nemeses.observe.processes import Sight, look_twice, ports_of, running, struck
+from nemeses.base.process_evidence import Snapshots, control
+from nemeses.base.process_fault import ProcessFault, served_before
+from nemeses.base.process_heal import whole
+from nemeses.base.steps import Facts, Healing, Observed, Proven
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.observe.processes import ports_of, processes_before, running, take_two_snapshots
 
 __all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
 
@@ -100,18 +102,15 @@ class Descriptors(ProcessFault):
         """By fault, idle connections to its targets, closed at its heal: a server may accept no new
         one until one of those that it has ends, and clients keep theirs."""
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         self._held[record.fault_id] = await _connections(ctx, record.targets)
         files = await _files(ctx, _was(record))
         names = {s.name for n in ctx.nodes for s in services_of(ctx, n)}
-        facts = {
-            **record.facts,
+        return {
             "limit_before": {n: min(f.soft for f in rows) for n, rows in files.items() if rows},
             "spare_before": {n: min(f.spare for f in rows) for n, rows in files.items() if rows},
             "log_bytes_before": {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)},
         }
-        return msgspec.structs.replace(record, facts=facts)
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in record.targets))
@@ -126,66 +125,44 @@ class Descriptors(ProcessFault):
         """The limit first: a server that may open nothing cannot even say that it serves."""
         now = await running(ctx)
         for name in record.targets:
-            rows = [*struck(record.facts, name), *now.get(name, ())]
+            rows = [*processes_before(record, name), *now.get(name, ())]
             await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
         for writer in self._held.pop(record.fault_id, ()):
             writer.close()
         await ctx.need(Supervised).restart(record.targets)
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return ["sh", "-c", LIMITS.remove]
-
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         """A server that ended for lack of files is started."""
-        restart = ctx.need(Supervised).restart_command(name)
-        return [self.heal_command(ctx, record, name), restart]
+        return [["sh", "-c", LIMITS.remove], ctx.need(Supervised).restart_command(name)]
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         was = _was(record)
         files = await _files(ctx, await running(ctx))
         freed = [n for n in record.targets if any(f.spare for f in files.get(n, ()))]
         await asyncio.gather(*(self.exhaust(ctx, record, n) for n in freed))
-        asked, sights = await asyncio.gather(self._ask(ctx, record), look_twice(ctx, was))
+        names = list(ctx.nodes)
+        pairs = probe_pairs(names, record.targets)
+        asked, snapshots = await asyncio.gather(
+            ask_all(ctx, pairs, retry_for=list(_others(record))), take_two_snapshots(ctx, was)
+        )
         now = await running(ctx)
         # Of a server whose main process has ended, children may go on: theirs are the limits then.
-        gone = [n for n in record.targets if not sights[n][1].left]
+        gone = [n for n in record.targets if not snapshots[n][1].left]
         files = {n: rows for n, rows in (await _files(ctx, now)).items() if n not in gone}
-        told = await asyncio.gather(*(self._told(ctx, record, n) for n in gone))
-        ended = [n for n, said in zip(gone, told, strict=True) if said]
-        sights = {n: pair for n, pair in sights.items() if n not in record.targets}
-        injector = _injector(record, files, ended)
-        victim, spared = _victim(record, asked), _spared(record, files, asked, sights)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=spared,
-            landed=landed(record, injector, victim, spared),
+        logged = await asyncio.gather(*(_logged(ctx, record, n) for n in gone))
+        ended = [n for n, known in zip(gone, logged, strict=True) if known]
+        others = {n: pair for n, pair in snapshots.items() if n not in record.targets}
+        return Observed(
+            injector=_injector(record, files, ended),
+            victim=_victim(record, asked),
+            control=_spared(record, files, asked, others),
         )
 
-    async def _told(self, ctx: NemesisContext, record: LandingRecord, name: str) -> bool:
-        """Does a log of the member say that it could open no file?"""
-        for service in services_of(ctx, name):
-            since = record.facts["log_bytes_before"][service.name][name]
-            text = await ctx.need(ServerLogs).log_since(name, since, service.name)
-            if any(words in text.lower() for words in service.words.no_files):
-                return True
-        return False
-
-    async def _ask(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
-        names = list(ctx.nodes)
-        return await ask_all(ctx, ways(names, record.targets), patient=list(_others(record)))
-
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        raise NotImplementedError("_look() makes all three signals")
-
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """As for any process fault, which asks anew; and the limits are what they were."""
-        proven = await super()._whole(ctx, record, before)
+        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
         files = await _files(ctx, await running(ctx))
         limits: dict[str, int] = record.facts["limit_before"]
         wrong = [
@@ -203,6 +180,16 @@ class Descriptors(ProcessFault):
         """A limit that was lowered and is still nearly met."""
         found = await asyncio.gather(*(files_of(node, p.pid, p.start_time) for p in now))
         return [text for files in found if files for text in lowered(files)]
+
+
+async def _logged(ctx: NemesisContext, record: LandingRecord, name: str) -> bool:
+    """Does a log of the member say that it could open no file?"""
+    for service in services_of(ctx, name):
+        since = record.facts["log_bytes_before"][service.name][name]
+        text = await ctx.need(ServerLogs).log_since(name, since, service.name)
+        if any(words in text.lower() for words in service.words.no_files):
+            return True
+    return False
 
 
 async def _connections(ctx: NemesisContext, names: Sequence[str]) -> list[asyncio.StreamWriter]:
@@ -248,7 +235,7 @@ async def _files(
 
 
 def _was(record: LandingRecord) -> dict[str, list[Process]]:
-    return {name: struck(record.facts, name) for name in record.facts["processes"]}
+    return {name: processes_before(record, name) for name in record.facts["processes"]}
 
 
 def _restoring(record: LandingRecord, name: str, processes: Sequence[Process]) -> list[str]:
@@ -271,27 +258,27 @@ def _injector(
     record: LandingRecord, files: Mapping[str, Sequence[Files]], ended: Sequence[str]
 ) -> Signal:
     facts = record.facts
-    said, told = [], []
+    problems, told = [], []
     for name in record.targets:
         pid, found = facts["pids"][name][0], files.get(name)
         before = facts["limit_before"].get(name, 0)
-        said += served_before(record, name)
+        problems += served_before(record, name)
         if not found:
             if name not in ended:
-                said.append(f"{name}: process {pid} is gone, and not for lack of files")
+                problems.append(f"{name}: process {pid} is gone, and not for lack of files")
             told.append(f"{name}: its server has ended, it could open no file")
         elif (soft := max(f.soft for f in found)) >= before:
-            said.append(f"{name}: its limit is {soft} files, as before")
+            problems.append(f"{name}: its limit is {soft} files, as before")
         elif spare := max(f.spare for f in found):
-            said.append(f"{name}: its server may open {spare} more files")
+            problems.append(f"{name}: its server may open {spare} more files")
         else:
             told.append(f"{name}: {sum(len(f.open) for f in found)} files are open, no more may be")
     return Signal(
         signal="files that the server may still open",
         before={n: facts["spare_before"].get(n, 0) for n in record.targets},
         during={n: max((f.spare for f in files.get(n, ())), default=0) for n in record.targets},
-        moved=bool(record.targets) and not said,
-        detail="; ".join(said or told),
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems or told),
     )
 
 
@@ -300,13 +287,13 @@ def _victim(record: LandingRecord, asked: Mapping[str, int]) -> Signal:
     paths = [p for p in asked if p.rpartition("->")[2] in record.targets]
     # Another fault may cut some of the ways to a target.
     heard = {p.rpartition("->")[2] for p in paths if before.get(p)}
-    said = [f"answered nobody before: {n}" for n in record.targets if n not in heard]
-    said += [f"a new connection is answered: {p}" for p in paths if asked[p]]
+    problems = [f"answered nobody before: {n}" for n in record.targets if n not in heard]
+    problems += [f"a new connection is answered: {p}" for p in paths if asked[p]]
     return signal(
         "answers on new connections",
         {p: before.get(p, 0) for p in paths},
         {p: asked[p] for p in paths},
-        said,
+        problems,
         f"no new connection to {', '.join(record.targets)} is answered",
     )
 
@@ -315,10 +302,10 @@ def _spared(
     record: LandingRecord,
     files: Mapping[str, Sequence[Files]],
     asked: Mapping[str, int],
-    sights: Mapping[str, tuple[Sight, Sight]],
+    snapshots: Snapshots,
 ) -> Signal:
     """The others answer, as for any process fault, and may open as many files as before."""
-    found = control(record, asked, sights)
+    found = control(record, asked, snapshots)
     before = record.facts["limit_before"]
     hit = [n for n in _others(record) if any(f.soft < before[n] for f in files.get(n, ()))]
     if not hit:

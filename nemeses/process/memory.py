@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, PageCache, Signal
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     ControlGroups,
@@ -43,10 +43,18 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.process_fault import SERVICE_OPTION, Looks, ProcessFault, Proven, served_before
+from nemeses.base.process_evidence import Snapshots
+from nemeses.base.process_fault import (
+    SERVICE_OPTION,
+    ProcessFault,
+    choose_processes,
+    gather_evidence,
+    served_before,
+)
+from nemeses.base.process_heal import not_serving, whole
+from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.answers import services_of
-from nemeses.observe.processes import Sight, running, struck
-from nemeses.process.kill import Kill
+from nemeses.observe.processes import ProcessSnapshot, processes_before, running
 from nemeses.tools.cgroup import Group
 
 __all__ = ["MEMORY", "NEMESIS", "UNLIMITED_BYTES", "Memory", "limited", "read"]
@@ -79,16 +87,15 @@ _READ: Final = (
 )
 
 
-class Memory(Kill):
+class Memory(ProcessFault):
     """The `memory` nemesis."""
 
     name = "memory"
     doc = "leaves a server no memory beyond what it has, by a control group"
     faults: tuple[str, ...] = ()
-    requires = (*Kill.requires, ControlGroups)
+    requires = (Supervised, ControlGroups)
     residues: tuple[Residue, ...] = (MEMORY.residue,)
     explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
-    page_cache: PageCache = ""
     options: Mapping[str, Option] = {
         "mode": Option(
             type=str,
@@ -100,23 +107,12 @@ class Memory(Kill):
         **SERVICE_OPTION,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of processes, with its mode."""
-        return [
-            msgspec.structs.replace(plan, facts={**plan.facts, "mode": options["mode"]})
-            for plan in super().plan(rng, nodes, time_limit_s, options)
-        ]
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        return {"mode": options["mode"]}
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+    async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
         service = plan.facts.get("service") or services_of(ctx, next(iter(ctx.nodes)))[0].name
-        facts = {**plan.facts, "service": service}
-        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+        return await choose_processes(ctx, plan, service=service)
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """A group on each node, which the servers join when they start."""
@@ -128,10 +124,8 @@ class Memory(Kill):
         await ctx.need(ControlGroups).start_in("")
         await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        facts = {**record.facts, "memory_before": await _readings(ctx)}
-        return msgspec.structs.replace(record, facts=facts)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {"memory_before": await _readings(ctx)}
 
     def patience_s(self, record: LandingRecord) -> float:
         """A server that hardly needs any more memory meets its limit late."""
@@ -146,14 +140,14 @@ class Memory(Kill):
         argv = ["sh", "-c", _SQUEEZE, MEMORY.path, str(disabled)]
         await ctx.node(name).run(argv, timeout_s=5.0, check=False)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """No limit; a server that was refused memory may end only now that it can go on."""
-        argv = ["sh", "-c", _LOOSEN, MEMORY.path]
+        argv, names = ["sh", "-c", _LOOSEN, MEMORY.path], record.targets
         await asyncio.gather(*(ctx.node(n).run(argv, timeout_s=5.0) for n in names))
         for _ in range(START_TRIES):
             try:
                 async with asyncio.timeout(START_S):
-                    return await super().undo(ctx, names)
+                    return await ctx.need(Supervised).restart(names)
             except TimeoutError:
                 continue
         raise LabError(f"{', '.join(names)} do not serve")
@@ -161,7 +155,7 @@ class Memory(Kill):
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        """As `undo`, twice, for the same reason."""
+        """As `revert`, twice, for the same reason."""
         start = shlex.join(ctx.need(Supervised).restart_command(name))
         return [
             ["sh", "-c", _LOOSEN, MEMORY.path],
@@ -169,53 +163,35 @@ class Memory(Kill):
             ["sh", "-c", f"sleep 3; exec {start}"],
         ]
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         now = await _readings(ctx)
         for name in record.targets:
             row = now[name]
-            inside = any(f"pid{p.pid}" in row for p in struck(record.facts, name))
+            inside = any(f"pid{p.pid}" in row for p in processes_before(record, name))
             if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
                 await self.squeeze(ctx, record, name)
-        facts = {**record.facts, "memory": await _readings(ctx)}
-        record = await super()._look(ctx, msgspec.structs.replace(record, facts=facts))
-        hit = [n for n in ctx.nodes if n not in record.targets and any(_felt(record, n).values())]
-        if not hit or record.control is None:
-            return record
-        said = f"servers of {', '.join(hit)} met a limit as well"
-        control = msgspec.structs.replace(record.control, moved=True, detail=said)
-        landed = "ambiguous" if record.landed == "yes" else record.landed
-        return msgspec.structs.replace(record, control=control, landed=landed)
+        record = with_facts(record, {"memory": await _readings(ctx)})
+        seen = await gather_evidence(ctx, record, self.outcome, limit_signal)
+        others = [n for n in ctx.nodes if n not in record.targets]
+        hit = [n for n in others if any(_counter_delta(record, n).values())]
+        if not hit:
+            return seen
+        detail = f"servers of {', '.join(hit)} met a limit as well"
+        control = msgspec.structs.replace(seen.control, moved=True, detail=detail)
+        return msgspec.structs.replace(seen, control=control)
 
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """The limit stands and was met, and by what the kernel says the server suffers from it."""
-        said = [text for n in record.targets for text in _missing(record, n, looks[n][1])]
-        felt = {n: _felt(record, n) for n in record.targets}
-        kind = "oom_kill" if record.facts["mode"] == "oom" else "failcnt"
-        return Signal(
-            signal={
-                "oom_kill": "processes of the group that the kernel killed for lack of memory",
-                "failcnt": "allocations of the group that met its limit",
-            }[kind],
-            before=dict.fromkeys(record.targets, 0),
-            during={n: row[kind] for n, row in felt.items()},
-            moved=bool(record.targets) and not said,
-            detail="; ".join(said) or "; ".join(_told(record, n, looks[n][1]) for n in felt),
-        )
-
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
         """A server that only waited may be the processes that it was."""
-        left = [p.pid for p in struck(record.facts, name) if p.main and p in now]
+        left = [p.pid for p in processes_before(record, name) if p.main and p in now]
         if record.facts["mode"] == "oom" and left:
             return f"process {left[0]} is the old one: it was never gone"
-        return ProcessFault.healed(self, record, name, now, sight)
+        return not_serving(now, snapshot)
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """As for `kill`; no limit, and the server is in its group again."""
-        proven = await super()._whole(ctx, record, before)
+        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
         found, now = await asyncio.gather(_readings(ctx), running(ctx))
         wrong = [f"{n}: {text}" for n, row in found.items() for text in limited(row)]
         wrong += [
@@ -232,6 +208,23 @@ class Memory(Kill):
     ) -> list[str]:
         """A limit that a group still has."""
         return limited(await read(node))
+
+
+def limit_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
+    """The limit stands and was met, and by what the kernel says the server suffers from it."""
+    problems = [text for n in record.targets for text in _missing(record, n, snapshots[n][1])]
+    rows = {n: _counter_delta(record, n) for n in record.targets}
+    kind = "oom_kill" if record.facts["mode"] == "oom" else "failcnt"
+    return Signal(
+        signal={
+            "oom_kill": "processes of the group that the kernel killed for lack of memory",
+            "failcnt": "allocations of the group that met its limit",
+        }[kind],
+        before=dict.fromkeys(record.targets, 0),
+        during={n: row[kind] for n, row in rows.items()},
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems) or "; ".join(_told(record, n, snapshots[n][1]) for n in rows),
+    )
 
 
 async def read(node: Node) -> dict[str, int]:
@@ -255,43 +248,43 @@ def limited(row: Mapping[str, int]) -> list[str]:
     return found + (["its group lets tasks wait"] if row.get("oom_kill_disable") else [])
 
 
-def _felt(record: LandingRecord, name: str) -> dict[str, int]:
+def _counter_delta(record: LandingRecord, name: str) -> dict[str, int]:
     """What the limit of a node's group has done since before the fault."""
     now, before = record.facts["memory"][name], record.facts["memory_before"][name]
     return {k: now.get(k, 0) - before.get(k, 0) for k in ("failcnt", "oom_kill")}
 
 
-def _missing(record: LandingRecord, name: str, sight: Sight) -> list[str]:
+def _missing(record: LandingRecord, name: str, snapshot: ProcessSnapshot) -> list[str]:
     """What speaks against the fault on one target."""
-    facts, felt, now = record.facts, _felt(record, name), record.facts["memory"][name]
+    facts, moved, now = record.facts, _counter_delta(record, name), record.facts["memory"][name]
     pid = facts["pids"][name][0]
-    said = served_before(record, name)
-    said += [
+    problems = served_before(record, name)
+    problems += [
         f"{name}: process {p.pid} was not in its group"
-        for p in struck(facts, name)
+        for p in processes_before(record, name)
         if f"pid{p.pid}" not in facts["memory_before"][name]
     ]
     if now.get("limit_in_bytes", UNLIMITED_BYTES) >= UNLIMITED_BYTES:
-        said.append(f"{name}: its memory is not limited")
-    if not felt["failcnt"]:
-        said.append(f"{name}: the limit was not met")
+        problems.append(f"{name}: its memory is not limited")
+    if not moved["failcnt"]:
+        problems.append(f"{name}: the limit was not met")
     if facts["mode"] == "oom":
-        said += [] if felt["oom_kill"] else [f"{name}: the kernel killed nothing"]
-        said += [] if sight.lost else [f"{name}: process {pid} is still there"]
-    elif sight.alive and not now.get("under_oom"):
-        said.append(f"{name}: nothing waits for memory")
-    if sight.lost and sight.listener is not None:
-        said.append(f"{name}: process {sight.listener} serves in its place")
-    return said
+        problems += [] if moved["oom_kill"] else [f"{name}: the kernel killed nothing"]
+        problems += [] if snapshot.lost else [f"{name}: process {pid} is still there"]
+    elif snapshot.alive and not now.get("under_oom"):
+        problems.append(f"{name}: nothing waits for memory")
+    if snapshot.lost and snapshot.listener is not None:
+        problems.append(f"{name}: process {snapshot.listener} serves in its place")
+    return problems
 
 
-def _told(record: LandingRecord, name: str, sight: Sight) -> str:
-    felt, before = _felt(record, name), record.facts["memory_before"][name]
-    came = "waits for memory" if not sight.lost else "ended for lack of memory"
-    if felt["oom_kill"]:
+def _told(record: LandingRecord, name: str, snapshot: ProcessSnapshot) -> str:
+    moved, before = _counter_delta(record, name), record.facts["memory_before"][name]
+    came = "waits for memory" if not snapshot.lost else "ended for lack of memory"
+    if moved["oom_kill"]:
         came = "was killed by the kernel"
     mib = before["usage_in_bytes"] / (1 << 20)
-    return f"{name}: the server, {mib:.1f} MiB, {came}, its limit met {felt['failcnt']:,} times"
+    return f"{name}: the server, {mib:.1f} MiB, {came}, its limit met {moved['failcnt']:,} times"
 
 
 NEMESIS = Memory()

@@ -16,16 +16,23 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from dstest.core.details import ProcessDetails
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, Freezes, NemesisContext, Option, Process, When
+from dstest.core.protocols import Freezes, NemesisContext, Option, Process, When
 from dstest.core.protocols import Pause as Pausable
 from dstest.core.residue import Residue
-from nemeses.base.process_fault import SERVICE_OPTION, Looks, ProcessFault, served_before
-from nemeses.base.schedule import carrying
-from nemeses.observe.processes import STOPPED, Sight, signal_command, struck
+from nemeses.base.overlap import ENDS_TRAFFIC
+from nemeses.base.process_evidence import Snapshots
+from nemeses.base.process_fault import (
+    SERVICE_OPTION,
+    ProcessFault,
+    gather_evidence,
+    served_before,
+)
+from nemeses.base.process_heal import not_serving
+from nemeses.base.steps import Facts, Observed
+from nemeses.observe.processes import STOPPED, ProcessSnapshot, processes_before, signal_command
 
 __all__ = ["NEMESIS", "Pause"]
 
@@ -44,6 +51,7 @@ class Pause(ProcessFault):
     )
     residues: tuple[Residue, ...] = (STOPPED,)
     outcome = "stopped"
+    overlap = ENDS_TRAFFIC
     options: Mapping[str, Option] = {
         "way": Option(
             type=str,
@@ -55,20 +63,12 @@ class Pause(ProcessFault):
         **SERVICE_OPTION,
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with how they are stopped."""
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, way=options["way"])
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """How they are stopped."""
+        return {"way": options["way"]}
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        """Drop what a dead run left; where the freezer is asked for, see that it freezes."""
-        await super().setup(ctx)
+    async def ready(self, ctx: NemesisContext) -> None:
+        """Where the freezer is asked for, see that it freezes."""
         if ctx.options.get("way") == "freezer":
             freezes, names = ctx.need(Freezes), list(ctx.nodes)
             try:
@@ -82,83 +82,86 @@ class Pause(ProcessFault):
                     remedy="-o way=signal, or nodes whose freezer control group may be written",
                 ) from None
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """The record with the groups that shall stand still."""
-        record = await super()._before(ctx, record)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """The groups that shall stand still."""
         if not _freezes(record):
-            return record
-        groups = await ctx.need(Freezes).freezer_groups()
-        return msgspec.structs.replace(record, facts={**record.facts, "freezers": groups})
+            return {}
+        return {"freezers": await ctx.need(Freezes).freezer_groups()}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        if _freezes(record):
-            await self.freeze(ctx, record.targets, record.facts.get("service", ""))
-        else:
-            await super().apply(ctx, record)
+        stop = self.freeze if _freezes(record) else self.pause
+        await stop(ctx, record.targets, ProcessDetails.of(record).service)
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def pause(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
+        """Stop servers by a signal; a test sabotages this."""
         await ctx.need(Pausable).pause(names, service)
 
     async def freeze(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
         """Freeze servers; a test sabotages this."""
         await ctx.need(Freezes).freeze(names, service)
 
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        return await gather_evidence(ctx, record, self.outcome, standstill)
+
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        service = record.facts.get("service", "")
+        service = ProcessDetails.of(record).service
         if _freezes(record):
             await ctx.need(Freezes).thaw(record.targets, service)
         else:
             await ctx.need(Pausable).resume(record.targets, service)
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
         if _freezes(record):
-            return ctx.need(Freezes).thaw_command(record.facts.get("service", ""))
-        return signal_command(struck(record.facts, name), "CONT")
+            return [ctx.need(Freezes).thaw_command(ProcessDetails.of(record).service)]
+        return [signal_command(processes_before(record, name), "CONT")]
 
-    def injector(self, record: LandingRecord, looks: Looks) -> Signal:
-        """Samples in which the processes that serve stood still, all of them, and used no CPU."""
-        freezes = _freezes(record)
-        said = []
-        samples = {}
-        for name in record.targets:
-            first, second = looks[name]
-            still = first.ticks == second.ticks and first.left == second.left
-            stands = [_frozen(record, name, s) if freezes else s.stopped for s in looks[name]]
-            samples[name] = sum(stands) if still and second.left else 0
-            said += served_before(record, name)
-            main = record.facts["pids"][name][0]
-            if second.lost:
-                said.append(f"{name}: process {second.lost[0]} is gone")
-            elif samples[name] < 2:
-                said.append(f"{name}: process {main} {'is not frozen' if freezes else 'runs'}")
-        how = "in a group that reads FROZEN" if freezes else "in state T"
-        return Signal(
-            signal=f"samples of two {how} without CPU time",
-            before=dict.fromkeys(record.targets, 0),
-            during=samples,
-            moved=bool(record.targets) and not said,
-            detail="; ".join(said)
-            or f"all threads of the server stand on {', '.join(record.targets)}",
-        )
-
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        old = {p for p in struck(record.facts, name) if p.main}
+        old = {p for p in processes_before(record, name) if p.main}
         if not old <= {*now}:
             return "its server is gone"
-        if sight.stopped:
+        if snapshot.stopped:
             return f"process {now[0].pid} is still stopped"
-        if sight.frozen:
-            return f"process {now[0].pid} is still frozen in {sight.frozen}"
-        return super().healed(record, name, now, sight)
+        if snapshot.frozen:
+            return f"process {now[0].pid} is still frozen in {snapshot.frozen}"
+        return not_serving(now, snapshot)
 
 
-def _frozen(record: LandingRecord, name: str, sight: Sight) -> bool:
+def standstill(record: LandingRecord, snapshots: Snapshots) -> Signal:
+    """Samples in which the processes that serve stood still, all of them, and used no CPU."""
+    freezes = _freezes(record)
+    problems = []
+    samples = {}
+    for name in record.targets:
+        first, second = snapshots[name]
+        still = first.ticks == second.ticks and first.left == second.left
+        stands = [_frozen(record, name, s) if freezes else s.stopped for s in snapshots[name]]
+        samples[name] = sum(stands) if still and second.left else 0
+        problems += served_before(record, name)
+        main = record.facts["pids"][name][0]
+        if second.lost:
+            problems.append(f"{name}: process {second.lost[0]} is gone")
+        elif samples[name] < 2:
+            problems.append(f"{name}: process {main} {'is not frozen' if freezes else 'runs'}")
+    how = "in a group that reads FROZEN" if freezes else "in state T"
+    return Signal(
+        signal=f"samples of two {how} without CPU time",
+        before=dict.fromkeys(record.targets, 0),
+        during=samples,
+        moved=bool(record.targets) and not problems,
+        detail="; ".join(problems)
+        or f"all threads of the server stand on {', '.join(record.targets)}",
+    )
+
+
+def _frozen(record: LandingRecord, name: str, snapshot: ProcessSnapshot) -> bool:
     """Do all processes stand still in groups of the member's services, and in no others?"""
-    groups = sight.frozen.split(", ")
+    groups = snapshot.frozen.split(", ")
     own = record.facts["freezers"].get(name, [])
-    return bool(sight.frozen) and all(any(path.endswith(g) for path in own) for g in groups)
+    return bool(snapshot.frozen) and all(any(path.endswith(g) for path in own) for g in groups)
 
 
 def _freezes(record: LandingRecord) -> bool:

@@ -24,22 +24,21 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError, FaultRefused
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.errors import FaultRefused
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node, Reopens, Restarts
 from dstest.core.protocols import (
     DataDir,
-    FaultPlan,
     NemesisContext,
     Option,
-    Process,
     Restartable,
+    Supervised,
 )
-from nemeses.base.process_evidence import gather, landed
-from nemeses.base.process_fault import ProcessFault, Proven, served_before
-from nemeses.base.schedule import carrying
-from nemeses.observe.processes import Sight
-from nemeses.process.kill import Kill
+from nemeses.base.process_evidence import gather
+from nemeses.base.process_fault import ProcessFault, served_before
+from nemeses.base.process_heal import whole
+from nemeses.base.schedule import check_range
+from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 
 __all__ = ["NEMESIS", "Restart", "lives_over"]
 
@@ -50,23 +49,26 @@ Lives = Mapping[str, str | None]
 
 def lives_over(targets: Sequence[str], before: Lives, now: Lives) -> list[str]:
     """What speaks against all targets being down: those that never were, those that are back."""
-    said = []
+    problems = []
     for name in targets:
         if before.get(name) is None:
-            said.append(f"{name} did not run before")
+            problems.append(f"{name} did not run before")
         elif now.get(name) == before[name]:
-            said.append(f"{name} never went down")
+            problems.append(f"{name} never went down")
         elif now.get(name) is not None:
-            said.append(f"{name} was started again")
-    return said
+            problems.append(f"{name} was started again")
+    return problems
 
 
-class Restart(Kill):
+class Restart(ProcessFault):
     """The `restart` nemesis."""
 
     name = "restart"
     doc = "stops whole nodes hard and starts them again on the disks they have"
     faults: tuple[str, ...] = ("N04",)
+    requires = (Supervised,)
+    explains: frozenset[str] = frozenset({"exit"})
+    page_cache: PageCache = "kept"
     options: Mapping[str, Option] = {
         **ProcessFault.options,
         "flaps": Option(
@@ -79,24 +81,16 @@ class Restart(Kill):
     }
     requires_lab: tuple[type, ...] = (Restarts,)
     restarts_nodes = True
-    """What other nemeses have laid on a node does not survive this one: no part of a mix."""
 
     def __init__(self) -> None:
         self._guards: dict[str, Any] = {}
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """As for any fault of nodes, with how often they go down."""
-        flaps = int(options["flaps"])
-        if not 1 <= flaps <= FLAPS_MAX:
-            raise ConfigError(f"-o flaps={flaps}: from 1 to {FLAPS_MAX}")
-        plans = super().plan(rng, nodes, time_limit_s, options)
-        return carrying(plans, flaps=flaps)
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        check_range(options, "flaps", 1, FLAPS_MAX)
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        """How often they go down."""
+        return {"flaps": int(options["flaps"])}
 
     def lab(self, ctx: NemesisContext) -> Restarts:
         """Who can stop and start the nodes. Raises FaultRefused where nobody can."""
@@ -113,15 +107,19 @@ class Restart(Kill):
         found = await asyncio.to_thread(self.lab(ctx).boots, ctx.lab.lab_id)
         return {name: found.get(name) for name in ctx.nodes}
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
+    async def ready(self, ctx: NemesisContext) -> None:
         await self.lives(ctx)
         if not all(isinstance(ctx.node(n), Reopens) for n in ctx.nodes):
             raise FaultRefused("restart: connections to these nodes cannot be made anew")
 
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Restartable).restart_command(name)]
+
     async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """A process that starts the nodes where we are gone."""
-        healing = {n: ctx.need(Restartable).restart_command(n) for n in record.targets}
+        healing = {n: self.heal_commands(ctx, record, n)[0] for n in record.targets}
         self._guards[record.fault_id] = await asyncio.to_thread(
             self.lab(ctx).guard, ctx.lab.lab_id, healing
         )
@@ -131,106 +129,68 @@ class Restart(Kill):
         if guard is not None:
             await asyncio.to_thread(guard.release)
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        record = await super()._before(ctx, record)
-        lives = await self.lives(ctx)
-        facts = {
-            **record.facts,
-            "lives_before": lives,
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        return {
+            "lives_before": await self.lives(ctx),
             "lives_between": [],
-            "data_before": await self._data(ctx, record.targets),
+            "data_before": await _data(ctx, record.targets),
             # Processes on a node that is down cannot be asked after.
             "processes": _without(record.facts["processes"], record.targets),
             "target_processes": {n: record.facts["processes"][n] for n in record.targets},
             "unserved": [text for n in record.targets for text in served_before(record, n)],
         }
-        return msgspec.structs.replace(record, facts=facts)
 
-    async def _data(self, ctx: NemesisContext, names: Sequence[str]) -> dict[str, int]:
-        """The data directory of each target, as its file system knows it; 0 where there is none."""
-        data = ctx.offered(DataDir)
-        if data is None:
-            return {}
-        path = data.data_dir()
-        rows = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in names))
-        return {n: int(row.get("inode", 0)) for n, row in zip(names, rows, strict=True)}
-
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Down and up again as often as asked, then down."""
         between = []
-        for turn in range(record.facts["flaps"]):
-            if turn:
-                await self.undo(ctx, record.targets)
+        for index in range(record.facts["flaps"]):
+            if index:
+                await self.bring_up(ctx, record.targets)
                 between.append(await self.lives(ctx))
-            await self.strike(ctx, record.targets)
+            await self.take_down(ctx, record.targets)
         return {"lives_between": between}
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """Stop nodes without notice; a test sabotages this."""
         for name in names:
             _reopening(ctx.node(name)).away = True
         await asyncio.to_thread(self.lab(ctx).cut, ctx.lab.lab_id, names)
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+    async def bring_up(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Nodes up, connections made anew, servers started on the data they have."""
         await asyncio.to_thread(self.lab(ctx).boot, ctx.lab.lab_id, names)
         nodes = [_reopening(ctx.node(name)) for name in names]
         await asyncio.gather(*(node.reopen() for node in nodes if node.away))
         for node in nodes:
             node.away = False
-        await super().undo(ctx, names)
+        await ctx.need(Supervised).restart(names)
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         lives = await self.lives(ctx)
-        facts = {**record.facts, "lives_now": lives}
-        record, _, victim, control = await gather(
-            ctx, msgspec.structs.replace(record, facts=facts), self.outcome
-        )
-        injector = self._down(record, lives)
+        record = with_facts(record, {"lives_now": lives})
+        record, _, victim, control = await gather(ctx, record, self.outcome)
         before = record.facts["lives_before"]
         hit = [n for n in lives if n not in record.targets and lives[n] != before[n]]
         if hit:
-            said = f"restarted as well: {', '.join(hit)}"
-            control = msgspec.structs.replace(control, moved=True, detail=said)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
+            detail = f"restarted as well: {', '.join(hit)}"
+            control = msgspec.structs.replace(control, moved=True, detail=detail)
+        return Observed(
+            injector=_down(record, lives), victim=victim, control=control, facts=record.facts
         )
 
-    def _down(self, record: LandingRecord, lives: Lives) -> Signal:
-        facts, targets = record.facts, record.targets
-        said = [*lives_over(targets, facts["lives_before"], lives), *facts["unserved"]]
-        rows = [facts["lives_before"], *facts["lives_between"]]
-        if len(rows) != facts["flaps"]:
-            said.append(f"down {len(rows)} times, {facts['flaps']} asked for")
-        said += [
-            f"{name} did not come up anew each time"
-            for name in targets
-            if len({row[name] for row in rows}) != len(rows)
-        ]
-        return Signal(
-            signal="process 1 of the node and its start",
-            before={n: facts["lives_before"][n] for n in targets},
-            during={n: lives[n] for n in targets},
-            moved=bool(targets) and not said,
-            detail="; ".join(said) or f"{', '.join(targets)} down, time {len(rows)} in this fault",
-        )
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await self.bring_up(ctx, record.targets)
 
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """As for `kill`; how long the targets served nobody is told as well."""
-        record = await super().heal(ctx, record)
+    async def after_heal(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """How long the targets served nobody."""
         if record.injected_at is None or record.healed_at is None:
-            return record
-        gap_ms = round((record.healed_at - record.injected_at) / 1e6)
-        return msgspec.structs.replace(record, facts={**record.facts, "readiness_gap_ms": gap_ms})
+            return {}
+        return {"readiness_gap_ms": round((record.healed_at - record.injected_at) / 1e6)}
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
-        proven = await super()._whole(ctx, record, before)
-        lives, data = await self.lives(ctx), await self._data(ctx, record.targets)
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+        """A pid of the new life may be the old one's again; the life and the data tell."""
+        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
+        lives, data = await self.lives(ctx), await _data(ctx, record.targets)
         missing = list(proven.missing)
         for name in record.targets:
             if lives[name] in (None, record.facts["lives_before"][name]):
@@ -239,11 +199,35 @@ class Restart(Kill):
                 missing.append(f"{name} has another data directory than before")
         return msgspec.structs.replace(proven, missing=missing)
 
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
-    ) -> str | None:
-        """A pid of the new life may be the old one's again."""
-        return ProcessFault.healed(self, record, name, now, sight)
+
+def _down(record: LandingRecord, lives: Lives) -> Signal:
+    facts, targets = record.facts, record.targets
+    problems = [*lives_over(targets, facts["lives_before"], lives), *facts["unserved"]]
+    rows = [facts["lives_before"], *facts["lives_between"]]
+    if len(rows) != facts["flaps"]:
+        problems.append(f"down {len(rows)} times, {facts['flaps']} asked for")
+    problems += [
+        f"{name} did not come up anew each time"
+        for name in targets
+        if len({row[name] for row in rows}) != len(rows)
+    ]
+    return Signal(
+        signal="process 1 of the node and its start",
+        before={n: facts["lives_before"][n] for n in targets},
+        during={n: lives[n] for n in targets},
+        moved=bool(targets) and not problems,
+        detail="; ".join(problems) or f"{', '.join(targets)} down, time {len(rows)} in this fault",
+    )
+
+
+async def _data(ctx: NemesisContext, names: Sequence[str]) -> dict[str, int]:
+    """The data directory of each target, as its file system knows it; 0 where there is none."""
+    data = ctx.offered(DataDir)
+    if data is None:
+        return {}
+    path = data.data_dir()
+    rows = await asyncio.gather(*(ctx.node(n).call("stat", path=path) for n in names))
+    return {n: int(row.get("inode", 0)) for n, row in zip(names, rows, strict=True)}
 
 
 def _without(rows: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -13,23 +13,22 @@ Catalogue: N25.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from dstest.core import limits
+from dstest.core.details import LeadDetails
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import (
     FaultPlan,
     Leadership,
     NemesisContext,
     Option,
-    Process,
+    Supervised,
 )
-from nemeses.base.cluster import begun
+from nemeses.base.landing import demote
 from nemeses.base.leadership import (
     Lead,
     lead,
@@ -38,97 +37,124 @@ from nemeses.base.leadership import (
     unmoved,
     voters,
 )
-from nemeses.base.process_evidence import demote, landed
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import Sight, listeners, mains, ports_of, running
-from nemeses.process.kill import Kill
+from nemeses.base.steps import ApplyFailed, Choice, Facts, Observed, Standing, with_facts
+from nemeses.observe.processes import listeners, mains, ports_of, running
 
 __all__ = ["NEMESIS", "Rolling"]
 
 POLL_S: Final = 0.1
 
+NOT_TAKEN: Final = "a step of the rolling restart did not take place"
 
-class Rolling(Kill):
-    """The `rolling` nemesis."""
+
+class Rolling(ProcessFault):
+    """The `rolling` nemesis. Whose turn it is shows at each step: the leader of that moment."""
 
     name = "rolling"
     doc = "kills and restarts the leader, then the next leader, and the next"
     faults: tuple[str, ...] = ("N25",)
-    requires = (*Kill.requires, Leadership)
+    requires = (Supervised, Leadership)
+    explains: frozenset[str] = frozenset({"exit"})
+    page_cache: PageCache = "kept"
     options: Mapping[str, Option] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """Whom it hits shows only when it is due: the leaders of that moment."""
-        return super().plan(
-            rng, nodes, time_limit_s, {**options, "scope": "primaries", "targets": ""}
-        )
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**options, "scope": "primaries", "targets": ""}
 
-    async def choose(self, ctx: NemesisContext) -> str | None:
-        """Whose turn it is: the leader's."""
+    async def next_target(self, ctx: NemesisContext) -> str | None:
+        """Whose turn it is; a test sabotages this."""
         return (await lead_when_known(ctx)).leader
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        """The first step."""
+    async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
         pids = mains(await running(ctx))
-        record = begun(ctx, self.name, plan)
-        steps = {"steps": [], "pids": pids, "traffic_at_inject": ctx.traffic.by_node()}
-        record = msgspec.structs.replace(record, facts={**record.facts, **steps})
-        name = await self.choose(ctx)
+        facts = {"steps": [], "pids": pids}
+        name = await self.next_target(ctx)
         lacking = [n for n in ctx.nodes if n not in pids]
-        if name is None or lacking:
-            why = "no leader is known" if name is None else f"no server on {', '.join(lacking)}"
-            return msgspec.structs.replace(record, notes=[f"nothing was injected: {why}"])
-        record = msgspec.structs.replace(record, targets=[name])
-        await self._arm(ctx, record, name)
-        record = await self._step(ctx, await ctx.epochs.open(record), name)
-        if record.landed == "yes":
-            return msgspec.structs.replace(record, landed_at=ctx.clock.now_ns())
-        return record
+        if name is None:
+            return Choice(facts=facts, why_not="no leader is known")
+        if lacking:
+            return Choice(facts=facts, why_not=f"no server on {', '.join(lacking)}")
+        return Choice(targets=[name], facts=facts)
 
-    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def baseline(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """Each step has its own."""
+        return {}
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """The first step."""
+        step, notes = await self.step(ctx, record.targets[0])
+        if notes:
+            raise ApplyFailed(notes, {"steps": [step]})
+        return {"steps": [step]}
+
+    def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+        """A step waits by itself."""
+        return 0.0
+
+    async def repeat(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """The next step; it has to work as the first one did."""
-        if record.injected_at is None:
-            return record
-        name = await self.choose(ctx)
-        if name is not None:
-            if name not in record.targets:
-                await self._arm(ctx, record, name)
-                targets = [*record.targets, name]
-                record = msgspec.structs.replace(record, targets=targets)
-            record = await self._step(ctx, record, name)
-        now_ns = ctx.clock.now_ns()
-        present = name is not None and record.landed == "yes"
-        looks = [*record.facts["rechecks"], {"at_ns": now_ns, "present": present}]
-        record = msgspec.structs.replace(record, facts={**record.facts, "rechecks": looks})
-        if not present:
-            return demote(record, "a step of the rolling restart did not take place")
-        return record
+        name = await self.next_target(ctx)
+        if name is None:
+            return demote(record, NOT_TAKEN)
+        if name not in record.targets:
+            await self.arm(ctx, msgspec.structs.replace(record, targets=[name]))
+            record = msgspec.structs.replace(record, targets=[*record.targets, name])
+        step, notes = await self.step(ctx, name)
+        record = with_facts(record, {"steps": [*record.facts["steps"], step]})
+        return msgspec.structs.replace(record, notes=[*record.notes, *notes])
 
-    async def _arm(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        command = self.heal_command(ctx, record, name)
-        await ctx.node(name).arm_lease(record.fault_id, [command], ttl_s=limits.LEASE_TTL_S)
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        pids = mains(await running(ctx))
+        others = [n for n in ctx.nodes if n not in record.targets]
+        changed = [n for n in others if pids.get(n) != record.facts["pids"][n]]
+        return Observed(
+            injector=_injector(record.facts["steps"]),
+            victim=_victim(ctx, record),
+            control=Signal(
+                signal="pids of the members that were not restarted",
+                before={n: record.facts["pids"][n][0] for n in others},
+                during={n: pids.get(n, (0, 0))[0] for n in others},
+                moved=bool(changed),
+                detail=f"hit as well: {', '.join(changed)}" if changed else "untouched",
+            ),
+        )
 
-    async def _step(self, ctx: NemesisContext, record: LandingRecord, name: str) -> LandingRecord:
-        """Kill and restart one member, wait for a new term, and judge all steps so far."""
+    def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
+        present = record.landed == "yes"
+        return Standing(present=present, doubts=[] if present else [NOT_TAKEN])
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await self.start(ctx, record.targets)
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [ctx.need(Supervised).restart_command(name)]
+
+    async def kill(self, ctx: NemesisContext, name: str) -> None:
+        """End a member; a test sabotages this."""
+        await ctx.need(Supervised).kill([name])
+
+    async def start(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """Start members again."""
+        await ctx.need(Supervised).restart(names)
+
+    async def step(self, ctx: NemesisContext, name: str) -> tuple[dict[str, Any], list[str]]:
+        """Kill and restart one member, wait for a new term: what came of it, and what failed."""
         before = await running(ctx)
         first = await lead(ctx)
         heard = await listeners(ctx.node(name), ports_of(ctx, name))
-        notes = list(record.notes)
+        notes: list[str] = []
         gone, found = False, None
         try:
-            await self.strike(ctx, [name])
+            await self.kill(ctx, name)
             rows = [[p.pid, p.start_time] for p in before.get(name, ())]
             seen = await ctx.node(name).call("processes", idents=rows)
             gone = bool(seen) and not any(row["alive"] for row in seen)
-            found = await self._moved(ctx, first, name)
-            await self.undo(ctx, [name])
+            found = await _moved(ctx, first, name)
+            await self.start(ctx, [name])
         except LabError as error:
             notes.append(f"{name}: {error.message}")
         after = mains(await running(ctx)).get(name, [0, 0])
@@ -144,50 +170,26 @@ class Rolling(Kill):
             "new_term": found.epoch if found else first.epoch,
             "moved": found is not None,
         }
-        facts = {**record.facts, "steps": [*record.facts["steps"], step]}
-        record = msgspec.structs.replace(record, facts=facts, notes=notes)
-        return await self._judge(ctx, record)
+        return step, notes
 
-    async def _moved(self, ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
-        """The leader that the others have come to; None where they have not in time."""
-        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
-        while True:
-            views = await ctx.need(Leadership).leaders()
-            found = moved_to(before, views, voters(ctx), [name])
-            if (found and found.leader) or ctx.clock.now_ns() > deadline_ns:
-                return found
-            await asyncio.sleep(POLL_S)
 
-    async def _judge(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        steps: list[dict[str, Any]] = record.facts["steps"]
-        pids = mains(await running(ctx))
-        injector, victim = _injector(steps), _victim(ctx, record)
-        others = [n for n in ctx.nodes if n not in record.targets]
-        changed = [n for n in others if pids.get(n) != record.facts["pids"][n]]
-        control = Signal(
-            signal="pids of the members that were not restarted",
-            before={n: record.facts["pids"][n][0] for n in others},
-            during={n: pids.get(n, (0, 0))[0] for n in others},
-            moved=bool(changed),
-            detail=f"hit as well: {', '.join(changed)}" if changed else "untouched",
-        )
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
-        )
+async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
+    """The leader that the others have come to; None where they have not in time."""
+    deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
+    while True:
+        views = await ctx.need(Leadership).leaders()
+        found = moved_to(before, views, voters(ctx), [name])
+        if (found and found.leader) or ctx.clock.now_ns() > deadline_ns:
+            return found
+        await asyncio.sleep(POLL_S)
 
-    def healed(
-        self, record: LandingRecord, name: str, now: Sequence[Process], sight: Sight
-    ) -> str | None:
-        """A member that was restarted twice may have led twice."""
-        return ProcessFault.healed(self, record, name, now, sight)
+
+def _unmoved(step: Mapping[str, Any]) -> str:
+    return unmoved(LeadDetails(leader_before=step["leader"], term_before=step["term"]))
 
 
 def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
-    said = [
+    problems = [
         f"step {i + 1}: process {s['pid']} of {s['node']} was not killed and replaced"
         for i, s in enumerate(steps)
         if not (s["served"] and s["gone"] and s["new_pid"] not in (0, s["pid"]))
@@ -196,8 +198,8 @@ def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
         signal="pid of the leader that was restarted",
         before={f"{i + 1}: {s['node']}": s["pid"] for i, s in enumerate(steps)},
         during={f"{i + 1}: {s['node']}": s["new_pid"] for i, s in enumerate(steps)},
-        moved=bool(steps) and not said,
-        detail="; ".join(said) or "restarted: " + ", ".join(s["node"] for s in steps),
+        moved=bool(steps) and not problems,
+        detail="; ".join(problems) or "restarted: " + ", ".join(s["node"] for s in steps),
     )
 
 
@@ -208,20 +210,16 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         n: sum(now[n][kind] - before[n][kind] for kind in ("fail", "unknown"))
         for n in record.targets
     }
-    said = [
-        f"step {i + 1}: {unmoved({'leader_before': s['leader'], 'term_before': s['term']})}"
-        for i, s in enumerate(steps)
-        if not s["moved"]
-    ]
-    said += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
+    problems = [f"step {i + 1}: {_unmoved(s)}" for i, s in enumerate(steps) if not s["moved"]]
+    problems += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
     return Signal(
         signal="term (or who leads) before and after each step",
         before={f"{i + 1}: {s['node']}": s["term"] or s["leader"] for i, s in enumerate(steps)},
         during={
             f"{i + 1}: {s['node']}": s["new_term"] or s["new_leader"] for i, s in enumerate(steps)
         },
-        moved=bool(steps) and not said,
-        detail="; ".join(said)
+        moved=bool(steps) and not problems,
+        detail="; ".join(problems)
         or f"{len(steps)} elections, {sum(bad.values())} operations of clients ended badly",
     )
 

@@ -20,9 +20,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -37,10 +34,10 @@ from dstest.core.protocols import (
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.base.leadership import lead, lead_when_known
-from nemeses.base.process_evidence import landed
-from nemeses.base.process_fault import ProcessFault, Proven
-from nemeses.base.schedule import WINDOW_OPTIONS, carrying
-from nemeses.observe.processes import look, ports_of, running, struck
+from nemeses.base.process_fault import ProcessFault, choose_processes
+from nemeses.base.schedule import WINDOW_OPTIONS, check_range
+from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
+from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
 from nemeses.tools.cgroup import Group
 
 __all__ = ["NEMESIS", "SlowFollower", "quota"]
@@ -58,7 +55,7 @@ MEASURED_S: Final = 1.0
 TICKS_PER_S: Final = 100
 """Of /proc/PID/stat."""
 
-MUTE: Final = 1 << 60
+UNRESPONSIVE: Final = 1 << 60
 """How far behind a server is that does not say where it is."""
 
 SAMPLES: Final = 5
@@ -85,45 +82,42 @@ class SlowFollower(ProcessFault):
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
     }
 
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """Who follows shows only when the fault is due."""
-        if not 1 <= options["cpu_percent"] <= 50:
-            raise ConfigError(f"-o cpu_percent={options['cpu_percent']:g}: from 1 to 50")
-        plans = super().plan(rng, nodes, time_limit_s, {**options, "scope": "one", "targets": ""})
-        return carrying(plans, cpu_percent=options["cpu_percent"])
+    def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        check_range(options, "cpu_percent", 1, 50)
 
-    async def setup(self, ctx: NemesisContext) -> None:
-        await super().setup(ctx)
+    def plan_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Who follows shows only when the fault is due."""
+        return {**options, "scope": "one", "targets": ""}
+
+    def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
+        return {"cpu_percent": options["cpu_percent"]}
+
+    async def ready(self, ctx: NemesisContext) -> None:
         await asyncio.gather(*(CPU.make(node, self.name) for node in nodes_of(ctx)))
 
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        """Choose a follower of this moment."""
+    async def remove_instruments(self, ctx: NemesisContext) -> None:
+        """Take group and mount away on every node."""
+        await asyncio.gather(*map(CPU.withdraw, nodes_of(ctx)))
+
+    async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
+        """A follower of this moment."""
         leader = (await lead_when_known(ctx)).leader
         followers = [n for n in ctx.nodes if n != leader]
         chosen = random.Random(plan.facts["seed"]).choice(followers)
-        facts = {**plan.facts, "targets": [chosen], "scope": "given"}
-        return await super().inject(ctx, msgspec.structs.replace(plan, facts=facts))
+        return await choose_processes(ctx, plan, targets=[chosen], scope="given")
 
-    async def _before(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """The record with what the follower uses, and the share that it is left."""
-        record = await super()._before(ctx, record)
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """What the follower uses, and the share that it is left."""
         (name,) = record.targets
-        was, looks = struck(record.facts, name), []
+        was, seen = processes_before(record, name), []
         for pause_s in (0.0, MEASURED_S):
             await asyncio.sleep(pause_s)
-            seen = await look(ctx.node(name), was, was, ports_of(ctx, name))
-            looks.append((ctx.clock.now_ns(), seen.ticks))
-        (then_ns, then), (now_ns, now) = looks
+            snapshot = await take_snapshot(ctx.node(name), was, was, ports_of(ctx, name))
+            seen.append((ctx.clock.now_ns(), snapshot.ticks))
+        (then_ns, then), (now_ns, now) = seen
         used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
         left_percent = min(record.facts["cpu_percent"], USED_SHARE * used_percent)
-        shares = {"used_percent": round(used_percent, 2), "left_percent": left_percent}
-        return msgspec.structs.replace(record, facts={**record.facts, **shares})
+        return {"used_percent": round(used_percent, 2), "left_percent": left_percent}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         quota_us, period_us = quota(record.facts["left_percent"])
@@ -142,37 +136,33 @@ class SlowFollower(ProcessFault):
             for name, rows in outside.items():
                 await CPU.enter(ctx.node(name), [p.pid for p in rows])
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        for name in names:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             await ctx.node(name).run(CPU.dissolve_command(), timeout_s=5.0)
             await CPU.make(ctx.node(name), self.name)
 
-    def heal_command(self, ctx: NemesisContext, record: LandingRecord, name: str) -> list[str]:
-        return CPU.dissolve_command()
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [CPU.dissolve_command()]
 
-    async def _look(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         behind = await _behind(ctx)
         throttled, led, outside = await asyncio.gather(
             _throttled(ctx), lead(ctx), _outside(ctx, record)
         )
-        if "throttled_before" not in record.facts:
-            facts = {**record.facts, "throttled_before": throttled}
-            record = msgspec.structs.replace(record, facts=facts)
+        record = with_facts(
+            record, {"throttled_before": record.facts.get("throttled_before", throttled)}
+        )
         unit = ctx.need(Replication).replication_unit
-        injector = _injector(record, throttled, outside)
-        victim = _victim(record, behind, led.leader, unit)
-        control = _control(record, behind, throttled, unit)
-        return msgspec.structs.replace(
-            record,
-            injector=injector,
-            victim=victim,
-            control=control,
-            landed=landed(record, injector, victim, control),
+        return Observed(
+            injector=_injector(record, throttled, outside),
+            victim=_victim(record, behind, led.leader, unit),
+            control=_control(record, behind, throttled, unit),
+            facts=record.facts,
         )
 
-    async def _whole(
-        self, ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any]
-    ) -> Proven:
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """Nothing is in the group, the follower keeps up, and all serve."""
         behind = await _behind(ctx)
         unit = ctx.need(Replication).replication_unit
@@ -192,10 +182,6 @@ class SlowFollower(ProcessFault):
     ) -> list[str]:
         """A server that is still in our group, or the group itself."""
         return await CPU.leaks(node)
-
-    async def teardown(self, ctx: NemesisContext) -> None:
-        """Take group and mount away on every node."""
-        await asyncio.gather(*map(CPU.withdraw, nodes_of(ctx)))
 
 
 def quota(percent: float) -> tuple[int, int]:
@@ -226,7 +212,7 @@ async def _behind(ctx: NemesisContext) -> dict[str, int]:
         at = await ctx.need(Replication).progress()
         furthest = max((p for p in at.values() if p is not None), default=0)
         for name, position in at.items():
-            samples[name].append(MUTE if position is None else furthest - position)
+            samples[name].append(UNRESPONSIVE if position is None else furthest - position)
         await asyncio.sleep(SAMPLE_GAP_S)
     return {n: int(statistics.median(found)) for n, found in samples.items()}
 
@@ -242,7 +228,7 @@ async def _outside(ctx: NemesisContext, record: LandingRecord) -> dict[str, list
 
 
 def _far(behind: int, unit: Unit) -> str:
-    return "silent" if behind >= MUTE else f"{behind:,} {unit.name} behind"
+    return "silent" if behind >= UNRESPONSIVE else f"{behind:,} {unit.name} behind"
 
 
 def _injector(
@@ -252,14 +238,16 @@ def _injector(
 ) -> Signal:
     before = record.facts["throttled_before"]
     periods = {n: throttled[n] - before[n] for n in record.targets}
-    said = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
-    said += [f"{n}: process {rows[0].pid} is not throttled" for n, rows in outside.items() if rows]
+    problems = [f"{n}: it was never throttled" for n, count in periods.items() if not count]
+    problems += [
+        f"{n}: process {rows[0].pid} is not throttled" for n, rows in outside.items() if rows
+    ]
     return Signal(
         signal="periods in which the server had to wait for its share",
         before=dict.fromkeys(record.targets, 0),
         during=periods,
-        moved=bool(periods) and not said,
-        detail="; ".join(said) or f"throttled in {sum(periods.values())} periods",
+        moved=bool(periods) and not problems,
+        detail="; ".join(problems) or f"throttled in {sum(periods.values())} periods",
     )
 
 
@@ -267,15 +255,15 @@ def _victim(
     record: LandingRecord, behind: Mapping[str, int], leader: str | None, unit: Unit
 ) -> Signal:
     targets = record.targets
-    said = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
+    problems = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
     if leader in targets:
-        said.append(f"{leader} leads")
+        problems.append(f"{leader} leads")
     return Signal(
         signal=f"{unit.name} of the log that it has not applied",
         before=dict.fromkeys(targets, 0),
         during={n: behind[n] for n in targets},
-        moved=bool(targets) and not said,
-        detail="; ".join(said) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
+        moved=bool(targets) and not problems,
+        detail="; ".join(problems) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
     )
 
 

@@ -69,12 +69,12 @@ async def compiled(
             ) from None
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                said, _ = await compiler.communicate()
+                output, _ = await compiler.communicate()
         except TimeoutError:
             compiler.kill()
             raise LabError(f"{nemesis}: the compiler did not end") from None
         if compiler.returncode != 0:
-            text = said.decode("utf-8", "replace").strip()[-300:]
+            text = output.decode("utf-8", "replace").strip()[-300:]
             raise FaultRefused(
                 f"{nemesis}: {sources[0]} does not compile: {text}",
                 remedy=f"apt-get install {packages}",

@@ -26,15 +26,15 @@ __all__ = [
     "OFF",
     "QUEUE",
     "RESIDUE",
+    "QueueSnapshot",
     "Sender",
-    "Sight",
     "install",
-    "look",
     "parse_counters",
     "parse_status",
     "rules",
     "start",
     "stop",
+    "take_snapshot",
     "unhook",
 ]
 
@@ -131,7 +131,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
         return Sender(**{f: getattr(self, f) + getattr(other, f) for f in self.__struct_fields__})
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
+class QueueSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A node's rules and its program as they are now.
 
     `hooked` is how many families jump to our chain; `counted` is what each rule sent to
@@ -227,10 +227,10 @@ async def start(node: Node, texts: Sequence[str], settings: Mapping[str, int]) -
         cwd="/",
     )
     deadline_ns = clock.monotonic_ns() + int(BOUND_DEADLINE_S * 1e9)
-    while not (await look(node)).served:
+    while not (await take_snapshot(node)).served:
         if clock.monotonic_ns() > deadline_ns:
-            said = (await node.get(f"{RUN}/log")).decode("utf-8", "replace").strip()
-            raise LabError(f"{node.name}: nobody serves the queue: {said[-300:]}")
+            log = (await node.get(f"{RUN}/log")).decode("utf-8", "replace").strip()
+            raise LabError(f"{node.name}: nobody serves the queue: {log[-300:]}")
         await asyncio.sleep(POLL_S)
     for family, text in zip(FAMILIES, texts, strict=True):
         await node.run([f"{family}-restore", "--noflush", "-w", "5"], stdin=text, timeout_s=10.0)
@@ -247,7 +247,7 @@ async def stop(node: Node) -> None:
     await node.run([OFF], timeout_s=30.0, check=False)
 
 
-async def look(node: Node) -> Sight:
+async def take_snapshot(node: Node) -> QueueSnapshot:
     """Rules, program and counters of a node. Raises LabError where it does not answer."""
     found = await node.run(["sh", "-c", _LOOK], timeout_s=15.0)
     parts: dict[str, list[str]] = {}
@@ -258,7 +258,7 @@ async def look(node: Node) -> Sight:
             part.append(line)
     tables = [line for family in FAMILIES for line in parts[family]]
     queues = [line.split() for line in parts["queues"]]
-    return Sight(
+    return QueueSnapshot(
         hooked=sum(line.startswith("-A ") for line in tables),
         counted=parse_counters("\n".join(tables)),
         served=any(row[:1] == [str(QUEUE)] for row in queues),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from runs import (
     CALM,
@@ -49,8 +50,8 @@ class Elsewhere(Bandwidth):
     def rules(self, device: str, ctx: NemesisContext, record: LandingRecord) -> str:
         return cap_rules("lo", ctx.lab, record.facts["kbit"])
 
-    async def undo(self, ctx: NemesisContext, names: Any) -> None:
-        for name in names:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             await ctx.node(name).run(["tc", "qdisc", "del", "dev", "lo", "root"], check=False)
 
 
@@ -79,7 +80,7 @@ class Undone(Bandwidth):
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if not record.facts["rechecks"]:
             assert record.landed == "yes"
-            await self.undo(ctx, record.targets[:1])
+            await self.revert(ctx, msgspec.structs.replace(record, targets=record.targets[:1]))
         return await super().recheck(ctx, record)
 
 

@@ -105,7 +105,7 @@ class Undone(Clock):
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         if not record.facts["rechecks"]:
             assert record.landed == "yes"
-            await self.undo(ctx, record.targets[:1])
+            await self.revert(ctx, msgspec.structs.replace(record, targets=record.targets[:1]))
         return await super().recheck(ctx, record)
 
 

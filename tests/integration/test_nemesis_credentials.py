@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from runs import deployed, etcd, killed_in_mid_fault, landed_and_healed, not_proven, run_here
 
+from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from nemeses.member.credentials import NEMESIS, Credentials
@@ -47,8 +48,8 @@ class Everywhere(Credentials):
         for other in ctx.nodes:
             await super().rotate(ctx, other)
 
-    async def undo(self, ctx: NemesisContext, names: Any) -> None:
-        await super().undo(ctx, list(ctx.nodes))
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await super().revert(ctx, msgspec.structs.replace(record, targets=list(ctx.nodes)))
 
 
 def test_a_rotation_of_all(lab: LabInfo, tmp_path: Path) -> None:

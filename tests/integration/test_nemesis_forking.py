@@ -14,7 +14,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis, NemesisContext, Process
 from nemeses.clock.clock import Clock
-from nemeses.observe.processes import running, signal_command, struck
+from nemeses.observe.processes import processes_before, running, signal_command
 from nemeses.process.descriptors import Descriptors
 from nemeses.process.kill import Kill
 from nemeses.process.pause import Pause
@@ -82,14 +82,14 @@ def mains(rows: Sequence[Process]) -> list[Process]:
 
 
 class MainKilled(Kill):
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        for name in names:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             rows = mains((await running(ctx, "server"))[name])
             await ctx.node(name).run(signal_command(rows, "KILL"))
 
 
 class MainPaused(Pause):
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def pause(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
         for name in names:
             rows = mains((await running(ctx))[name])
             await ctx.node(name).run(signal_command(rows, "STOP"))
@@ -99,19 +99,20 @@ class MainShifted(Clock):
     async def shift(
         self, ctx: NemesisContext, record: LandingRecord, name: str, words: Sequence[str | int]
     ) -> None:
-        for main in mains(struck(record.facts, name)):
+        for main in mains(processes_before(record, name)):
             await clock_tool.shift(ctx.node(name), main.pid, main.start_time, words)
 
 
 class MainSlowed(SlowFollower):
     async def enter(self, ctx: NemesisContext, record: LandingRecord) -> None:
         (name,) = record.targets
-        await CPU.enter(ctx.node(name), [p.pid for p in mains(struck(record.facts, name))])
+        main = mains(processes_before(record, name))
+        await CPU.enter(ctx.node(name), [p.pid for p in main])
 
 
 class MainLimited(Descriptors):
     async def exhaust(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        for main in mains(struck(record.facts, name)):
+        for main in mains(processes_before(record, name)):
             argv = ["prlimit", "--pid", str(main.pid), "--nofile=3:"]
             await ctx.node(name).run(argv, check=False)
 

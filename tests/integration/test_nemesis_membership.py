@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from runs import deployed, etcd, killed_in_mid_fault, landed_and_healed, not_proven, run_here
 
+from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from nemeses.member.membership import NEMESIS, Membership
@@ -32,8 +32,8 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, scope: str, join: str)
 class OnlyKilled(Membership):
     """The server is killed and stays a member."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        await etcd(ctx).kill(names)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await etcd(ctx).kill(record.targets)
 
 
 def test_a_member_that_was_only_killed(lab: LabInfo, tmp_path: Path) -> None:

@@ -38,8 +38,9 @@ from dstest.core.verdict import State
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import carrying
 from nemeses.mix import Mix
-from nemeses.process.kill import Kill, Stop
+from nemeses.process.kill import Kill
 from nemeses.process.pause import Pause
+from nemeses.process.stop import Stop
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -106,8 +107,8 @@ def test_three_kinds_in_one_run(lab: LabInfo, tmp_path: Path) -> None:
 class Elsewhere(Kill):
     """Kills a process that we started ourselves instead of the server."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        for name in names:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        for name in record.targets:
             other = await ctx.node(name).call("spawn", argv=["/bin/sleep", "60"])
             await ctx.node(name).call("signal", signum=9, **other)
 
@@ -161,7 +162,7 @@ def test_a_wrapper_is_hit_instead_of_the_server(
 class DeadPid(Pause):
     """Stops a process that has long ended."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def pause(self, ctx: NemesisContext, names: Sequence[str], service: str) -> None:
         for name in names:
             await ctx.node(name).call("signal", pid=4_000_000, start_time=1, signum=19)
 
@@ -221,8 +222,8 @@ def test_undone_in_mid_window(
 class Deaf(Stop):
     """SIGTERM is swallowed on the way; SIGKILL comes instead."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        await etcd(ctx).kill(names)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await etcd(ctx).kill(record.targets)
 
 
 def test_a_stop_that_was_a_kill(lab: LabInfo, tmp_path: Path) -> None:
@@ -439,10 +440,10 @@ def test_a_server_that_cannot_come_back(lab: LabInfo, tmp_path: Path) -> None:
     """Its data directory is made useless while it is down: the heal is not proven, no pass."""
 
     class Ruined(Kill):
-        async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-            for name in names:
+        async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+            for name in record.targets:
                 await ctx.node(name).run(["chmod", "000", "/usr/bin/etcd"])
-            await super().undo(ctx, names)
+            await super().revert(ctx, record)
 
         async def teardown(self, ctx: NemesisContext) -> None:
             for name in ctx.nodes:
@@ -458,9 +459,9 @@ def test_a_server_that_cannot_come_back(lab: LabInfo, tmp_path: Path) -> None:
 class Lingering(Stop):
     """SIGTERM reaches servers that stand still: they would end whenever they go on."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        await etcd(ctx).pause(names)
-        await super().strike(ctx, names)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await etcd(ctx).pause(record.targets)
+        await super().apply(ctx, record)
 
 
 def test_a_server_that_does_not_end_is_killed_by_the_heal(lab: LabInfo, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def left(lab: LabInfo) -> list[str]:
     """Nodes that have rules, a program or a queue of ours."""
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        return [n for n, node in nodes.items() if not (await netqueue.look(node)).nothing]
+        return [n for n, node in nodes.items() if not (await netqueue.take_snapshot(node)).nothing]
 
     found: list[str] = on_nodes(lab, ask)
     return found

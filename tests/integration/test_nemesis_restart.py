@@ -55,7 +55,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, scope: str, flaps: int
 class Nothing(Restart):
     """The nodes are left alone."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         pass
 
 
@@ -69,7 +69,7 @@ def test_nodes_that_never_go_down(lab: LabInfo, tmp_path: Path) -> None:
 class OnlyServer(Restart):
     """The server is killed, its node stays up."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         await etcd(ctx).kill(names)
 
 
@@ -98,11 +98,11 @@ def test_started_again_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
 class Elsewhere(Restart):
     """Another node than the target goes down."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
-        await super().strike(ctx, [n for n in ctx.nodes if n not in names][:1])
+    async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await super().take_down(ctx, [n for n in ctx.nodes if n not in names][:1])
 
-    async def undo(self, ctx: NemesisContext, names: Sequence[str]) -> None:
-        await super().undo(ctx, list(ctx.nodes))
+    async def bring_up(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        await super().bring_up(ctx, list(ctx.nodes))
 
 
 def test_the_wrong_node(lab: LabInfo, tmp_path: Path) -> None:

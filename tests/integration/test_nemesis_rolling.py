@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def test_three_leaders_in_turn(lab: LabInfo, tmp_path: Path) -> None:
 class Followers(Rolling):
     """Restarts a member that does not lead: the order that tests nothing."""
 
-    async def choose(self, ctx: NemesisContext) -> str | None:
+    async def next_target(self, ctx: NemesisContext) -> str | None:
         leader = (await lead_when_known(ctx)).leader
         return next(n for n in ctx.nodes if n != leader)
 
@@ -63,7 +62,7 @@ def test_followers_instead_of_leaders(lab: LabInfo, tmp_path: Path) -> None:
 class Nobody(Rolling):
     """Nothing is killed."""
 
-    async def strike(self, ctx: NemesisContext, names: Sequence[str], service: str = "") -> None:
+    async def kill(self, ctx: NemesisContext, name: str) -> None:
         return None
 
 

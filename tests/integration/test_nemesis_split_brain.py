@@ -47,7 +47,7 @@ def test_two_claim_to_lead(lab: LabInfo, tmp_path: Path) -> None:
 class NoSecond(SplitBrain):
     """The network is mended before anybody else can be elected."""
 
-    async def apply(
+    async def apply_to(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: object
     ) -> None:
         pass

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here
 
@@ -16,7 +17,9 @@ from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
 from nemeses.disk import faultfs
-from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR, IO_ERROR, POWER, Power, Refusing
+from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR, IO_ERROR, DiskErrorFault
+from nemeses.disk.power import NEMESIS as POWER
+from nemeses.disk.power import Power
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
 from nemeses.disk.slow_disk import SlowDisk
 
@@ -86,19 +89,19 @@ def test_a_kill_is_no_power_cut(lab: LabInfo, tmp_path: Path) -> None:
     assert "unsynced bytes" in fault["injector"]["detail"]
 
 
-class Elsewhere(Refusing):
+class Elsewhere(DiskErrorFault):
     """Another node's disk refuses."""
 
-    async def strike(self, ctx: NemesisContext, names: Any, service: str = "") -> None:
-        other = next(n for n in ctx.nodes if n not in names)
-        await super().strike(ctx, [other])
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        other = next(n for n in ctx.nodes if n not in record.targets)
+        await super().apply(ctx, msgspec.structs.replace(record, targets=[other]))
 
-    async def undo(self, ctx: NemesisContext, names: Any) -> None:
-        await super().undo(ctx, list(ctx.nodes))
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await super().revert(ctx, msgspec.structs.replace(record, targets=list(ctx.nodes)))
 
 
 @pytest.mark.parametrize("real", [DISK_FULL, FSYNC_ERROR, IO_ERROR], ids=lambda v: v.name)
-def test_the_wrong_disk(lab: LabInfo, tmp_path: Path, real: Refusing) -> None:
+def test_the_wrong_disk(lab: LabInfo, tmp_path: Path, real: DiskErrorFault) -> None:
     wrong = Elsewhere(
         real.name, real.faults[0], "", real.setting, real.number, real.counter, real.signal
     )

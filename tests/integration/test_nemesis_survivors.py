@@ -17,14 +17,16 @@ SYSTEM = Path(__file__).with_name("survivor_system.py")
 
 WRONG_DISK = """
 import errno
-from nemeses.disk.refusing import Refusing
+import msgspec
+from nemeses.disk.disk_error import DiskErrorFault
 
-class Elsewhere(Refusing):
-    async def strike(self, ctx, names, service=""):
-        await super().strike(ctx, [next(n for n in ctx.nodes if n not in names)])
+class Elsewhere(DiskErrorFault):
+    async def apply(self, ctx, record):
+        other = next(n for n in ctx.nodes if n not in record.targets)
+        await super().apply(ctx, msgspec.structs.replace(record, targets=[other]))
 
-    async def undo(self, ctx, names):
-        await super().undo(ctx, list(ctx.nodes))
+    async def revert(self, ctx, record):
+        await super().revert(ctx, msgspec.structs.replace(record, targets=list(ctx.nodes)))
 
 NEMESIS = Elsewhere(
     "wrong-disk", "N16", "another disk", "write_errno", errno.ENOSPC, "refused_writes", "refused"

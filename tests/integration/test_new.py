@@ -27,9 +27,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SABOTAGED = """
 class Sabotaged(DeafClients):
-    async def apply(self, ctx, name):
+    async def apply(self, ctx, record):
         rules = RULES.replace("hook input", "hook forward").replace("CLIENTS", ctx.lab.control)
-        await ctx.node(name).run(["nft", "-f", "-"], stdin=rules, check=False)
+        for name in record.targets:
+            await ctx.node(name).run(["nft", "-f", "-"], stdin=rules, check=False)
 
 NEMESIS = Sabotaged()
 """

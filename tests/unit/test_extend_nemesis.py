@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import RemoteLost
 from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext
-from dstest.extend.nemesis import NodeFault, Signals, Traffic
+from dstest.extend.nemesis import Healing, NodeFault, Observed
 
 NODES = ("n1", "n2", "n3")
+Signals = tuple[Signal, Signal, Signal]
 MOVED, STILL = Signal(signal="s", moved=True), Signal(signal="s")
 
 
@@ -23,25 +25,27 @@ class Fault(NodeFault):
     """On the nodes of `on`; its signals are those of `shown`."""
 
     name, doc, undo = "mine", "a fault", ("undo",)
-    baseline_s = settle_s = patience_s = healing_s = 0.0
+    baseline_s = settle_s = landing_s = healing_s = 0.0
 
     def __init__(self, shown: Signals = (MOVED, MOVED, STILL)) -> None:
         self.on: set[str] = set()
         self.shown = shown
+        self.wrong: list[str] = []
 
-    async def apply(self, ctx: NemesisContext, name: str) -> None:
-        self.on.add(name)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        self.on |= {*record.targets}
 
-    async def stands(self, ctx: NemesisContext, name: str) -> bool:
-        return name in self.on
+    async def stands_on(self, node: Node) -> bool:
+        return node.name in self.on
 
-    async def look(self, ctx: NemesisContext, record: LandingRecord) -> Signals:
-        return self.shown
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        injector, victim, control = self.shown
+        return Observed(injector=injector, victim=victim, control=control)
 
-    async def unwhole(
-        self, ctx: NemesisContext, record: LandingRecord, undone: Traffic
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> list[str]:
-        return []
+        return self.wrong
 
 
 class World:
@@ -49,6 +53,7 @@ class World:
 
     def __init__(self, fault: Fault) -> None:
         self.said: list[str] = []
+        self.armed: list[str] = []
         self.ctx: Any = NemesisContext(
             nodes={name: self._node(name, fault) for name in NODES},
             lab=None,  # type: ignore[arg-type]
@@ -69,7 +74,12 @@ class World:
         async def release_lease(lease: str) -> None:
             self.said.append(f"{name} released")
 
-        return SimpleNamespace(run=run, arm_lease=arm_lease, release_lease=release_lease)
+        async def call(verb: str) -> dict[str, list[str]]:
+            return {"armed": self.armed, "firing": []}
+
+        return SimpleNamespace(
+            name=name, run=run, call=call, arm_lease=arm_lease, release_lease=release_lease
+        )
 
     async def open(self, record: LandingRecord) -> LandingRecord:
         self.said.append("open")
@@ -128,7 +138,7 @@ def test_a_fault_that_went_by_itself_did_not_stand() -> None:
     record = asyncio.run(course())
     assert record.landed == "ambiguous"
     assert [row["present"] for row in record.facts["rechecks"]] == [False, True]
-    assert "gone from n1" in record.notes[0]
+    assert "mine vanished from n1" in record.notes[0]
 
 
 def test_a_target_that_is_not_in_the_cluster_is_not_touched() -> None:
@@ -144,14 +154,33 @@ def test_a_target_that_is_not_in_the_cluster_is_not_touched() -> None:
     assert world.said == []
 
 
+def test_what_is_missing_after_the_heal_is_told() -> None:
+    fault = Fault()
+    fault.wrong = ["n2 limps"]
+    world = World(fault)
+
+    async def course() -> LandingRecord:
+        return await fault.heal(world.ctx, await fault.inject(world.ctx, plan("n2")))
+
+    healed = asyncio.run(course())
+    assert (healed.heal_verified, healed.notes) == (False, ["n2 limps"])
+
+
+def test_a_lease_that_stands_is_a_leak() -> None:
+    fault = Fault()
+    world = World(fault)
+    world.armed = ["f1"]
+    assert asyncio.run(fault.audit(world.ctx))["n1"] == ["lease f1"]
+
+
 def test_a_fault_that_stays_or_cannot_be_seen_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = Fault()
     ctx = World(fault).ctx
     fault.on.add("n1")
     assert asyncio.run(fault.audit(ctx)) == {"n1": ["mine"], "n2": [], "n3": []}
 
-    async def lost(ctx: NemesisContext, name: str) -> bool:
-        raise RemoteLost(f"{name} is gone")
+    async def lost(node: Node) -> bool:
+        raise RemoteLost(f"{node.name} is gone")
 
-    monkeypatch.setattr(fault, "stands", lost)
+    monkeypatch.setattr(fault, "stands_on", lost)
     assert asyncio.run(fault.audit(ctx))["n2"] == ["cannot be audited: n2 is gone"]

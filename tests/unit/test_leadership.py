@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dstest.core.details import LeadDetails
 from dstest.core.protocols import Leadership, LeaderView, Member, Timing
 from nemeses.base.leadership import (
     Lead,
@@ -149,15 +150,15 @@ def test_of_several_groups_the_seed_draws_one() -> None:
 
 def test_what_the_record_says() -> None:
     ctx = context(Led(all_say("n3", epoch=8)))
-    facts = {**Lead("n1", 7).facts(), "targets": ["n1"]}
-    assert asyncio.run(moved(ctx, facts, ["n1"])) == {"new_term": 8, "new_leader": "n3"}
-    assert asyncio.run(moved(context(Led(all_say("n1", epoch=7))), facts, ["n1"])) == {}
-    assert unmoved(facts) == "no new term after 7"
-    assert unmoved(Lead("n1", None).facts()) == "nobody else leads than n1"
+    before = LeadDetails(leader_before="n1", term_before=7)
+    assert asyncio.run(moved(ctx, before, ["n1"])) == {"new_term": 8, "new_leader": "n3"}
+    assert asyncio.run(moved(context(Led(all_say("n1", epoch=7))), before, ["n1"])) == {}
+    assert unmoved(before) == "no new term after 7"
+    assert unmoved(LeadDetails(leader_before="n1")) == "nobody else leads than n1"
 
 
 def test_who_does_not_vote_makes_no_majority() -> None:
     """Four vote, one of them is away: two of three have to name the new one."""
-    facts = Lead("n1", None).facts()
+    before = LeadDetails(leader_before="n1")
     two = context(Led(views({"n2": "n4", "n3": "n4", "n4": None, "n5": None})))
-    assert asyncio.run(moved(two, facts, ["n1"])) == {"new_term": None, "new_leader": "n4"}
+    assert asyncio.run(moved(two, before, ["n1"])) == {"new_term": None, "new_leader": "n4"}

@@ -19,18 +19,18 @@ from dstest.core.errors import RemoteTimeout
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Completed
 from dstest.core.protocols import Process
-from nemeses.disk import refusing, slow_disk, survivors
-from nemeses.disk.refusing import DISK_FULL, FSYNC_ERROR
+from nemeses.disk import disk_error, slow_disk, survivors
+from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
 from nemeses.disk.survivors import fate_of, is_worse, with_counts
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import ProcessSnapshot
 from nemeses.tools.calls import SYNCS, WRITES, Samples, sample
 
 SECOND = 1_000_000_000
 SERVING = frozenset({100})
-GONE, RUNS = Sight(lost=(100,)), Sight(left=(100,), listening=SERVING)
-RESTARTED = Sight(lost=(100,), listening=frozenset({101}))
-DEAF = Sight(left=(100,))
+GONE, RUNS = ProcessSnapshot(lost=(100,)), ProcessSnapshot(left=(100,), listening=SERVING)
+RESTARTED = ProcessSnapshot(lost=(100,), listening=frozenset({101}))
+DEAF = ProcessSnapshot(left=(100,))
 STANDS, CLEAR = {"write_errno": errno.ENOSPC}, {"write_errno": 0}
 
 
@@ -107,10 +107,10 @@ class Cluster:
             node=lambda name: None,
             nodes=dict.fromkeys(self.disks),
         )
-        monkeypatch.setattr(refusing, "gather", self._gather)
+        monkeypatch.setattr(disk_error, "gather", self._gather)
         monkeypatch.setattr(survivors, "with_clients", lambda ctx, facts: list(ctx.nodes))
-        monkeypatch.setattr("nemeses.disk.on_disk.readings", self._readings)
-        monkeypatch.setattr(refusing, "sample", self._sample)
+        monkeypatch.setattr(disk_error, "readings", self._readings)
+        monkeypatch.setattr(disk_error, "sample", self._sample)
 
     async def _gather(self, ctx: Any, record: LandingRecord, outcome: str) -> Any:
         looks = {n: (self.sights[n], self.sights[n]) for n in record.targets}
@@ -153,7 +153,7 @@ class Cluster:
 
     def look(self, record: LandingRecord | None = None, after_s: int = 3) -> LandingRecord:
         self.now_ns += after_s * SECOND
-        return asyncio.run(DISK_FULL._look(self.ctx, record or self.record()))
+        return asyncio.run(DISK_FULL.observed(self.ctx, record or self.record()))
 
 
 @pytest.fixture
@@ -285,26 +285,27 @@ def test_a_survivor_need_not_be_started_again(cluster: Cluster) -> None:
     cluster.traffic.add("n1", ok=40, fail=40)
     survived = cluster.look(record)
     now = [Process("server", 100, 7)]
-    assert DISK_FULL.healed(survived, "n1", now, RUNS) is None
-    assert DISK_FULL.healed(survived, "n1", now, DEAF) == "processes 100 do not serve"
+    assert DISK_FULL.process_problem(survived, "n1", now, RUNS) is None
+    assert DISK_FULL.process_problem(survived, "n1", now, DEAF) == "processes 100 do not serve"
     cluster.ended("n1")
     gone = cluster.look(record)
-    assert "the old one" in (DISK_FULL.healed(gone, "n1", now, RUNS) or "")
+    assert "the old one" in (DISK_FULL.process_problem(gone, "n1", now, RUNS) or "")
 
 
 def test_clients_are_watched_before_the_fault(
     monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
-    async def before(self: Any, ctx: Any, record: LandingRecord) -> LandingRecord:
+    async def busy() -> Any:
+        before = asyncio.create_task(DISK_FULL.before(cluster.ctx, cluster.record()))
+        await asyncio.sleep(0)
         cluster.traffic.add("n1", ok=30, fail=5)
-        return record
+        return await before
 
-    monkeypatch.setattr("nemeses.disk.on_disk.OnDisk._before", before)
-    monkeypatch.setattr(refusing, "BASELINE_S", 0.01)
+    monkeypatch.setattr(disk_error, "BASELINE_S", 0.05)
     cluster.traffic.add("n1", ok=1000, fail=900)
-    found = asyncio.run(DISK_FULL._before(cluster.ctx, cluster.record()))
-    assert found.facts["clients_before"] == {"n1": [30, 5]}
-    assert found.facts["client_rows"] == [[cluster.now_ns, {"n1": [1030, 905]}]]
+    found = asyncio.run(busy())
+    assert found["clients_before"] == {"n1": [30, 5]}
+    assert found["client_rows"] == [[cluster.now_ns, {"n1": [1030, 905]}]]
 
 
 def test_each_fault_looks_for_threads_in_the_calls_that_it_refuses(
@@ -316,13 +317,13 @@ def test_each_fault_looks_for_threads_in_the_calls_that_it_refuses(
         asked.append((list(pids), folder, calls))
         return Samples()
 
-    monkeypatch.setattr(refusing, "sample", taken)
+    monkeypatch.setattr(disk_error, "sample", taken)
     for nemesis in (DISK_FULL, FSYNC_ERROR):
         record = msgspec.structs.replace(
             cluster.record(),
             facts={**cluster.record().facts, "quiet": {}, "clients_since": {"n1": [1, 0]}},
         )
-        asyncio.run(nemesis._with_fates(cluster.ctx, record, ["n1"]))
+        asyncio.run(nemesis.fates(cluster.ctx, record, ["n1"]))
     assert asked == [([100], "/data", WRITES), ([100], "/data", SYNCS)]
 
 
@@ -424,9 +425,9 @@ def slow_look(
             "delay_ms": 100,
         },
     )  # fmt: skip
-    first = asyncio.run(SLOW_DISK._look(ctx, record))
+    first = asyncio.run(SLOW_DISK.observed(ctx, record))
     assert first.landed != "yes"
-    return asyncio.run(SLOW_DISK._look(ctx, first))
+    return asyncio.run(SLOW_DISK.observed(ctx, first))
 
 
 def test_slow_syncs_of_a_server_that_does_not_measure_them(

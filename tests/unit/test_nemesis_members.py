@@ -24,7 +24,7 @@ from nemeses.member import (
     versions,
 )
 from nemeses.member.membership import incomplete
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import ProcessSnapshot
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 EACH = (
@@ -107,8 +107,8 @@ def test_a_compaction_of_what_was_not_served_before_does_not_count() -> None:
 
 FIVE = {str(i): [f"n{i}", False] for i in range(1, 6)}
 FOUR = {i: row for i, row in FIVE.items() if i != "2"}
-GONE = Sight(lost=(100,))
-RUNS = Sight(left=(100,), listening=frozenset({100}))
+GONE = ProcessSnapshot(lost=(100,))
+RUNS = ProcessSnapshot(left=(100,), listening=frozenset({100}))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ RUNS = Sight(left=(100,), listening=frozenset({100}))
     ],
     ids=["removed", "still serves", "one lists it", "one is mute"],
 )
-def test_what_counts_as_removed(listed: Any, sight: Sight, moved: bool) -> None:
+def test_what_counts_as_removed(listed: Any, sight: ProcessSnapshot, moved: bool) -> None:
     hit = record(
         "membership",
         ["n2"],
@@ -131,7 +131,7 @@ def test_what_counts_as_removed(listed: Any, sight: Sight, moved: bool) -> None:
         members_before=dict.fromkeys(NODES, FIVE),
         members={"n2": None, **listed},
     )
-    assert membership.NEMESIS.injector(hit, {"n2": (sight, sight)}).moved is moved
+    assert membership.removed_signal(hit, {"n2": (sight, sight)}).moved is moved
 
 
 def test_what_a_whole_cluster_lists() -> None:
@@ -286,8 +286,6 @@ def test_an_upgrade_goes_member_by_member() -> None:
         {"node": "n1", "versions": {"n1": "2", "n2": "1"}},
         {"node": "n2", "versions": {"n1": "2", "n2": "2"}},
     ]
-    assert (
-        versions.UPGRADE.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=steps)) == []
-    )
+    assert versions.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=steps)) == []
     at_once = [steps[1], steps[1]]
-    assert versions.UPGRADE.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=at_once))
+    assert versions.one_by_one(record("upgrade", ["n1", "n2"], other="2", steps=at_once))

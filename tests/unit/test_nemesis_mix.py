@@ -21,11 +21,11 @@ from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.schedule import planned as planned_windows
 from nemeses.mix import Mix, parse_weights
 from nemeses.network.partition import NEMESIS as PARTITION
-from nemeses.overlap import LANES
-from nemeses.process.kill import KILL
+from nemeses.process.kill import NEMESIS as KILL
 from nemeses.process.pause import NEMESIS as PAUSE
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
+OVERLAPS = {member.name: member.overlap for member in (PARTITION, KILL, PAUSE)}
 
 
 def planned(seed: int = 1, time_limit_s: float = 120.0, **options: object) -> list[FaultPlan]:
@@ -70,12 +70,12 @@ def test_in_a_storm_two_lanes_meet_and_the_network_is_healed_first() -> None:
     assert [p.fault_id for p in plans] == [f"f{i + 1}" for i in range(len(plans))]
     assert {len(window) for window in windows} == {1, 2}
     for window in windows:
-        lanes = [LANES[p.nemesis].lane for p in window]
-        turns = [LANES[p.nemesis].turn for p in window]
+        lanes = [OVERLAPS[p.nemesis].lane for p in window]
+        turns = [OVERLAPS[p.nemesis].inject_order for p in window]
         assert len(set(lanes)) == len(lanes)
         assert turns == sorted(turns)
         assert len({p.duration_ns for p in window}) == 1
-        assert all((p.heal_rank == 0) == (LANES[p.nemesis].lane == "network") for p in window)
+        assert all((p.heal_rank == 0) == (OVERLAPS[p.nemesis].lane == "network") for p in window)
     for earlier, later in itertools.pairwise(windows):
         assert earlier[0].start_ns + earlier[0].duration_ns < later[0].start_ns
 

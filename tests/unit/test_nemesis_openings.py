@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo, NodeInfo
-from nemeses.network.new_connections import NEMESIS, judged
+from nemeses.base.path_evidence import Reached, landed_on_used_paths
+from nemeses.base.steps import with_signals
+from nemeses.network.new_connections import NEMESIS
+from nemeses.network.new_connections import judged as signals
 from nemeses.tools import nft
 
 PATHS = ("n1->n2", "n2->n1", "n1->n3")
@@ -34,6 +38,11 @@ def record(**facts: Any) -> LandingRecord:
 
 CUT = {"n1->n2": (0, 0, 3, 3), "n2->n1": WHOLE, "n1->n3": WHOLE}
 COUNTED = {"n1->n2": 4, "reset_n1->n2": 7}
+
+
+def judged(given: LandingRecord, counted: dict[str, int], reach: Reached) -> LandingRecord:
+    found = with_signals(given, signals(given, counted, reach))
+    return msgspec.structs.replace(found, landed=landed_on_used_paths(found))
 
 
 def test_it_landed() -> None:
@@ -77,7 +86,7 @@ def test_a_path_of_one_family() -> None:
     before = dict.fromkeys(PATHS, (1, -1, 3, -1))
     reach = {**before, "n1->n2": (0, -1, 3, -1)}
     assert judged(record(probe_before=before), COUNTED, reach).landed == "yes"
-    assert list(NEMESIS.unwhole(record(), reach)) == ["n1->n2"]
+    assert list(NEMESIS.impaired_paths(record(), reach)) == ["n1->n2"]
 
 
 def test_the_plan_says_whether_standing_ones_are_reset() -> None:

@@ -16,13 +16,19 @@ from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Process
-from nemeses.base.process_evidence import control, demote, landed, victim
+from nemeses.base.landing import demote, landed
+from nemeses.base.process_evidence import control, victim
 from nemeses.base.scopes import SCOPES, fitting, victims
-from nemeses.observe.answers import ways
-from nemeses.observe.processes import Sight, signal_command
-from nemeses.process.kill import KILL, STOP
+from nemeses.base.steps import Observed, with_signals
+from nemeses.observe.answers import probe_pairs
+from nemeses.observe.processes import ProcessSnapshot, signal_command
+from nemeses.process.gone import gone_signal
+from nemeses.process.kill import NEMESIS as KILL
 from nemeses.process.pause import NEMESIS as PAUSE
+from nemeses.process.pause import standstill
 from nemeses.process.slow_follower import quota
+from nemeses.process.stop import NEMESIS as STOP
+from nemeses.process.stop import orderly_signal
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
@@ -63,23 +69,23 @@ def test_small_clusters_have_fewer_scopes() -> None:
 
 
 def test_a_node_that_is_no_target_asks() -> None:
-    asked = ways(NODES, ["n1", "n2"])
+    asked = probe_pairs(NODES, ["n1", "n2"])
     assert {("control", n) for n in NODES} <= set(asked)
     assert [w for w in asked if w[0] != "control"] == [("n3", "n1"), ("n3", "n2")]
-    assert next(w for w in ways(NODES, NODES) if w[0] != "control") == ("n2", "n1")
-    assert ways(["n1"], ["n1"]) == [("control", "n1")]
+    assert next(w for w in probe_pairs(NODES, NODES) if w[0] != "control") == ("n2", "n1")
+    assert probe_pairs(["n1"], ["n1"]) == [("control", "n1")]
 
 
 GROUP = "/dstest-service-toy"
 SERVING = frozenset({100})
-GONE = Sight(lost=(100,))
-FROZEN = Sight(left=(100,), frozen=GROUP, ticks=50, listening=SERVING)
-STOPPED = Sight(left=(100,), stopped=True, ticks=50, listening=SERVING)
-RUNS = Sight(left=(100,), ticks=50, listening=SERVING)
+GONE = ProcessSnapshot(lost=(100,))
+FROZEN = ProcessSnapshot(left=(100,), frozen=GROUP, ticks=50, listening=SERVING)
+STOPPED = ProcessSnapshot(left=(100,), stopped=True, ticks=50, listening=SERVING)
+RUNS = ProcessSnapshot(left=(100,), ticks=50, listening=SERVING)
 FORKED = {"processes": {"n1": [["toy", 100, 7, True], ["toy", 101, 8, False]]}}
 """A server that has forked a child."""
 
-ORPHAN = Sight(left=(101,), lost=(100,))
+ORPHAN = ProcessSnapshot(left=(101,), lost=(100,))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +93,8 @@ ORPHAN = Sight(left=(101,), lost=(100,))
     [
         (GONE, [100], True),
         (RUNS, [100], False),
-        (Sight(lost=(100,), listening=frozenset({101})), [100], False),
-        (Sight(lost=(100,), more=(102,)), [100], False),
+        (ProcessSnapshot(lost=(100,), listening=frozenset({101})), [100], False),
+        (ProcessSnapshot(lost=(100,), more=(102,)), [100], False),
         (GONE, [101], False),
         (GONE, [], False),
         (GONE, [100, 101], False),
@@ -103,15 +109,15 @@ ORPHAN = Sight(left=(101,), lost=(100,))
         "two served",
     ],
 )
-def test_what_counts_as_killed(sight: Sight, before: list[int], moved: bool) -> None:
-    signal = KILL.injector(record(listening_before={"n1": before}), {"n1": (sight, sight)})
+def test_what_counts_as_killed(sight: ProcessSnapshot, before: list[int], moved: bool) -> None:
+    signal = gone_signal(record(listening_before={"n1": before}), {"n1": (sight, sight)})
     assert signal.moved is moved
 
 
 def test_a_child_that_is_left_was_not_killed() -> None:
     forked = record(**FORKED)
-    assert not KILL.injector(forked, {"n1": (ORPHAN, ORPHAN)}).moved
-    assert KILL.injector(forked, {"n1": (GONE, GONE)}).moved
+    assert not gone_signal(forked, {"n1": (ORPHAN, ORPHAN)}).moved
+    assert gone_signal(forked, {"n1": (GONE, GONE)}).moved
 
 
 @pytest.mark.parametrize(
@@ -121,8 +127,8 @@ def test_a_child_that_is_left_was_not_killed() -> None:
 )
 def test_a_stop_needs_the_log_and_the_status(lines: int, status: int | None, moved: bool) -> None:
     ended = record(shutdown_lines={"n1": lines}, exits={"n1": {"toy": status}})
-    assert STOP.injector(ended, {"n1": (GONE, GONE)}).moved is moved
-    assert not STOP.injector(ended, {"n1": (RUNS, RUNS)}).moved
+    assert orderly_signal(ended, {"n1": (GONE, GONE)}).moved is moved
+    assert not orderly_signal(ended, {"n1": (RUNS, RUNS)}).moved
 
 
 class Lingering:
@@ -184,8 +190,10 @@ def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
     ],
     ids=["stands", "stopped late", "goes on", "used CPU", "gone"],
 )
-def test_what_counts_as_paused(first: Sight, second: Sight, moved: bool) -> None:
-    assert PAUSE.injector(record(), {"n1": (first, second)}).moved is moved
+def test_what_counts_as_paused(
+    first: ProcessSnapshot, second: ProcessSnapshot, moved: bool
+) -> None:
+    assert standstill(record(), {"n1": (first, second)}).moved is moved
 
 
 @pytest.mark.parametrize(
@@ -201,24 +209,29 @@ def test_what_counts_as_paused(first: Sight, second: Sight, moved: bool) -> None
     ],
     ids=["stands", "frozen late", "goes on", "by a signal", "used CPU", "another's group", "gone"],
 )
-def test_what_counts_as_frozen(first: Sight, second: Sight, moved: bool) -> None:
+def test_what_counts_as_frozen(
+    first: ProcessSnapshot, second: ProcessSnapshot, moved: bool
+) -> None:
     asked = record(way="freezer", freezers={"n1": [f"/sys/fs/cgroup/freezer{GROUP}"]})
-    assert PAUSE.injector(asked, {"n1": (first, second)}).moved is moved
-    assert not PAUSE.injector(record(), {"n1": (FROZEN, FROZEN)}).moved
+    assert standstill(asked, {"n1": (first, second)}).moved is moved
+    assert not standstill(record(), {"n1": (FROZEN, FROZEN)}).moved
 
 
 def test_what_is_healed_runs_and_serves_as_the_same_processes() -> None:
     now = [Process("toy", 100, 7)]
-    frozen = PAUSE.healed(record(), "n1", now, FROZEN)
+    frozen = PAUSE.process_problem(record(), "n1", now, FROZEN)
     assert frozen is not None
     assert "still frozen" in frozen
-    assert PAUSE.healed(record(), "n1", now, STOPPED) == "process 100 is still stopped"
-    assert PAUSE.healed(record(), "n1", [Process("toy", 100, 8)], RUNS) == "its server is gone"
+    assert PAUSE.process_problem(record(), "n1", now, STOPPED) == "process 100 is still stopped"
+    assert (
+        PAUSE.process_problem(record(), "n1", [Process("toy", 100, 8)], RUNS)
+        == "its server is gone"
+    )
     silent = msgspec.structs.replace(RUNS, listening=frozenset())
-    assert PAUSE.healed(record(), "n1", now, silent) == "processes 100 do not serve"
-    assert PAUSE.healed(record(), "n1", now, RUNS) is None
-    assert KILL.healed(record(), "n1", now, RUNS) is not None
-    assert KILL.healed(record(), "n1", [Process("toy", 100, 8)], RUNS) is None
+    assert PAUSE.process_problem(record(), "n1", now, silent) == "processes 100 do not serve"
+    assert PAUSE.process_problem(record(), "n1", now, RUNS) is None
+    assert KILL.process_problem(record(), "n1", now, RUNS) is not None
+    assert KILL.process_problem(record(), "n1", [Process("toy", 100, 8)], RUNS) is None
 
 
 def test_a_signal_reaches_each_process_that_is_the_one_it_was() -> None:
@@ -234,14 +247,18 @@ def test_a_signal_reaches_each_process_that_is_the_one_it_was() -> None:
             sleeper.wait()
 
 
+def decided(given: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> str:
+    return landed(with_signals(given, Observed(injector=injector, victim=victim, control=control)))
+
+
 def test_landed_needs_both_sides_and_untouched_others() -> None:
     yes, no = Signal(signal="s", moved=True), Signal(signal="s")
-    assert landed(record(), yes, yes, no) == "yes"
-    assert landed(record(), yes, no, no) == "ambiguous"
-    assert landed(record(), no, yes, no) == "ambiguous"
-    assert landed(record(), no, no, no) == "no"
-    assert landed(record(), yes, yes, yes) == "ambiguous"
-    assert landed(record(ended_early=True), yes, yes, no) == "ambiguous"
+    assert decided(record(), yes, yes, no) == "yes"
+    assert decided(record(), yes, no, no) == "ambiguous"
+    assert decided(record(), no, yes, no) == "ambiguous"
+    assert decided(record(), no, no, no) == "no"
+    assert decided(record(), yes, yes, yes) == "ambiguous"
+    assert decided(record(ended_early=True), yes, yes, no) == "ambiguous"
 
 
 @pytest.mark.parametrize(

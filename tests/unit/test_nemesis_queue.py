@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import NodeInfo
-from nemeses.base.path_evidence import both_sides
+from nemeses.base.path_evidence import landed_on_used_paths
+from nemeses.base.steps import Observed, with_signals
 from nemeses.network import corrupt, duplicate, latency, reorder
 from nemeses.network.latency import slow_pairs, waits
 from nemeses.network.queued import Queued, sent_once
 from nemeses.tools import netqueue
-from nemeses.tools.netqueue import Sender, Sight
+from nemeses.tools.netqueue import QueueSnapshot, Sender
 
 NODES = ["n1", "n2", "n3"]
 INFO = NodeInfo(name="n1", address="10.0.0.1", address6="fd00::1")
@@ -135,7 +136,7 @@ def test_latency_shows_in_round_trips(now: Any, victim: bool, control: bool) -> 
     made = record(delay_ms=100.0, jitter_ms=0.0, probe_before=rtt(250))
     assert latency.NEMESIS.victim(made, now, {}).moved is victim
     assert latency.NEMESIS.control(made, now).moved is control
-    whole = list(latency.NEMESIS.unwhole(made, now)) == []
+    whole = list(latency.NEMESIS.impaired_paths(made, now)) == []
     assert whole is (now == rtt(300))
 
 
@@ -190,8 +191,8 @@ def test_a_whole_path() -> None:
         assert not sent_once(bad)
 
 
-def sight(counted: int, *, served: bool = True, **figures: int) -> Sight:
-    return Sight(
+def sight(counted: int, *, served: bool = True, **figures: int) -> QueueSnapshot:
+    return QueueSnapshot(
         hooked=2,
         counted={"10.0.0.1": counted},
         served=served,
@@ -211,7 +212,9 @@ def sight(counted: int, *, served: bool = True, **figures: int) -> Sight:
         (sight(100, seen=100, delayed=99, waited_us=99_000), False, "waits 1.0 ms"),
     ],
 )
-def test_the_injector_is_the_program_not_the_rule(seen: Sight, told: bool, why: str) -> None:
+def test_the_injector_is_the_program_not_the_rule(
+    seen: QueueSnapshot, told: bool, why: str
+) -> None:
     made = record(cuts=CUTS[:1], delay_ms=100.0, jitter_ms=0.0)
     done = {"n1->n2": seen.senders.get("10.0.0.1", Sender())}
     signal = latency.NEMESIS.injector(made, {"n2": seen}, done)
@@ -219,14 +222,19 @@ def test_the_injector_is_the_program_not_the_rule(seen: Sight, told: bool, why: 
     assert why in signal.detail
 
 
+def landed(made: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> str:
+    seen = Observed(injector=injector, victim=victim, control=control)
+    return landed_on_used_paths(with_signals(made, seen))
+
+
 def test_both_sides_and_paths_in_use() -> None:
     made = record(delay_ms=100.0, jitter_ms=0.0, probe_before=rtt(250))
     yes = latency.NEMESIS.victim(made, rtt(100_000), {})
     no = latency.NEMESIS.victim(made, rtt(300), {})
-    assert both_sides(made, yes, yes, no).landed == "yes"
-    assert both_sides(made, yes, no, no).landed == "ambiguous"
-    assert both_sides(made, no, yes, no).landed == "ambiguous"
-    assert both_sides(made, no, no, no).landed == "no"
-    assert both_sides(made, yes, yes, yes).landed == "ambiguous"
+    assert landed(made, yes, yes, no) == "yes"
+    assert landed(made, yes, no, no) == "ambiguous"
+    assert landed(made, no, yes, no) == "ambiguous"
+    assert landed(made, no, no, no) == "no"
+    assert landed(made, yes, yes, yes) == "ambiguous"
     made.facts["baseline_packets"]["n1->n2"] = 0
-    assert both_sides(made, yes, yes, no).landed == "ambiguous"
+    assert landed(made, yes, yes, no) == "ambiguous"

@@ -11,7 +11,7 @@ import pytest
 
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
-from nemeses.observe.processes import Sight
+from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process import descriptors, memory
 from nemeses.process.descriptors import Files, lowered, parse
 from nemeses.process.memory import limited
@@ -19,7 +19,8 @@ from nemeses.tools.cgroup import Group
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 SERVING = frozenset({100})
-GONE, RUNS = Sight(lost=(100,)), Sight(left=(100,), listening=SERVING)
+GONE, RUNS = ProcessSnapshot(lost=(100,)), ProcessSnapshot(left=(100,), listening=SERVING)
+REPLACED = ProcessSnapshot(lost=(100,), listening=frozenset({101}))
 NO_LIMIT = 9223372036854771712
 
 
@@ -60,7 +61,7 @@ def squeezed(mode: str, now: dict[str, int], before: dict[str, int] | None = Non
     [
         ("oom", {**HIT, "oom_kill": 2}, GONE, True),
         ("oom", {**HIT, "oom_kill": 2}, RUNS, False),
-        ("oom", {**HIT, "oom_kill": 2}, Sight(lost=(100,), listening=frozenset({101})), False),
+        ("oom", {**HIT, "oom_kill": 2}, REPLACED, False),
         ("oom", HIT, GONE, False),
         ("oom", {**HIT, "oom_kill": 2, "limit_in_bytes": NO_LIMIT}, GONE, False),
         ("oom", {**HIT, "oom_kill": 2, "failcnt": 3}, GONE, False),
@@ -76,16 +77,16 @@ def squeezed(mode: str, now: dict[str, int], before: dict[str, int] | None = Non
     ],
 )  # fmt: skip
 def test_what_counts_as_out_of_memory(
-    mode: str, now: dict[str, int], sight: Sight, moved: bool
+    mode: str, now: dict[str, int], sight: ProcessSnapshot, moved: bool
 ) -> None:
     looks = {"n1": (sight, sight)}
-    assert memory.NEMESIS.injector(squeezed(mode, now), looks).moved is moved
+    assert memory.limit_signal(squeezed(mode, now), looks).moved is moved
 
 
 def test_a_server_outside_its_group_proves_nothing() -> None:
     outside = {key: value for key, value in FREE.items() if key != "pid100"}
     hit = squeezed("oom", {**HIT, "oom_kill": 2}, outside)
-    signal = memory.NEMESIS.injector(hit, {"n1": (GONE, GONE)})
+    signal = memory.limit_signal(hit, {"n1": (GONE, GONE)})
     assert not signal.moved
     assert "was not in its group" in signal.detail
 
@@ -177,7 +178,7 @@ def test_who_is_not_answered_any_more(
 
 def test_others_must_keep_their_limits() -> None:
     hit = record("fds", limit_before=BEFORE, asked_before={"control->n2": 1})
-    other = Sight(left=(200,), listening=frozenset({200}))
+    other = ProcessSnapshot(left=(200,), listening=frozenset({200}))
     looks = {"n2": (other, other)}
     asked = {"control->n1": 0, "control->n2": 1}
     assert not descriptors._spared(hit, {"n1": [FULL], "n2": [WIDE]}, asked, looks).moved

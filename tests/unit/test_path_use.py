@@ -14,11 +14,12 @@ from dstest.core.spec import RunSpec
 from dstest.judge.audit import measure, red_flags
 from dstest.runner.plugins import resolve
 from nemeses.base.cut_sets import Path
-from nemeses.base.path_evidence import _injector, both_sides, use_of, used_paths
+from nemeses.base.path_evidence import _injector, landed_on_used_paths, use_of, used_paths
+from nemeses.base.steps import Observed, with_signals
 from nemeses.network import latency
 from nemeses.network.loss import _injector as lost
 from nemeses.network.new_connections import judged
-from nemeses.tools.netqueue import Sender, Sight
+from nemeses.tools.netqueue import QueueSnapshot, Sender
 
 CUTS: list[Path] = [("n1", "n2"), ("n2", "n1"), ("n1", "n3")]
 NAMES = [f"{a}->{b}" for a, b in CUTS]
@@ -76,7 +77,8 @@ YES, NO = Signal(signal="", moved=True), Signal(signal="", moved=False)
 def test_a_used_path_was_busy_before_and_one_is_used(
     links: list[Path] | None, packets: dict[str, int], landed: str
 ) -> None:
-    assert both_sides(made(links, packets), YES, YES, NO).landed == landed
+    seen = Observed(injector=YES, victim=YES, control=NO)
+    assert landed_on_used_paths(with_signals(made(links, packets), seen)) == landed
 
 
 def injectors(given: LandingRecord, counted: dict[str, int]) -> dict[str, bool]:
@@ -85,9 +87,10 @@ def injectors(given: LandingRecord, counted: dict[str, int]) -> dict[str, bool]:
     seen = {f"seen_{name}": 3 * n for name, n in counted.items()}
     seen |= {name: int(0.9 * n) for name, n in counted.items()}
     done = {name: Sender(seen=n, delayed=n, waited_us=100_000 * n) for name, n in counted.items()}
-    sight = Sight(pids=[1], served=True, hooked=2, counted={"a": 1}, senders={"a": Sender(seen=1)})
+    sight = QueueSnapshot(
+        pids=[1], served=True, hooked=2, counted={"a": 1}, senders={"a": Sender(seen=1)}
+    )
     injector = judged(given, counted, reach).injector
-    assert injector is not None
     return {
         "partition": _injector(given, counted).moved,
         "loss": lost(given, seen).moved,

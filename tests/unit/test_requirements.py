@@ -484,7 +484,7 @@ def test_a_nemesis_asks_for_what_it_declares(name: str) -> None:
 
 def test_the_reading_of_the_code_finds_what_is_there() -> None:
     kill = _reached(type(registry.load("nemeses", "kill")))
-    assert {"_whole", "gather", "audit"} <= {f.__name__ for f in kill}
+    assert {"prove", "gather", "audit"} <= {f.__name__ for f in kill}
     assert {"Processes", "Kill", "Restartable"} <= {t for f in kill for t in _asked(f)}
     clock = {t for f in _reached(type(registry.load("nemeses", "clock"))) for t in _asked(f)}
     assert {"MonotonicTimer", "Clocked"} <= clock

@@ -2,11 +2,10 @@
 
 What to change:
 
-- `RULES`, `SHOW`, `UNDO`: what is done to a node, what counts it there, what takes it away; the
-  node runs `UNDO` by itself where it no longer hears from us. `OURS` finds what dead runs left.
-- `look`: the three signals. A fault has landed when injector (here packets dropped) and victim
-  (clients of the target, who were answered before) show it and the control (others) does not.
-- `unwhole`: what speaks against the heal.
+- `RULES`, `SHOW`, `UNDO`: done to a node, counted there, taken away, if need be by the node itself.
+- `OURS`: finds and removes what dead runs left.
+- `observe`: the three signals. Landed: injector and victim show the fault, the control does not.
+- `missing`: what speaks against the heal.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from __future__ import annotations
 import re
 
 from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext
 from dstest.core.residue import Residue
-from dstest.extend.nemesis import NodeFault, Signals, Traffic, traffic_since
+from dstest.extend.nemesis import Healing, NodeFault, Observed, traffic_since
 
 TABLE = "inet dstest_fault"  # a run does not begin where there are tables of other names
 RULES = f"""table {TABLE} {{ counter dropped {{ }}
@@ -35,25 +35,24 @@ OURS = Residue(
 
 class MyNemesis(NodeFault):
     name, doc = "my-nemesis", "drops what clients send to a node"
-    residues = (OURS,)
-    undo = UNDO.split()
+    residues, undo = (OURS,), UNDO.split()
 
-    async def apply(self, ctx: NemesisContext, name: str) -> None:
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         rules = RULES.replace("CLIENTS", ctx.lab.control)
-        await ctx.node(name).run(["nft", "-f", "-"], stdin=rules, check=False)
+        for name in record.targets:
+            await ctx.node(name).run(["nft", "-f", "-"], stdin=rules, check=False)
 
-    async def dropped(self, ctx: NemesisContext, name: str) -> int | None:
+    async def dropped(self, node: Node) -> int | None:
         """Packets that were dropped at this node; None where the rule is not there."""
-        shown = await ctx.node(name).run(SHOW.split(), check=False)
-        found = re.search(r"packets (\d+)", shown.stdout)
+        found = re.search(r"packets (\d+)", (await node.run(SHOW.split(), check=False)).stdout)
         return int(found[1]) if found else None
 
-    async def stands(self, ctx: NemesisContext, name: str) -> bool:
-        return await self.dropped(ctx, name) is not None
+    async def stands_on(self, node: Node) -> bool:
+        return await self.dropped(node) is not None
 
-    async def look(self, ctx: NemesisContext, record: LandingRecord) -> Signals:
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         targets, before = record.targets, record.facts["before"]
-        packets = {n: await self.dropped(ctx, n) for n in targets}
+        packets = {n: await self.dropped(ctx.node(n)) for n in targets}
         since = traffic_since(ctx, record.facts["applied"])
         ok = {n: row["ok"] for n, row in since.items()}
         failed = {n: row["fail"] + row["unknown"] for n, row in since.items()}
@@ -79,12 +78,13 @@ class MyNemesis(NodeFault):
             moved=bool(hit),
             detail=f"not answered either: {hit}" if hit else "untouched",
         )
-        return injector, victim, control
+        return Observed(injector=injector, victim=victim, control=control)
 
-    async def unwhole(
-        self, ctx: NemesisContext, record: LandingRecord, undone: Traffic
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> list[str]:
-        return [f"{n}: no client is answered yet" for n in record.targets if not undone[n]["ok"]]
+        since = traffic_since(ctx, healing.counts_after)
+        return [f"{n}: no client is answered yet" for n in record.targets if not since[n]["ok"]]
 
 
 NEMESIS = MyNemesis()

@@ -56,7 +56,12 @@ class Cluster:
         async def release_lease(lease: str) -> None:
             self.leases.remove(name)
 
-        return SimpleNamespace(run=run, arm_lease=arm_lease, release_lease=release_lease)
+        async def call(verb: str) -> dict[str, list[str]]:
+            return {"armed": self.leases, "firing": []}
+
+        return SimpleNamespace(
+            name=name, run=run, call=call, arm_lease=arm_lease, release_lease=release_lease
+        )
 
     async def open(self, record: LandingRecord) -> LandingRecord:
         return replace(record, injected_at=0)
@@ -67,7 +72,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for patience in ("baseline_s", "settle_s", "patience_s", "healing_s"):
+    for patience in ("baseline_s", "settle_s", "landing_s", "healing_s"):
         monkeypatch.setattr(type(NEMESIS), patience, 0.2)
 
 
@@ -105,7 +110,7 @@ def test_it_lands_and_heals_and_leaves_nothing() -> None:
 
 
 def test_what_is_not_done_has_not_landed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(ctx: NemesisContext, name: str) -> None: ...
+    async def nothing(ctx: NemesisContext, record: LandingRecord) -> None: ...
 
     monkeypatch.setattr(NEMESIS, "apply", nothing)
     stood, healed, _ = fault(Cluster())

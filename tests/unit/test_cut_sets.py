@@ -9,7 +9,7 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan
-from nemeses.base.cut_sets import SHAPES, Path, grudge, named
+from nemeses.base.cut_sets import SHAPES, Path, cuts_for, named
 from nemeses.base.schedule import windows
 from nemeses.network.partition import Partition
 
@@ -29,7 +29,7 @@ def heard(nodes: list[str], cuts: Iterable[Path], node: str) -> set[str]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(n: int, seed: int, shape: str) -> None:
     nodes = names(n)
-    found = grudge(shape, "both", nodes, random.Random(seed), leader="n2")
+    found = cuts_for(shape, "both", nodes, random.Random(seed), leader="n2")
     majority = n // 2 + 1
     assert found.cuts
     assert len(set(found.cuts)) == len(found.cuts)
@@ -64,7 +64,7 @@ def test_shapes(n: int, seed: int, shape: str) -> None:
 @pytest.mark.parametrize("direction", ["in", "out"])
 @pytest.mark.parametrize("shape", ["halves", "one", "leader", "majority", "bridge"])
 def test_one_way_cuts_are_one_way(shape: str, direction: str) -> None:
-    found = grudge(shape, direction, names(5), random.Random(1), leader="n4")  # type: ignore[arg-type]
+    found = cuts_for(shape, direction, names(5), random.Random(1), leader="n4")  # type: ignore[arg-type]
     cuts = set(found.cuts)
     assert cuts
     if shape != "majority":
@@ -72,7 +72,7 @@ def test_one_way_cuts_are_one_way(shape: str, direction: str) -> None:
     end = 1 if direction == "in" else 0
     if shape != "bridge":
         assert all(path[end] in found.targets for path in cuts)
-    both = grudge(shape, "both", names(5), random.Random(1), leader="n4").cuts
+    both = cuts_for(shape, "both", names(5), random.Random(1), leader="n4").cuts
     assert cuts < set(both)
     assert {frozenset(path) for path in cuts} == {frozenset(path) for path in both}, (
         "no pair missed"
@@ -81,13 +81,13 @@ def test_one_way_cuts_are_one_way(shape: str, direction: str) -> None:
 
 def test_impossible_shapes() -> None:
     with pytest.raises(ValueError, match="at least three"):
-        grudge("halves", "both", names(2), random.Random(1))
+        cuts_for("halves", "both", names(2), random.Random(1))
     with pytest.raises(ValueError, match="more than 3"):
-        grudge("majorities-ring", "both", names(3), random.Random(1))
+        cuts_for("majorities-ring", "both", names(3), random.Random(1))
     with pytest.raises(ValueError, match="leader"):
-        grudge("leader", "both", names(5), random.Random(1))
+        cuts_for("leader", "both", names(5), random.Random(1))
     with pytest.raises(ValueError, match="unknown shape"):
-        grudge("spiral", "both", names(5), random.Random(1))
+        cuts_for("spiral", "both", names(5), random.Random(1))
 
 
 def test_schedule_leaves_time_before_and_after() -> None:

@@ -14,7 +14,7 @@ from third_party import context
 
 from dstest.core.errors import LabError
 from dstest.core.protocols import Member, Probe, Process, Service
-from nemeses.disk.on_disk import owner
+from nemeses.disk.disk_fault import owner
 from nemeses.observe.processes import dying
 
 

@@ -1,0 +1,201 @@
+"""`disk-full`, `fsync-error`, `io-error`: the disk under a server refuses.
+
+A file system of ours lies under the data (`nemeses/disk/faultfs.py`) and counts what it does.
+Injector signal: calls that it refused, on each target and on no other node, and what became of the
+server. Victim signal: a server that is gone answers nobody, and clients saw operations end badly.
+Of a server that survives, far more operations end badly than before (`nemeses/disk/survivors.py`).
+It has healed when the file system refuses nothing and the servers, those that ended started again,
+serve.
+
+    disk-full     N16  every write fails with ENOSPC, as on a full file system that never overwrites
+    fsync-error   N20  every fsync fails with EIO, and what it should have made safe is not safe
+    io-error      N21  every write fails with EIO
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process
+from nemeses.base.process_evidence import Snapshots, gather
+from nemeses.base.process_fault import choose_processes, served_before
+from nemeses.base.process_heal import not_serving
+from nemeses.base.steps import Choice, Facts, Observed, with_facts
+from nemeses.disk import faultfs, survivors
+from nemeses.disk.disk_fault import (
+    DiskFault,
+    counter_delta,
+    disk_control,
+    disk_signal,
+    owner,
+    readings,
+)
+from nemeses.disk.survivors import (
+    BASELINE_S,
+    Fate,
+    client_counts,
+    counts_since,
+    difference,
+    fate_of,
+    pids_of,
+    told,
+    with_counts,
+)
+from nemeses.observe.processes import ProcessSnapshot
+from nemeses.process.gone import gone_signal, not_replaced
+from nemeses.tools.calls import SYNCS, WRITES, sample
+
+__all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "DiskErrorFault"]
+
+INSIDE_S: Final = 0.2
+"""How long the threads of a server that runs are looked at."""
+
+
+class DiskErrorFault(DiskFault):
+    """A disk that answers calls with an error until it is told to stop."""
+
+    # A server whose disk refuses ends by its own decision, with loud last words.
+    explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
+
+    def __init__(
+        self, name: str, fault: str, doc: str, setting: str, number: int, counter: str, signal: str
+    ) -> None:
+        self.name, self.doc, self.faults = name, doc, (fault,)
+        self.setting, self.number = setting, number
+        self.counter, self.signal = counter, signal
+
+    async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
+        """It is about the service that keeps its data there: others beside it notice nothing."""
+        return await choose_processes(ctx, plan, service=owner(ctx))
+
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """Watch the clients for a while, too."""
+        earlier = client_counts(ctx, record.targets)
+        await asyncio.sleep(BASELINE_S)
+        counts = client_counts(ctx, record.targets)
+        return {
+            "disk_before": await readings(ctx),
+            "clients_before": difference(counts, earlier),
+            "client_rows": with_counts((), ctx.clock.now_ns(), counts),
+        }
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """The calls fail from now on; that the servers do not survive it is observed later."""
+        names = record.targets
+        await asyncio.gather(
+            *(faultfs.ask(ctx.node(n), "set", self.setting, self.number) for n in names)
+        )
+
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        disk = await readings(ctx)
+        counts = client_counts(ctx, record.targets)
+        rows = with_counts(record.facts["client_rows"], ctx.clock.now_ns(), counts)
+        facts = {"disk": disk, "client_rows": rows, "clients_since": counts_since(rows)}
+        record = with_facts(record, facts)
+        record, snapshots, victim, control = await gather(ctx, record, self.outcome)
+        alive = [n for n in record.targets if not snapshots[n][1].lost]
+        record = with_facts(record, await self.fates(ctx, record, alive))
+        if alive:
+            victim = await self._victim(ctx, record, alive)
+        return Observed(
+            injector=self.injector(record, snapshots),
+            victim=victim,
+            control=disk_control(record, control, self.counter),
+            facts=record.facts,
+        )
+
+    async def fates(
+        self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
+    ) -> Facts:
+        """What became of the servers, those that are `alive` by what their threads do."""
+        folder = ctx.need(DataDir).data_dir()
+        calls = SYNCS if self.counter == "refused_syncs" else WRITES
+        found = await asyncio.gather(
+            *(sample(ctx.node(n), pids_of(record, n), folder, calls, INSIDE_S) for n in alive)
+        )
+        inside = {n: samples.share for n, samples in zip(alive, found, strict=True)}
+        before, since = record.facts["clients_before"], record.facts["clients_since"]
+        fates: dict[str, Fate] = dict.fromkeys(record.targets, "gone")
+        fates |= {n: fate_of(before[n], since[n], share) for n, share in inside.items()}
+        # Clients of a survivor may be answered while the fault stands: what it need not write.
+        quiet = {n: row for n, row in record.facts["quiet"].items() if n not in alive}
+        return {"fates": fates, "inside": inside, "quiet": quiet}
+
+    async def _victim(
+        self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
+    ) -> Signal:
+        """Of survivors, and of those beside them that are gone."""
+        signal = survivors.victim(record, alive)
+        gone = [n for n in record.targets if n not in alive]
+        if not gone:
+            return signal
+        _, _, silent, _ = await gather(
+            ctx, msgspec.structs.replace(record, targets=gone), self.outcome
+        )
+        return Signal(
+            signal=f"{silent.signal}; {signal.signal}",
+            before={**silent.before, **signal.before},
+            during={**silent.during, **signal.during},
+            moved=silent.moved and signal.moved,
+            detail=f"{silent.detail}; {signal.detail}",
+        )
+
+    def injector(self, record: LandingRecord, snapshots: Snapshots) -> Signal:
+        """Calls that were refused, by a setting that stands; and the servers' fates."""
+        problems = []
+        for name in record.targets:
+            if record.facts["disk"][name][self.setting] != self.number:
+                problems.append(f"{name}: its file system refuses nothing")
+            elif not counter_delta(record, self.counter)[name]:
+                problems.append(f"{name}: nothing was {self.signal}")
+        return disk_signal(
+            record, fate_signal(record, snapshots), self.counter, self.signal, problems
+        )
+
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
+    ) -> str | None:
+        """A survivor need not have been started again."""
+        if record.facts.get("fates", {}).get(name, "gone") == "gone":
+            return not_replaced(record, name, now, snapshot)
+        return not_serving(now, snapshot)
+
+
+def fate_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
+    """Gone, or it survives and that shows; it must be the process that served."""
+    fates: dict[str, Fate] = record.facts["fates"]
+    gone = [n for n in record.targets if fates[n] == "gone"]
+    rest = [n for n in record.targets if fates[n] != "gone"]
+    ended = gone_signal(msgspec.structs.replace(record, targets=gone), snapshots)
+    problems = [ended.detail] if gone and not ended.moved else []
+    for name in rest:
+        pid = pids_of(record, name)[0]
+        problems += served_before(record, name)
+        if not snapshots[name][1].serves:
+            problems.append(f"{name}: process {pid} runs and does not listen")
+        if fates[name] == "unharmed":
+            problems.append(f"{name}: process {pid} is still there, and serves as before")
+    shown = [*([ended.detail] if gone else []), *(told(record, n) for n in rest)]
+    return msgspec.structs.replace(
+        ended, moved=bool(record.targets) and not problems, detail="; ".join(problems or shown)
+    )
+
+
+DISK_FULL = DiskErrorFault(
+    "disk-full", "N16", "fails every write of a server's disk with ENOSPC",
+    "write_errno", errno.ENOSPC, "refused_writes", "writes refused for lack of space",
+)  # fmt: skip
+FSYNC_ERROR = DiskErrorFault(
+    "fsync-error", "N20", "fails every fsync of a server's disk with EIO",
+    "sync_errno", errno.EIO, "refused_syncs", "syncs refused",
+)  # fmt: skip
+IO_ERROR = DiskErrorFault(
+    "io-error", "N21", "fails every write of a server's disk with EIO",
+    "write_errno", errno.EIO, "refused_writes", "writes refused",
+)  # fmt: skip

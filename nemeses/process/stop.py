@@ -1,0 +1,144 @@
+"""`stop`: server processes that end by their own leave.
+
+Injector signal: as for `kill`; the main processes have ended by themselves, and where a service
+says what it logs then, its log says so.
+
+Catalogue: N02 (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from dstest.core.details import ProcessDetails
+from dstest.core.evidence import LandingRecord, PageCache, Signal
+from dstest.core.protocols import Kill as Killable
+from dstest.core.protocols import (
+    NemesisContext,
+    Option,
+    Process,
+    Restartable,
+    ServerLogs,
+    Service,
+    Supervised,
+    Terminate,
+)
+from nemeses.base.overlap import ENDS_TRAFFIC
+from nemeses.base.process_evidence import Snapshots
+from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evidence
+from nemeses.base.steps import Facts, Observed, with_facts
+from nemeses.observe.answers import services_of
+from nemeses.observe.processes import ProcessSnapshot, processes_before, running, signal_command
+from nemeses.process.gone import gone_signal, not_replaced
+
+__all__ = ["NEMESIS", "Stop"]
+
+ORDERLY: Final = (0, -15)
+"""Exit statuses of main processes that ended on SIGTERM: by themselves, or by its default action,
+which many servers restore and send to themselves when they have cleaned up."""
+
+POLL_S: Final = 0.02
+
+
+class Stop(ProcessFault):
+    """The `stop` nemesis."""
+
+    name = "stop"
+    doc = "ends server processes in good order with SIGTERM and starts them again"
+    faults: tuple[str, ...] = ("N02",)
+    requires = (Supervised, Terminate, ServerLogs)
+    explains: frozenset[str] = frozenset({"exit"})
+    page_cache: PageCache = "kept"
+    overlap = ENDS_TRAFFIC
+    options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
+
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """How long the logs are: what was written before speaks for nothing."""
+        service = ProcessDetails.of(record).service
+        names = {s.name for n in ctx.nodes for s in services_of(ctx, n, service)}
+        sizes = {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)}
+        return {"log_bytes_before": sizes}
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """SIGTERM, and wait until the processes have ended or will not."""
+        service = ProcessDetails.of(record).service
+        await ctx.need(Terminate).terminate(record.targets, service)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.stop_s * 1e9)
+        while ctx.clock.now_ns() < deadline_ns:
+            left = await running(ctx, service)
+            if not any(name in left for name in record.targets):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        """Start them again; first kill those that have not ended yet, since they still would."""
+        service = ProcessDetails.of(record).service
+        now = await running(ctx, service)
+        late = [n for n in record.targets if {*now.get(n, ())} & {*processes_before(record, n)}]
+        if late:
+            await ctx.need(Killable).kill(late, service)
+        await ctx.need(Killable).restart(record.targets)
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return [
+            signal_command(processes_before(record, name), "KILL"),
+            ctx.need(Restartable).restart_command(name),
+        ]
+
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        if "shutdown_lines" not in record.facts or not all(record.facts["shutdown_lines"].values()):
+            exits = await ctx.need(Terminate).exits()
+            rows = await asyncio.gather(*(_logged(ctx, record, n) for n in record.targets))
+            record = with_facts(
+                record,
+                {
+                    "shutdown_lines": dict(zip(record.targets, rows, strict=True)),
+                    "exits": {n: exits.get(n, {}) for n in record.targets},
+                },
+            )
+        return await gather_evidence(ctx, record, self.outcome, orderly_signal)
+
+    def process_problem(
+        self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
+    ) -> str | None:
+        return not_replaced(record, name, now, snapshot)
+
+
+async def _logged(ctx: NemesisContext, record: LandingRecord, name: str) -> int:
+    """Has the log of each service that was hit what an orderly end leaves there, since then?"""
+
+    async def orderly(service: Service) -> bool:
+        since = record.facts["log_bytes_before"][service.name][name]
+        text = await ctx.need(ServerLogs).log_since(name, since, service.name)
+        return all(words in text for words in service.words.shutdown)
+
+    services = services_of(ctx, name, ProcessDetails.of(record).service)
+    return int(all(await asyncio.gather(*map(orderly, services))))
+
+
+def orderly_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
+    """As for `kill`; the status tells of an orderly end, and where it is to say so, the log."""
+    signal = gone_signal(record, snapshots)
+    lines: dict[str, int] = record.facts["shutdown_lines"]
+    silent = [name for name, found in lines.items() if not found]
+    problems = [f"no orderly end in the log of {', '.join(silent)}"] if silent else []
+    for name in record.targets:
+        wanted = {p.service for p in processes_before(record, name) if p.main}
+        found = record.facts["exits"][name]
+        bad = {s: found.get(s) for s in sorted(wanted) if found.get(s) not in ORDERLY}
+        problems += [f"{name}: {s} ended with status {status}" for s, status in bad.items()]
+    if not problems:
+        return msgspec.structs.replace(
+            signal, detail=f"{signal.detail}; each tells of an orderly end"
+        )
+    detail = "; ".join(problems if signal.moved else [signal.detail, *problems])
+    return msgspec.structs.replace(signal, moved=False, detail=detail)
+
+
+NEMESIS = Stop()
