@@ -29,6 +29,7 @@ __all__ = [
     "offered",
     "plugin_in",
     "require",
+    "unchanged",
     "use",
     "used",
 ]
@@ -159,14 +160,29 @@ def require(paths: Iterable[str]) -> None:
 def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
     """Raises ConfigError where a file that a run was made with is not in use, as it was.
 
-    `copies` is where the run keeps its own; whoever trusts the run may use those.
+    `copies` is where the run keeps its own, for whoever trusts the run and has changed the file.
     """
     at_hand = digests(used()).values()
     absent = [path for path, digest in wanted.items() if digest not in at_hand]
     if absent:
-        asked = os.pathsep.join(str(copies / Path(path).name) for path in wanted)
+        kept = {path: copies.absolute() / Path(path).name for path in wanted}
+        trusted = [
+            path if _is(Path(path), digest) else str(kept[path]) for path, digest in wanted.items()
+        ]
         raise ConfigError(
             f"the run was made with {', '.join(absent)}, and no such file is in use as it was",
-            remedy=f"if you trust the run's copies: {FILES}={shlex.quote(asked)} before the"
+            remedy=f"if you trust them: {FILES}={shlex.quote(os.pathsep.join(trusted))} before the"
             " command",
         )
+
+
+def unchanged(wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Of the files in use those that a run was made with, wherever they lie now."""
+    return tuple(p for p, digest in digests(used()).items() if digest in wanted.values())
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    except OSError:
+        return False

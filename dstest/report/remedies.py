@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +11,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
 from dstest.core.implements import implements
+from dstest.core.plugin_files import FILES
 from dstest.core.protocols import Linked
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
@@ -86,7 +89,9 @@ def _longer(run: _Run, line: str) -> str:
 
 
 def _replay(run: _Run, _: str) -> str:
-    return f"dstest replay {run.path} --times 3"
+    files = os.pathsep.join(map(str, run.spec.get("files", ())))
+    using = f"{FILES}={shlex.quote(files)} " if files else ""
+    return f"{using}dstest replay {shlex.quote(run.path)} --times 3"
 
 
 def _again(run: _Run, _: str) -> str:
