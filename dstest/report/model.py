@@ -24,8 +24,9 @@ from dstest.judge.audit import TITLES, too_good
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
 from dstest.report.command import command_of
+from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
-from dstest.report.remedies import Remedy, remedies
+from dstest.report.remedies import Remedy, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
@@ -105,6 +106,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     lints: list[tuple[str, str, str]]
     types: list[TypeRow]
     nodes: list[NodeRow]
+    errors: list[ErrorRow]
     canary: Canary
     command: str
     meta: RunMeta
@@ -117,8 +119,14 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remedies(self) -> list[Remedy]:
         """What keeps the verdict from the next better one, each with the command against it."""
-        given = self.meta.options_given
-        return remedies(self.verdict.why_not_better, self.meta.spec, given, self.path)
+        given, spec = self.meta.options_given, self.meta.spec
+        found = remedies(self.verdict.why_not_better, spec, given, self.path)
+        lacking = [
+            row.op_type
+            for row in self.errors
+            if any(error.text.startswith(UNSUPPORTED) for error in row.texts)
+        ]
+        return without_method(found, lacking)
 
     @property
     def landed(self) -> int:
@@ -273,6 +281,7 @@ def build_report(
         ],
         types=by_type(history),
         nodes=by_node(history),
+        errors=unusual(history),
         canary=canary
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
         command=command_of(meta.spec, meta.options_given),

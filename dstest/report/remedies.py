@@ -13,10 +13,11 @@ from dstest.core.evidence import Tier
 from dstest.core.implements import implements
 from dstest.core.plugin_files import FILES
 from dstest.core.protocols import Linked
+from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
-__all__ = ["Remedy", "remedies"]
+__all__ = ["Remedy", "remedies", "without_method"]
 
 
 _LOAD_MIN_S: Final = 30.0
@@ -110,9 +111,22 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("No fault was planned", lambda run, _: run.command(nemesis=run.fault)),
     ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
     ("A violation stands", lambda run, _: ""),
+    *((words, lambda run, _: "") for words in BEYOND_RUNS),
     ("re-run", _replay),
 )
 """What a line holds, and what makes the command; the first that fits."""
+
+
+def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
+    """What `remedies` found for a run whose client cannot do operations of these types.
+
+    No command supplies what the client lacks, so none is given.
+    """
+    if not op_types:
+        return list(found)
+    methods = ", ".join(f"do_{op_type}" for op_type in op_types)
+    obstacle = f"The client lacks {methods}: write what is missing; no further run supplies it."
+    return [Remedy(obstacle, ""), *(Remedy(remedy.obstacle, "") for remedy in found)]
 
 
 def remedies(
