@@ -27,8 +27,7 @@ def _matrix() -> list[dict[str, Any]]:
         system = registry.load("systems", system_name)
         asked = {name: _asked(system, nemesis) for name, nemesis in nemeses.items()}
         for workload_name, workload in workloads.items():
-            fits = workload.capability in system.capabilities
-            refused = None if fits else f"{system_name} offers no {workload.capability} client"
+            refused = _no_client(system, workload)
             for nemesis_name, (why, lacks) in asked.items():
                 reasons = [reason for reason in (refused, why) if reason]
                 rows.append(
@@ -42,6 +41,20 @@ def _matrix() -> list[dict[str, Any]]:
                     }
                 )
     return rows
+
+
+def _no_client(system: Any, workload: Any) -> str | None:
+    """Why no client of the system can do the workload, None where one can."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.requirements import check_client
+
+    if workload.capability not in system.capabilities:
+        return f"{system.name} offers no {workload.capability} client"
+    try:
+        check_client(system, workload)
+    except ConfigError as error:
+        return error.message
+    return None
 
 
 def _asked(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]]]:

@@ -36,6 +36,7 @@ OURS = Residue(
 class MyNemesis(NodeFault):
     name, doc = "my-nemesis", "drops what clients send to a node"
     residues = (OURS,)
+    shows_at_clients = True
     undo = UNDO.split()
 
     async def apply(self, ctx: NemesisContext, name: str) -> None:
