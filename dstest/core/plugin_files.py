@@ -25,6 +25,7 @@ __all__ = [
     "WORDS",
     "check_digests",
     "digests",
+    "hint",
     "named_in",
     "offered",
     "plugin_in",
@@ -36,6 +37,15 @@ __all__ = [
 
 FILES: Final = "DSTEST_FILES"
 """Environment variable: paths of the files in use, separated as in PATH."""
+
+_OPTIONS: Final = {
+    "labs": "plugin",
+    "systems": "system",
+    "workloads": "workload",
+    "nemeses": "nemesis",
+    "checkers": "plugin",
+}
+"""Group of plug-ins -> the option of `dstest run` that takes a name or a file."""
 
 WORDS: Final = {
     "labs": "LAB",
@@ -105,6 +115,16 @@ def named_in(group: str, given: str) -> str:
     """The names in `a,./b.py,c`, files replaced by the names of their plug-ins, and used."""
     parts = [part.strip() for part in given.split(",")]
     return ",".join(plugin_in(group, part) if part.endswith(".py") else part for part in parts)
+
+
+def hint(group: str, name: str) -> str:
+    """How a plug-in of this name that nobody knows comes from a file, with that file if it lies in
+    the current directory."""
+    option = _OPTIONS[group]
+    here = Path(f"{name.replace('-', '_')}.py")
+    if name.isprintable() and os.sep not in name and here.is_file():
+        return f"./{here} is a file here: --{option} ./{here}"
+    return f"one of your own: --{option} FILE.py"
 
 
 def _module(path: Path) -> ModuleType:

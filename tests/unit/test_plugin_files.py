@@ -144,3 +144,15 @@ def test_a_run_is_judged_with_the_file_it_was_made_with(
     check_digests(made, copies)
     assert plugin_files.used() == [copies / "mydb.py"]
     assert unchanged(made) == (str(copies / "mydb.py"),)
+
+
+def test_a_name_that_nobody_knows_may_be_a_file_here(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(toy.parent)
+    with pytest.raises(ConfigError) as unknown:
+        registry.load("systems", "mydb")
+    assert "./mydb.py is a file here: --system ./mydb.py" in (unknown.value.remedy or "")
+    with pytest.raises(ConfigError) as unknown:
+        registry.load("checkers", "early-reads")
+    assert "one of your own: --plugin FILE.py" in (unknown.value.remedy or "")
