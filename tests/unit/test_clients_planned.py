@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from clusters.supervise import OpsClient
-from clusters.systems.memcached import SYSTEM as MEMCACHED
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import offered
@@ -78,10 +77,10 @@ def test_our_own_clients_can_do_what_their_workloads_ask(name: str) -> None:
 
 def test_a_fault_that_shows_at_clients_needs_clients_of_one_node(tmp_path: Path) -> None:
     made, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)
-    nemesis = offered(made)["nemeses"]
+    nemesis, memcached = offered(made)["nemeses"], registry.load("systems", "memcached")
     with pytest.raises(ConfigError, match="memcached cannot have --nemesis deaf-clients"):
-        check_requires(MEMCACHED, nemesis)
-    (lack,) = lacking(MEMCACHED, nemesis)
+        check_requires(memcached, nemesis)
+    (lack,) = lacking(memcached, nemesis)
     assert "endpoint_kind seed" in lack.text
     check_requires(registry.load("systems", "etcd"), nemesis)
     assert lacking(registry.load("systems", "etcd"), nemesis) == []
