@@ -65,20 +65,22 @@ class MyNemesis(NodeFault):
             before=dict.fromkeys(targets, 0),
             during=packets,
             moved=all(packets.values()),
-            detail=f"packets dropped: {packets}",
+            detail=f"packets dropped: {', '.join(f'{n} {p}' for n, p in packets.items())}",
         )
         victim = Signal(
             signal="answers to clients of the targets",
             before={n: before[n]["ok"] for n in targets},
             during={n: ok[n] for n in targets},
             moved=not unfelt,
-            detail=f"not felt by clients of {unfelt}" if unfelt else "no client is answered",
+            detail=f"not felt by clients of {', '.join(unfelt)}"
+            if unfelt
+            else "no client is answered",
         )
         control = Signal(
             signal="answers to other clients",
             during={n: ok[n] for n in ok if n not in targets},
             moved=bool(hit),
-            detail=f"not answered either: {hit}" if hit else "untouched",
+            detail=f"not answered either: {', '.join(hit)}" if hit else "untouched",
         )
         return injector, victim, control
 
