@@ -26,7 +26,7 @@ from dstest.judge.facts import Canary
 from dstest.report.command import command_of
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
-from dstest.report.remedies import Remedy, remedies, without_method
+from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
@@ -119,6 +119,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remedies(self) -> list[Remedy]:
         """What keeps the verdict from the next better one, each with the command against it."""
+        if self.meta.ended_by and not self.history.ops:
+            return before_load(self.meta.ended_by, self.command)
         given, spec = self.meta.options_given, self.meta.spec
         found = remedies(self.verdict.why_not_better, spec, given, self.path)
         lacking = [

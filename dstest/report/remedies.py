@@ -17,11 +17,14 @@ from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
-__all__ = ["Remedy", "remedies", "without_method"]
+__all__ = ["Remedy", "before_load", "remedies", "without_method"]
 
 
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
+
+REPLAYED: Final = " --times 3"
+"""How a replay is asked for."""
 
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
@@ -92,7 +95,7 @@ def _longer(run: _Run, line: str) -> str:
 def _replay(run: _Run, _: str) -> str:
     files = os.pathsep.join(map(str, run.spec.get("files", ())))
     using = f"{FILES}={shlex.quote(files)} " if files else ""
-    return f"{using}dstest replay {shlex.quote(run.path)} --times 3"
+    return f"{using}dstest replay {shlex.quote(run.path)}{REPLAYED}"
 
 
 def _again(run: _Run, _: str) -> str:
@@ -126,7 +129,17 @@ def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Rem
         return list(found)
     methods = ", ".join(f"do_{op_type}" for op_type in op_types)
     obstacle = f"The client lacks {methods}: write what is missing; no further run supplies it."
-    return [Remedy(obstacle, ""), *(Remedy(remedy.obstacle, "") for remedy in found)]
+    kept = [
+        remedy if remedy.command.endswith(REPLAYED) else Remedy(remedy.obstacle, "")
+        for remedy in found
+    ]
+    return [Remedy(obstacle, ""), *kept]
+
+
+def before_load(ended_by: str, command: str) -> list[Remedy]:
+    """For a run that ended before its load, where nothing else is worth saying."""
+    why = ended_by.partition("\n")[0].rstrip(": .")
+    return [Remedy(f"The run ended before its load: {why}. With that put right:", command)]
 
 
 def remedies(

@@ -249,8 +249,9 @@ def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) ->
     first = lacks[0]
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
     names = ", ".join(lack.text for lack in lacks)
+    methods = [lack for lack in lacks if lack.capability != PINNED_CLIENTS]
+    give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
     return ConfigError(
         f"system {system.name} cannot have {fault}: it lacks {names}",
-        remedy=f"{instead}; or give {kind.__name__} these methods, as"
-        " dstest/core/protocols/ has them",
+        remedy=instead + (give if methods else ""),
     )

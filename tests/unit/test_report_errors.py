@@ -81,6 +81,24 @@ def test_what_the_client_lacks_is_supplied_by_no_command() -> None:
     assert without_method([Remedy("a", "b")], []) == [Remedy("a", "b")]
 
 
+def test_a_replay_is_offered_whatever_the_client_lacks() -> None:
+    found = [Remedy("a", "dstest replay store/run --times 3"), Remedy("b", "dstest run")]
+    assert [remedy.command for remedy in without_method(found, ["dequeue"])] == [
+        "",
+        "dstest replay store/run --times 3",
+        "",
+    ]
+
+
+def test_a_run_that_ended_before_its_load_says_why_and_nothing_else() -> None:
+    made = report()
+    made.meta.ended_by = "db on n1 ended with status 5; end of its log:\n usage"
+    assert len(made.remedies) > 1, "it had a load"
+    (remedy,) = msgspec.structs.replace(made, history=history()).remedies
+    assert "before its load: db on n1 ended with status 5; end of its log." in remedy.obstacle
+    assert remedy.command == made.command
+
+
 def test_operations_are_counted_once_and_by_checker_where_they_differ() -> None:
     def of(**counts: tuple[int, int]) -> CheckerEvidence:
         rows = {n: CheckerOps(eligible=e, consumed=c) for n, (e, c) in counts.items()}
