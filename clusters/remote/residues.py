@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.remote.bundle import RUN_PATH
-from dstest.core.residue import Residue
+from dstest.core.residue import GUARD_LEASES, Residue
 
 __all__ = ["LEASES", "OTHERS_DONE"]
 
 _LEASES: Final = f"ls {RUN_PATH}/leases {RUN_PATH}/firing 2>/dev/null | grep -v -e : -e '^$'"
+
+_HEALS: Final = f"""\
+case $lease in {"|".join(GUARD_LEASES)}) exit ;; esac
+cat {RUN_PATH}/leases/$lease/lease.json {RUN_PATH}/firing/$lease/lease.json 2>/dev/null |
+sed -n 's/.*"heal": \\[\\[\\(.*\\)\\]\\], "step_s".*/\\1/p' |
+head -n 1 | tr -d '"[],' | cut -c 1-120
+"""
+"""What the lease of a fault will do, as far as a line has room."""
 
 _EXPIRE: Final = f"""\
 cd {RUN_PATH}/leases 2>/dev/null || exit 0
@@ -28,7 +36,8 @@ exit 1
 LEASES: Final = Residue(
     name="leases",
     mark=f"it is in {RUN_PATH}/leases or firing",
-    look=f"for lease in $({_LEASES}); do echo ours lease $lease; done",
+    look=f"for lease in $({_LEASES}); do heal=$({_HEALS}); "
+    'echo "ours lease $lease${heal:+, which runs: $heal}"; done',
     remove=_EXPIRE,
     rank=0,
     janitor=False,

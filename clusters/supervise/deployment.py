@@ -45,6 +45,9 @@ START_S: Final = 60.0
 
 STOP_S: Final = 12.0
 POLL_S: Final = 0.1
+LOOK_S: Final = 1.0
+"""Between two looks whether servers that start have ended."""
+
 
 T = TypeVar("T")
 
@@ -163,7 +166,7 @@ class SupervisedDeployment(
         await self.wipe()
         await self.boot()
         await self.arrange()
-        await self.wait_healthy(list(self.members))
+        await self.wait_healthy(list(self.members), first=True)
 
     async def boot(self) -> None:
         """Start the services of all members, all at once."""
@@ -178,19 +181,22 @@ class SupervisedDeployment(
     async def _start(self, node: Node) -> None:
         await node.run(self.restart_command(node.name), timeout_s=START_S)
 
-    async def wait_healthy(self, names: Sequence[str]) -> None:
-        """Returns when all of these serve. LabError, with the end of a log, where one does not."""
+    async def wait_healthy(self, names: Sequence[str], *, first: bool = False) -> None:
+        """Returns when all of these serve. LabError, with the end of a log, where one does not; at
+        their `first` start as soon as one has ended."""
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
+        look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
         while True:
             healthy = await self.healthy()
             waiting = [name for name in names if not healthy.get(name)]
             if not waiting:
                 return
+            if first and clock.monotonic_ns() > look_ns:
+                await self._none_ended(waiting)
+                look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
             if clock.monotonic_ns() > deadline_ns:
                 log = self.members[waiting[0]].services[0].log
-                tail = (await self.nodes[waiting[0]].get(log, bytes_max=600)).decode(
-                    "utf-8", "replace"
-                )
+                tail = await self._tail(waiting[0], log)
                 why = self.last_errors.get(waiting[0])
                 asked = f"{waiting[0]}, asked last: {why}; " if why else ""
                 raise LabError(
@@ -199,6 +205,25 @@ class SupervisedDeployment(
                     remedy="see the logs in nodes/ of the run directory",
                 )
             await asyncio.sleep(POLL_S)
+
+    async def _tail(self, name: str, log: str) -> str:
+        return (await self.nodes[name].get(log, bytes_max=600)).decode("utf-8", "replace")
+
+    async def _none_ended(self, names: Sequence[str]) -> None:
+        """Raises LabError where all processes of a service of these members are gone."""
+        for name, said in (await self._rows()).items():
+            for service, row in said.items():
+                if name in names and row["exit"] and not row["processes"]:
+                    log = self._log(name, service)
+                    raise LabError(
+                        f"{service} on {name} ended with status {row['exit']['status']}; end of"
+                        f" {log}: {await self._tail(name, log)}",
+                        remedy=f"does `{' '.join(self._argv(name, service))}` stay in the"
+                        " foreground, with files that are there?",
+                    )
+
+    def _argv(self, name: str, service: str) -> Sequence[str]:
+        return self._service(self.members[name], service).argv
 
     async def stop(self) -> None:
         """Kill whatever runs; data stays. A node that is lost keeps no other from being stopped."""

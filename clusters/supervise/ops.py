@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, TypeVar
 
@@ -34,6 +34,14 @@ class OpsClient:
         self.seen: str | None = at.node
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
+
+    @classmethod
+    def unsupported(cls, op_types: Iterable[str]) -> list[str]:
+        """Those without a `do_<op_type>`; none where the class has an `invoke` of its own, or finds
+        its methods as they are asked for."""
+        if cls.invoke is not OpsClient.invoke or hasattr(cls, "__getattr__"):
+            return []
+        return sorted(kind for kind in op_types if not hasattr(cls, f"do_{kind}"))
 
     def dial(self, address: str) -> str:
         """Where to connect for the clients' port of the node with this address."""

@@ -10,10 +10,24 @@ import typer
 from dstest.cli.lab_common import Json, Kind, lab_of_kind, say, show
 from dstest.core.errors import Exit
 from dstest.core.node import Inspects
+from dstest.core.residue import GUARD_LEASES
 
 __all__ = ["LabLook", "list_labs", "look_at", "status", "text_of"]
 
 DEFAULT = "default"
+
+_PROMISES = {
+    f"lease {lease_id}": promise
+    for lease_id, promise in zip(
+        GUARD_LEASES,
+        (
+            ", which takes away what the run has laid, once the leases of its faults are done",
+            ", which starts the servers that had to stop for that",
+        ),
+        strict=True,
+    )
+}
+"""What a lease of a run as a whole will do."""
 
 _CLEAN_HELP = "Exit 3 where a dead run left what still disturbs, or nobody could look."
 
@@ -147,7 +161,7 @@ def text_of(look: LabLook) -> list[str]:
         whole = all(found.kept for found in row)
         for found in row:
             message = "healed, kept" if whole else "left by a run" if found.ours else "not ours"
-            lines.append(f"  {name}: {found.what} ({message})")
+            lines.append(f"  {name}: {found.what}{_PROMISES.get(found.what, '')} ({message})")
     if any(found.ours for row in look.left.values() for found in row):
         lines.append("  what runs have left is removed when the next one begins")
     return lines

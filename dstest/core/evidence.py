@@ -13,6 +13,7 @@ __all__ = [
     "AuditRow",
     "Budgets",
     "CheckerEvidence",
+    "CheckerOps",
     "Evidence",
     "FaultEvidence",
     "Landed",
@@ -85,10 +86,19 @@ class FaultEvidence(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
+class CheckerOps(msgspec.Struct, frozen=True, kw_only=True):
+    """How many operations one checker was to judge, and judged."""
+
+    eligible: int
+    consumed: int
+
+
 class CheckerEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the declared checkers did, taken together.
 
-    `canary_killed` of `canary_total` mutated copies of the history were rejected.
+    `ops_eligible` and `ops_consumed` count an operation once for each checker; where there are
+    several, `by_checker` has the counts of each. `canary_killed` of `canary_total` mutated copies
+    of the history were rejected.
     """
 
     declared: list[str] = msgspec.field(default_factory=list)
@@ -96,6 +106,7 @@ class CheckerEvidence(msgspec.Struct, frozen=True, kw_only=True):
     result: Literal["clean", "violation", "unknown", "not-run"] = "not-run"
     ops_eligible: int = 0
     ops_consumed: int = 0
+    by_checker: dict[str, CheckerOps] = msgspec.field(default_factory=dict)
     keys_total: int = 0
     keys_decided: int = 0
     canary_killed: int = 0

@@ -25,16 +25,27 @@ __all__ = [
     "WORDS",
     "check_digests",
     "digests",
+    "hint",
     "named_in",
     "offered",
     "plugin_in",
     "require",
+    "unchanged",
     "use",
     "used",
 ]
 
 FILES: Final = "DSTEST_FILES"
 """Environment variable: paths of the files in use, separated as in PATH."""
+
+_OPTIONS: Final = {
+    "labs": "plugin",
+    "systems": "system",
+    "workloads": "workload",
+    "nemeses": "nemesis",
+    "checkers": "plugin",
+}
+"""Group of plug-ins -> the option of `dstest run` that takes a name or a file."""
 
 WORDS: Final = {
     "labs": "LAB",
@@ -106,6 +117,16 @@ def named_in(group: str, given: str) -> str:
     return ",".join(plugin_in(group, part) if part.endswith(".py") else part for part in parts)
 
 
+def hint(group: str, name: str) -> str:
+    """How a plug-in of this name that nobody knows comes from a file, with that file if it lies in
+    the current directory."""
+    option = _OPTIONS[group]
+    here = Path(f"{name.replace('-', '_')}.py")
+    if name.isprintable() and os.sep not in name and here.is_file():
+        return f"./{here} is a file here: --{option} ./{here}"
+    return f"one of your own: --{option} FILE.py"
+
+
 def _module(path: Path) -> ModuleType:
     """The file as a module, run once in a process however often it is asked for."""
     text = _read(path)
@@ -159,14 +180,29 @@ def require(paths: Iterable[str]) -> None:
 def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
     """Raises ConfigError where a file that a run was made with is not in use, as it was.
 
-    `copies` is where the run keeps its own; whoever trusts the run may use those.
+    `copies` is where the run keeps its own, for whoever trusts the run and has changed the file.
     """
     at_hand = digests(used()).values()
     absent = [path for path, digest in wanted.items() if digest not in at_hand]
     if absent:
-        asked = os.pathsep.join(str(copies / Path(path).name) for path in wanted)
+        kept = {path: copies.absolute() / Path(path).name for path in wanted}
+        trusted = [
+            path if _is(Path(path), digest) else str(kept[path]) for path, digest in wanted.items()
+        ]
         raise ConfigError(
             f"the run was made with {', '.join(absent)}, and no such file is in use as it was",
-            remedy=f"if you trust the run's copies: {FILES}={shlex.quote(asked)} before the"
+            remedy=f"if you trust them: {FILES}={shlex.quote(os.pathsep.join(trusted))} before the"
             " command",
         )
+
+
+def unchanged(wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Of the files in use those that a run was made with, wherever they lie now."""
+    return tuple(p for p, digest in digests(used()).items() if digest in wanted.values())
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    except OSError:
+        return False

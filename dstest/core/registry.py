@@ -99,8 +99,9 @@ def load(group: str, name: str) -> Any:
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"
         )
+        kind = group[:-1] if group != "nemeses" else "nemesis"
         raise ConfigError(
-            f"no {group[:-1] if group != 'nemeses' else 'nemesis'} called {name!r}", remedy=hint
+            f"no {kind} called {name!r}", remedy=f"{hint}; {plugin_files.hint(group, name)}"
         )
     return points[name].load()
 

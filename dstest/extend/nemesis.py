@@ -48,9 +48,11 @@ class NodeFault(Driver):
     In the facts of a record are `before`, what clients of each node did in the last `baseline_s`
     before the fault, and `applied`, the counts of all operations `settle_s` after it was applied,
     when answers that were on their way have arrived. A fault that has not shown after `landing_s`
-    did not land, unless it shows when it is looked at again.
+    did not land, unless it shows when it is looked at again. One whose victims are the clients of
+    its targets has `shows_at_clients`: it is planned only where clients stay with their node.
     """
 
+    shows_at_clients: bool = False
     baseline_s: ClassVar[float] = 1.0
     settle_s = 0.3
     landing_s: ClassVar[float] = 5.0

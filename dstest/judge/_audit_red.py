@@ -15,6 +15,7 @@ from dstest.core.op import Outcome
 from dstest.judge._audit_logs import alarms
 from dstest.judge._audit_oracle import oracle
 from dstest.judge._audit_recovery import recovered_row
+from dstest.judge.beyond_runs import NO_TRAFFIC
 from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
@@ -253,8 +254,12 @@ def _idle_paths(record: LandingRecord) -> str | None:
         return f"{busy[0]} is not one of the paths that may be idle"
     used = [p for p in (counts if paths is None else paths) if p not in named]
     idle = [p for p in used if not counts.get(p)]
-    if idle or not used:
-        return f"{len(idle)} of {len(used)} used paths carried no traffic, first {idle[:1]}"
+    if not used:
+        return f"none of its paths {NO_TRAFFIC}"
+    if len(idle) == len(used):
+        return f"none of the {len(used)} paths to be cut {NO_TRAFFIC}"
+    if idle:
+        return f"{len(idle)} of {len(used)} paths to be cut were idle before it, as {idle[0]}"
     return None
 
 

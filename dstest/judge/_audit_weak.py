@@ -10,6 +10,7 @@ from dstest.core.details import LeadDetails, PathDetails
 from dstest.core.evidence import AuditRow
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_red import SEEDS_MIN
+from dstest.judge.beyond_runs import NOT_COUNTED
 from dstest.judge.budgets import TIERS
 from dstest.judge.facts import SECOND_NS, RunFacts, agree
 from dstest.judge.rows import na, ok, rows_of, short
@@ -141,8 +142,13 @@ def _retries(facts: RunFacts) -> AuditRow:
         return short(f"{message}: {facts.workers} workers have one each")
     if not all(w.known and w.requests for w in facts.wire):
         return short(f"{message}: not each of them could be counted")
+    if not all(w.calls for w in facts.wire):
+        return short(f"{message}: {NOT_COUNTED}")
     if any(w.requests > w.calls for w in facts.wire):
-        return short(f"{message}: the library retries by itself")
+        return short(
+            f"{message}: the library retries by itself, the client does not count all of its calls,"
+            " or the request counter misreads the protocol"
+        )
     return ok(message)
 
 

@@ -16,6 +16,7 @@ from dstest.core import limits
 from dstest.core.check import CheckResult
 from dstest.core.evidence import (
     CheckerEvidence,
+    CheckerOps,
     Evidence,
     FaultEvidence,
     LandingRecord,
@@ -98,6 +99,10 @@ def checker_evidence(facts: RunFacts) -> CheckerEvidence:
         result=outcome,
         ops_eligible=sum(wanted.values()),
         ops_consumed=0 if vacuous else sum(consumed.values()),
+        by_checker={
+            name: CheckerOps(eligible=wanted[name], consumed=consumed[name])
+            for name in (results if len(results) > 1 else ())
+        },
         keys_total=sum(r.keys.total for r in results.values()),
         keys_decided=sum(r.keys.decided for r in results.values()),
         canary_killed=facts.canary.killed,

@@ -13,6 +13,7 @@ from typing import Final
 from dstest.core.evidence import AuditRow, Evidence
 from dstest.core.verdict import State
 from dstest.judge.budgets import gaps
+from dstest.judge.judged import judged, share
 from dstest.judge.view import ALL_ROWS, BREADTH, STRENGTH, View
 
 __all__ = ["RULES", "Rule"]
@@ -139,8 +140,8 @@ def _weak(v: View) -> list[str]:
 
 def _incomplete(v: View) -> list[str]:
     c = v.e.checker
-    ops = f"{c.ops_consumed:,} of {c.ops_eligible:,} operations"
-    return [f"The checker judged {ops} and {c.keys_decided} of {c.keys_total} keys."]
+    keys = f"{c.keys_decided} of {c.keys_total} keys"
+    return [f"Operations judged: {share(c)}; keys: {keys}."]
 
 
 def _no_fault(v: View) -> list[str]:
@@ -159,8 +160,7 @@ def _undurable(v: View) -> list[str]:
 
 
 def _clean(e: Evidence) -> str:
-    c = e.checker
-    return f"{', '.join(c.ran)} judged {c.ops_consumed:,} operations and found no violation"
+    return f"{judged(e.checker)} and found no violation"
 
 
 def _smoke_no_fault(v: View) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dstest.judge.judged import share
 from dstest.report.model import RunReport
 from dstest.report.numbers import printable
 from dstest.report.timeline import sentence
@@ -43,7 +44,7 @@ def _scenario(report: RunReport) -> list[str]:
     name = " ".join(str(x) for x in (header.system, header.workload) if x) or report.run
     c = report.evidence.checker
     oracle = (
-        f"{c.ops_consumed:,} of {c.ops_eligible:,} operations judged, result {c.result}, "
+        f"operations judged: {share(c)}, result {c.result}, "
         f"{c.canary_killed} of {c.canary_total} broken copies rejected"
     )
     return [
@@ -104,6 +105,17 @@ def _no_finding(report: RunReport) -> list[str]:
     return lines
 
 
+def _errors(report: RunReport) -> list[str]:
+    if not report.errors:
+        return []
+    lines = ["## Errors that no fault explains", "", "| Operation | Outcome | Count | Error |"]
+    lines.append("|---|---|---|---|")
+    for row in report.errors:
+        lines.append(f"| {md(row.op_type)} | | | {md(row.message)} |")
+        lines += [f"| | {e.outcome} | {e.count:,} | {md(e.text)} |" for e in row.texts]
+    return [*lines, ""]
+
+
 def render_findings(report: RunReport) -> str:
     """The Markdown text."""
     header = report.history.header
@@ -122,6 +134,7 @@ def render_findings(report: RunReport) -> str:
         "",
         *_scenario(report),
         *(_finding(report) if report.state.failed else _no_finding(report)),
+        *_errors(report),
         "## Green-but-broken",
         "",
         "| Row | What must hold | Status | Evidence |",

@@ -25,8 +25,9 @@ from dstest.judge.audit import TITLES, too_good
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
 from dstest.report.command import command_of
+from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
-from dstest.report.remedies import Remedy, remedies
+from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
@@ -106,6 +107,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     lints: list[tuple[str, str, str]]
     types: list[TypeRow]
     nodes: list[NodeRow]
+    errors: list[ErrorRow]
     canary: Canary
     command: str
     meta: RunMeta
@@ -118,8 +120,16 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remedies(self) -> list[Remedy]:
         """What keeps the verdict from the next better one, each with the command against it."""
-        given = self.meta.options_given
-        return remedies(self.verdict.why_not_better, self.meta.spec, given, self.path)
+        if self.meta.ended_by and not self.history.ops:
+            return before_load(self.meta.ended_by, self.command)
+        given, spec = self.meta.options_given, self.meta.spec
+        found = remedies(self.verdict.why_not_better, spec, given, self.path)
+        lacking = [
+            row.op_type
+            for row in self.errors
+            if any(error.text.startswith(UNSUPPORTED) for error in row.texts)
+        ]
+        return without_method(found, lacking)
 
     @property
     def landed(self) -> int:
@@ -274,6 +284,7 @@ def build_report(
         ],
         types=by_type(history),
         nodes=by_node(history),
+        errors=unusual(history),
         canary=canary
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
         command=command_of(meta.spec, meta.options_given),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,15 +11,20 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
 from dstest.core.implements import implements
+from dstest.core.plugin_files import FILES
 from dstest.core.protocols import Linked
+from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
-__all__ = ["Remedy", "remedies"]
+__all__ = ["Remedy", "before_load", "remedies", "without_method"]
 
 
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
+
+REPLAYED: Final = " --times 3"
+"""How a replay is asked for."""
 
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
@@ -86,7 +93,9 @@ def _longer(run: _Run, line: str) -> str:
 
 
 def _replay(run: _Run, _: str) -> str:
-    return f"dstest replay {run.path} --times 3"
+    files = os.pathsep.join(map(str, run.spec.get("files", ())))
+    using = f"{FILES}={shlex.quote(files)} " if files else ""
+    return f"{using}dstest replay {shlex.quote(run.path)}{REPLAYED}"
 
 
 def _again(run: _Run, _: str) -> str:
@@ -105,9 +114,32 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("No fault was planned", lambda run, _: run.command(nemesis=run.fault)),
     ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
     ("A violation stands", lambda run, _: ""),
+    *((words, lambda run, _: "") for words in BEYOND_RUNS),
     ("re-run", _replay),
 )
 """What a line holds, and what makes the command; the first that fits."""
+
+
+def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
+    """What `remedies` found for a run whose client cannot do operations of these types.
+
+    No command supplies what the client lacks, so none is given.
+    """
+    if not op_types:
+        return list(found)
+    methods = ", ".join(f"do_{op_type}" for op_type in op_types)
+    obstacle = f"The client lacks {methods}: write what is missing; no further run supplies it."
+    kept = [
+        remedy if remedy.command.endswith(REPLAYED) else Remedy(remedy.obstacle, "")
+        for remedy in found
+    ]
+    return [Remedy(obstacle, ""), *kept]
+
+
+def before_load(ended_by: str, command: str) -> list[Remedy]:
+    """For a run that ended before its load, where nothing else is worth saying."""
+    why = ended_by.partition("\n")[0].rstrip(": .")
+    return [Remedy(f"The run ended before its load: {why}. With that put right:", command)]
 
 
 def remedies(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from dstest.core.verdict import State
+from dstest.judge.judged import share
+from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.numbers import printable
 from dstest.report.remedies import Remedy
@@ -80,6 +82,16 @@ def obstacles(remedies: Sequence[Remedy]) -> list[str]:
     return lines
 
 
+def _errors(rows: Sequence[ErrorRow]) -> list[str]:
+    """`errors`, with what each type of operation that went wrong was told."""
+    lines: list[str] = []
+    for row in rows:
+        lines += wrap(f"{row.op_type}: {row.message}", "errors      ", "  ")
+        for told in row.texts:
+            lines += wrap(f"{told.count:,} {told.outcome}: {told.text}", "     ", "       ")
+    return lines
+
+
 def summary_text(report: RunReport, *, color: bool = False) -> str:
     """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
     lines = ["", colored(report.state, color), *wrap(report.verdict.reason, "  ", "  ")]
@@ -95,10 +107,11 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
             f" {outcomes['unknown']:,} unknown"
         ),
         (
-            f"judged      {checker.ops_consumed:,} of {checker.ops_eligible:,} by"
-            f" {', '.join(checker.ran) or 'no checker'}: {checker.result};"
+            f"judged      {share(checker)} operations ({', '.join(checker.ran) or 'no checker'}):"
+            f" {checker.result};"
             f" {report.canary.killed} of {report.canary.total} broken copies rejected"
         ),
+        *_errors(report.errors),
         f"faults      {report.landed} of {report.evidence.faults_planned} landed",
     ]
     for fault in report.faults[:_SHOWN_MAX]:

@@ -21,6 +21,7 @@ from dstest import __version__
 from dstest.core.check import CheckResult
 from dstest.core.errors import EvidenceError, Exit
 from dstest.core.evidence import AuditRow, Evidence
+from dstest.core.plugin_files import check_digests
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import Verdict, exit_code
 from dstest.judge.blame import blame
@@ -28,7 +29,7 @@ from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.facts import Canary
 from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
-from dstest.store.layout import RunDir
+from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.sums import SUMS, compare_sums
 
 __all__ = [
@@ -135,6 +136,9 @@ def judged_aside(
     run: RunDir, earlier: EarlierAnswers | None = None
 ) -> Iterator[tuple[Judged, RunDir]]:
     """The run judged again, and the directory that holds what came out."""
+    meta = run.read_meta()
+    if meta is not None:  # asked here, where its copies can be named: those aside are gone soon
+        check_digests(meta.plugin_files or {}, run.path / PLUGINS)
     with _aside(run) as aside:
         with judging(run):
             judged = assess(aside, earlier)

@@ -21,7 +21,13 @@ from dstest.core.protocols import (
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
-from dstest.runner.requirements import check_lab, check_plans, check_requires, for_planning
+from dstest.runner.requirements import (
+    check_client,
+    check_lab,
+    check_plans,
+    check_requires,
+    for_planning,
+)
 from dstest.runner.schedule_file import Schedule
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
@@ -203,11 +209,7 @@ def resolve(
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)
-    if work.capability not in system.capabilities:
-        offered = ", ".join(sorted(system.capabilities))
-        raise ConfigError(
-            f"workload {work.name} needs a {work.capability} client, {system.name} offers {offered}"
-        )
+    check_client(system, work)
     lab = registry.load("labs", spec.lab)
     check_requires(system, chosen)
     check_lab(lab, chosen)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["GIVE_UP_S", "TAIL_S", "Recovery"]
+__all__ = ["GIVE_UP_S", "GOES_ON", "TAIL_S", "Recovery"]
 
 STEADY_LOOKS: Final = 3
 """Good looks in a row."""
@@ -25,6 +25,11 @@ TAIL_S: Final = 6.0
 
 GIVE_UP_S: Final = 45.0
 """After the last heal."""
+
+GOES_ON: Final = (
+    "the time is up; the load goes on until its recovery is measured, at most"
+    f" {GIVE_UP_S:.0f} s after the last heal"
+)
 
 
 class Recovery:

@@ -13,6 +13,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError, Exit, Interrupted
 from dstest.core.evidence import Rerun
+from dstest.core.plugin_files import unchanged
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.runner.integrity import code_of, verified
@@ -29,7 +30,10 @@ __all__ = ["replay", "together"]
 
 
 def _spec(meta: RunMeta) -> RunSpec:
-    return msgspec.structs.replace(msgspec.convert(meta.spec, RunSpec), options={})
+    """With the files that are in use now: those of the run, or the copies that it kept."""
+    spec = msgspec.convert(meta.spec, RunSpec)
+    files = unchanged(meta.plugin_files or {}) if spec.files else ()
+    return msgspec.structs.replace(spec, options={}, files=files)
 
 
 def replay(

@@ -11,24 +11,30 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import broken_claims, implements, members_of, unfit
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
+    PINNED_KINDS,
     Composite,
     Deployment,
     FaultPlan,
+    NamesOperations,
     Nemesis,
     NemesisTraits,
     PlanOptions,
     System,
+    SystemTraits,
     When,
+    Workload,
     administration,
     capabilities,
 )
 
 __all__ = [
     "Lack",
+    "check_client",
     "check_lab",
     "check_plans",
     "check_requires",
@@ -45,6 +51,10 @@ _CAPABILITIES: Final = tuple(
     for kind in (getattr(module, name) for name in module.__all__)
     if members_of(kind)
 )
+
+
+PINNED_CLIENTS: Final = "clients of one node"
+"""What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +113,34 @@ def deployment_of(system: System) -> type[Deployment]:
     return kind
 
 
+def check_client(system: System, work: Workload) -> None:
+    """Raises ConfigError where the system offers no client for the workload, or one that lacks some
+    of its operations."""
+    if work.capability not in system.capabilities:
+        offered = ", ".join(sorted(system.capabilities))
+        fitting = sorted(
+            name
+            for name in registry.names("workloads")
+            if registry.load("workloads", name).capability in system.capabilities
+        )
+        remedy = f"--workload {' or '.join(fitting)}" if fitting else "a workload of its own"
+        raise ConfigError(
+            f"workload {work.name} needs a {work.capability} client, {system.name} offers"
+            f" {offered or 'none'}",
+            remedy=f"{remedy}; or give {system.name} such a client",
+        )
+    made = SystemTraits.of(system).clients.get(work.capability)
+    if not isinstance(made, NamesOperations):
+        return
+    if lacking := made.unsupported(work.op_types):
+        name = getattr(made, "__name__", repr(made))
+        raise ConfigError(
+            f"workload {work.name} asks for {', '.join(lacking)}, which {name} of {system.name}"
+            " cannot do",
+            remedy=f"write {', '.join(f'do_{kind}' for kind in lacking)} in {name}",
+        )
+
+
 def deployed(system: System, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
     """The system on these nodes. ConfigError where it is not of the class that was asked."""
     made, kind = system.deploy(nodes, options), deployment_of(system)
@@ -142,11 +180,21 @@ def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = 
     ]
 
 
+def _always(kind: type, nemesis: Nemesis) -> list[Lack]:
+    """What each fault of the nemesis asks for in vain."""
+    lacks = _lacks(kind, nemesis, _requires(nemesis))
+    where = getattr(kind, "endpoint_kind", "any")
+    if NemesisTraits.of(nemesis).shows_at_clients and where not in PINNED_KINDS:
+        why = f"its clients go where they are sent: endpoint_kind {where}"
+        lacks.append(Lack(nemesis=nemesis.name, capability=PINNED_CLIENTS, missing=(why,)))
+    return lacks
+
+
 def lacking(system: System, nemesis: Nemesis) -> list[Lack]:
     """All that the system lacks of what the nemesis requires, always or with some options."""
     kind, found = deployment_of(system), []
     for part in _parts(nemesis):
-        found += _lacks(kind, part, _requires(part))
+        found += _always(kind, part)
         for when in _when(part):
             if when.among(part.options):
                 found += _lacks(kind, part, when.requires, str(when))
@@ -157,7 +205,7 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
     """Raises ConfigError where no fault of the nemesis is possible on the system."""
     kind = deployment_of(system)
     for part in _parts(nemesis):
-        lacks = _lacks(kind, part, _requires(part))
+        lacks = _always(kind, part)
         if lacks:
             raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
 
@@ -201,8 +249,9 @@ def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) ->
     first = lacks[0]
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
     names = ", ".join(lack.text for lack in lacks)
+    methods = [lack for lack in lacks if lack.capability != PINNED_CLIENTS]
+    give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
     return ConfigError(
         f"system {system.name} cannot have {fault}: it lacks {names}",
-        remedy=f"{instead}; or give {kind.__name__} these methods, as"
-        " dstest/core/protocols/ has them",
+        remedy=instead + (give if methods else ""),
     )

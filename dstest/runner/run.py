@@ -39,6 +39,7 @@ from dstest.runner.load import Load
 from dstest.runner.log_fetch import fetch_logs
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
+from dstest.runner.probes import check_probes
 from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
 from dstest.runner.requirements import deployed
@@ -138,6 +139,7 @@ class Run:
         if isinstance(self._nemesis, Prepares):
             await self._nemesis.prepare(self._context(RunClock(0), None))
         await deployment.start()
+        await check_probes(deployment, members)
         await self._guard_of_run().serve(deployment)
         self._meta.system_version = await deployment.version()
         endpoints = deployment.endpoints()
@@ -176,7 +178,8 @@ class Run:
         await self._loaded(clock, load, journal)
         if self._meta.stopped_by is not None:
             return
-        ui.phase("settle", "faults healed; waiting for every node to serve")
+        healed = "faults healed; " if plugins.plans else ""
+        ui.phase("settle", f"{healed}waiting for every node to serve")
         self._meta.healthy = await all_serve(deployment)
         self._meta.load_end_ns = clock.now_ns()
         if plugins.workload_finishes:
@@ -220,8 +223,11 @@ class Run:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
-            healed_ns = clock.now_ns()
+            healed_ns, told = clock.now_ns(), False
             while (now_ns := clock.now_ns()) < self._end_ns(end_ns, healed_ns):
+                if now_ns > end_ns and not told:
+                    self._ui.say(recovery.GOES_ON)
+                    told = True
                 if stream.done():
                     self._meta.stopped_by = stream.result()
                     break

@@ -97,10 +97,18 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     row = rows["toy", "bank", "stop"]
     assert row["reason"].startswith("toy offers no ")
     assert "; toy lacks Terminate" in row["reason"]
-    text = dstest("list").stdout
-    assert "\ntoy        register       none        \n" in text
+    text = dstest("list", "--system", "toy", "--workload", "register").stdout
+    assert "\ntoy            register       none\n" in text
     assert "(not with scope=primaries: no Leadership)" in text
     assert "(toy lacks Leadership (claims, leaders))" in text
+    assert {line.split()[0] for line in text.splitlines()} == {"toy"}
+    text = dstest("list").stdout
+    assert len(text.splitlines()) < 150
+    assert all(f"\nnemesis  {name} " in text for name in names[1])
+    toy = text.split("\ntoy\n")[1].split("\n\n")[0]
+    fitting, lacking = " ".join(toy.split()).split(" not ")
+    assert "nemeses kill, none, pause" in fitting or "kill" in fitting
+    assert "partition" in lacking
 
 
 def test_the_list_survives_a_system_that_says_nothing(dstest: Dstest, tmp_path: Path) -> None:

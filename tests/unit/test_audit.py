@@ -210,6 +210,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "WO8 no tap": (lambda: but(wire=[]), {"WO8"}, P),
     "WO8 mute tap": (lambda: but(wire=[wire(), wire(requests=0)]), {"WO8"}, P),
     "WO8 unreadable": (lambda: but(wire=[wire(known=False)]), {"WO8"}, P),
+    "WO8 uncounted": (lambda: but(wire=[wire(), wire(calls=0)]), {"WO8"}, ORACLE),
     "WO8 retries": (lambda: but(wire=[wire(requests=901)]), {"WO8"}, ORACLE),
     "WO9 and RF5 wall clock": (
         lambda: but(history=history(clock=ClockSource(name="REALTIME", host="control"))),

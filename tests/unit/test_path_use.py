@@ -128,14 +128,21 @@ def test_every_used_path_must_count(
         ({}, ""),
         ({"links": []}, ""),
         ({"links": [], "idle_paths": ["n1->n3"]}, ""),
-        ({"links": []} | {"baseline_packets": {**ONE_WAY, "n1->n2": 0}}, "carried no traffic"),
+        (
+            {"links": []} | {"baseline_packets": {**ONE_WAY, "n1->n2": 0}},
+            "were idle before it, as n1->n",
+        ),
+        (
+            {"links": None, "baseline_packets": dict.fromkeys(NAMES, 0)},
+            "none of the 2 paths to be cut carried any traffic before it: do members",
+        ),
         ({"links": None, "idle_paths": ["n1->n3"]}, "not one of the paths that may be idle"),
         ({"links": ["n1->n3"], "idle_paths": ["n1->n3"]}, "may be idle"),
         ({"links": [], "idle_paths": ["n1->n3", "n1->n2"]}, "n1->n2 is not one of"),
         ({"links": [], "idle_paths": ["n4->n3"]}, "n4->n3 is not one of"),
         (
             {"links": [], "idle_paths": NAMES, "baseline_packets": dict.fromkeys(NAMES, 0)},
-            "0 of 0 used paths",
+            "none of its paths carried any traffic",
         ),
     ],
 )

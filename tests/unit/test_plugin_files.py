@@ -10,7 +10,16 @@ from third_party import BARE
 
 from dstest.core import plugin_files, registry
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import FILES, check_digests, digests, named_in, plugin_in, use, used
+from dstest.core.plugin_files import (
+    FILES,
+    check_digests,
+    digests,
+    named_in,
+    plugin_in,
+    unchanged,
+    use,
+    used,
+)
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 
@@ -122,13 +131,28 @@ def test_a_run_is_judged_with_the_file_it_was_made_with(
     (copies / "mydb.py").write_bytes(toy.read_bytes())
     with pytest.raises(ConfigError, match="was made with") as refused:
         check_digests(made, copies)
-    assert f"{FILES}={copies / 'mydb.py'}" in (refused.value.remedy or "")
+    assert f"{FILES}={toy} before" in (refused.value.remedy or ""), "the file itself is unchanged"
     assert used() == [], "a run directory has no file run, changed or not"
     use([toy])
     check_digests(made, copies)
     toy.write_text(BARE + "\n# changed\n")
-    with pytest.raises(ConfigError, match="no such file is in use as it was"):
+    with pytest.raises(ConfigError, match="no such file is in use as it was") as refused:
         check_digests(made, copies)
+    assert f"{FILES}={copies / 'mydb.py'} before" in (refused.value.remedy or "")
+    assert unchanged(made) == ()
     monkeypatch.setenv(FILES, str(copies / "mydb.py"))
     check_digests(made, copies)
     assert plugin_files.used() == [copies / "mydb.py"]
+    assert unchanged(made) == (str(copies / "mydb.py"),)
+
+
+def test_a_name_that_nobody_knows_may_be_a_file_here(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(toy.parent)
+    with pytest.raises(ConfigError) as unknown:
+        registry.load("systems", "mydb")
+    assert "./mydb.py is a file here: --system ./mydb.py" in (unknown.value.remedy or "")
+    with pytest.raises(ConfigError) as unknown:
+        registry.load("checkers", "early-reads")
+    assert "one of your own: --plugin FILE.py" in (unknown.value.remedy or "")

@@ -113,6 +113,13 @@ def test_what_cannot_be_started_is_said_with_the_end_of_a_log() -> None:
         asyncio.run(made(command=1)[0].install())
 
 
+def test_a_server_that_has_ended_is_not_waited_for() -> None:
+    deployment, *_ = made()
+    deployment.well, deployment.timing = False, Timing(start_s=60.0)
+    with pytest.raises(LabError, match=r"side on n1 ended with status -9; end of /l/side: its la"):
+        asyncio.run(deployment.start())
+
+
 def test_what_a_client_library_said_last_is_in_the_error() -> None:
     deployment, *_ = made()
 

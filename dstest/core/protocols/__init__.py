@@ -49,6 +49,7 @@ from dstest.core.protocols.clients import (
     CountsCalls,
     Definite,
     Indefinite,
+    NamesOperations,
     OpDraft,
     Reply,
     RequestCounter,
@@ -70,6 +71,7 @@ from dstest.core.protocols.options import (
     Option,
 )
 from dstest.core.protocols.services import (
+    PINNED_KINDS,
     Endpoint,
     EndpointKind,
     LogWords,
@@ -97,6 +99,7 @@ from dstest.core.protocols.workloads import (
 )
 
 __all__ = [
+    "PINNED_KINDS",
     "Answer",
     "Authenticated",
     "Builds",
@@ -132,6 +135,7 @@ __all__ = [
     "Members",
     "Membership",
     "MonotonicTimer",
+    "NamesOperations",
     "Nemesis",
     "NemesisContext",
     "NemesisTraits",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -13,6 +14,7 @@ __all__ = [
     "CountsCalls",
     "Definite",
     "Indefinite",
+    "NamesOperations",
     "OpDraft",
     "Reply",
     "RequestCounter",
@@ -61,6 +63,16 @@ class Client(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class NamesOperations(Protocol):
+    """A class of clients that can be asked, before anything runs, what it can do."""
+
+    @classmethod
+    def unsupported(cls, op_types: Iterable[str]) -> list[str]:
+        """Those of these types of operation that it cannot do, sorted."""
+        ...
 
 
 class RequestCounter(Protocol):

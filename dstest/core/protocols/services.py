@@ -7,11 +7,12 @@ of a member with all the processes that it forks, an *endpoint* is where a clien
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 __all__ = [
+    "PINNED_KINDS",
     "Endpoint",
     "EndpointKind",
     "LogWords",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 EndpointKind = Literal["any", "primary", "replica", "proxy", "seed"]
+PINNED_KINDS: Final[frozenset[EndpointKind]] = frozenset({"any", "primary", "replica"})
+"""What a client sees at such an endpoint is the word of its node."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -97,7 +100,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pinned(self) -> bool:
         """Is what a client sees here the word of this node?"""
-        return self.kind in ("any", "primary", "replica")
+        return self.kind in PINNED_KINDS
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

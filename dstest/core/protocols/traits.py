@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -49,13 +49,16 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     the kinds of alarms (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets
     of its faults may give while they stand. `page_cache`: what becomes of unsynced writes where its
     faults end servers, so that they are `kept` or `lost`; empty for any other fault.
-    `restarts_nodes`: what other nemeses have laid on a node does not survive its faults."""
+    `shows_at_clients`: it is proven by what clients of its targets see, so that it is refused where
+    clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
+    have laid on a node does not survive its faults."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
     residues: tuple[Residue, ...] = ()
     explains: frozenset[str] = frozenset()
     page_cache: PageCache = ""
+    shows_at_clients: bool = False
     restarts_nodes: bool = False
 
 
@@ -63,10 +66,12 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     """`residues`: what it may leave on a node. `log_alarms`: texts of lines that tell of damage,
     besides those of any system. `log_harmless`: texts of healthy lines that look like alarms.
     `log_start`: what each start writes into the log once. `client_packages`: the distributions that
-    its clients are made with, whose versions a run records."""
+    its clients are made with, whose versions a run records. `clients`: what makes a client, by
+    capability; a class that `NamesOperations` is asked whether it can do those of a workload."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
     log_start: str = ""
     client_packages: tuple[str, ...] = ()
+    clients: Mapping[str, Any] = MappingProxyType({})

@@ -35,7 +35,7 @@ OURS = Residue(
 
 class MyNemesis(NodeFault):
     name, doc = "my-nemesis", "drops what clients send to a node"
-    residues, undo = (OURS,), UNDO.split()
+    residues, undo, shows_at_clients = (OURS,), UNDO.split(), True
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         rules = RULES.replace("CLIENTS", ctx.lab.control)
@@ -63,20 +63,22 @@ class MyNemesis(NodeFault):
             before=dict.fromkeys(targets, 0),
             during=packets,
             moved=all(packets.values()),
-            detail=f"packets dropped: {packets}",
+            detail=f"packets dropped: {', '.join(f'{n} {p}' for n, p in packets.items())}",
         )
         victim = Signal(
             signal="answers to clients of the targets",
             before={n: before[n]["ok"] for n in targets},
             during={n: ok[n] for n in targets},
             moved=not unfelt,
-            detail=f"not felt by clients of {unfelt}" if unfelt else "no client is answered",
+            detail=f"not felt by clients of {', '.join(unfelt)}"
+            if unfelt
+            else "no client is answered",
         )
         control = Signal(
             signal="answers to other clients",
             during={n: ok[n] for n in ok if n not in targets},
             moved=bool(hit),
-            detail=f"not answered either: {hit}" if hit else "untouched",
+            detail=f"not answered either: {', '.join(hit)}" if hit else "untouched",
         )
         return Observed(injector=injector, victim=victim, control=control)
 

@@ -1,9 +1,15 @@
-"""`my-system` without nodes: its client, and a server of this machine."""
+"""`my-system` without nodes: its client, and a server of this machine.
+
+Where its program is not on this machine, the tests of the server are skipped. With another client
+change `CAPABILITY`, `WRITE`, `READ`, what the test with the kill expects of them, and how many
+requests they are in the test that counts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +32,7 @@ ADDRESS = f"127.{os.getpid() >> 14 & 127 | 128}.{os.getpid() >> 7 & 127}.{os.get
 OPTIONS = {"op_timeout_s": 2.0}
 DEPLOYMENT = SYSTEM.deploy([SimpleNamespace(name="n1", info=SimpleNamespace(address=ADDRESS))], {})
 END: Any = DEPLOYMENT.endpoints()[0]
+CAPABILITY = "register"
 WRITE, READ = OpDraft("write", "k", 7), OpDraft("read", "k")
 
 
@@ -47,6 +54,8 @@ class Server:
     def start(self) -> None:
         argv = [str(self._place(w)) if w.startswith("/") else w for w in self._service.argv]
         program = sys.executable if argv[0] == "python3" else argv[0]
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not on this machine: install it here as on the nodes")
         self._process = subprocess.Popen([program, *argv[1:]])
         for _ in range(200):
             if asyncio.run(DEPLOYMENT.healthy()) == {"n1": True}:
@@ -69,7 +78,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def with_client(ask: Callable[[Any], Awaitable[Any]], end: Endpoint = END) -> Any:
     async def go() -> Any:
-        client = SYSTEM.client("register", end, [end], OPTIONS)
+        client = SYSTEM.client(CAPABILITY, end, [end], OPTIONS)
         await client.open()
         try:
             return await ask(client)
@@ -111,7 +120,7 @@ def test_the_client_sends_what_it_counts(server: Server) -> None:
     async def go() -> tuple[int, int, bool]:
         tap = Tap(END.address, SYSTEM.client_port, SYSTEM.request_counter)
         end = msgspec.structs.replace(END, dial=await tap.open(0))
-        client = SYSTEM.client("register", end, [end], OPTIONS)
+        client = SYSTEM.client(CAPABILITY, end, [end], OPTIONS)
         await client.open()
         for op in (WRITE, READ, READ):
             await client.invoke(op, 2.0)

@@ -1,0 +1,69 @@
+"""Which systems, workloads and nemeses fit together, and why the others do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["asked_of", "matrix", "no_client"]
+
+
+def matrix() -> list[dict[str, Any]]:
+    """Every system x workload x nemesis with the reason where it does not fit.
+
+    `lacks` are the capabilities, and of each the methods, that the nemesis asks of the system in
+    vain: always, or for faults of the kind `when` only, where it fits all the same.
+    """
+    from dstest.core import registry
+
+    rows = []
+    workloads = {name: registry.load("workloads", name) for name in registry.names("workloads")}
+    nemeses = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
+    for system_name in registry.names("systems"):
+        system = registry.load("systems", system_name)
+        asked = {name: asked_of(system, nemesis) for name, nemesis in nemeses.items()}
+        for workload_name, workload in workloads.items():
+            refused = no_client(system, workload)
+            for nemesis_name, (why, lacks) in asked.items():
+                reasons = [reason for reason in (refused, why) if reason]
+                rows.append(
+                    {
+                        "system": system_name,
+                        "workload": workload_name,
+                        "nemesis": nemesis_name,
+                        "fits": not reasons,
+                        "reason": "; ".join(reasons) or None,
+                        "lacks": lacks,
+                    }
+                )
+    return rows
+
+
+def no_client(system: Any, workload: Any) -> str | None:
+    """Why no client of the system can do the workload, None where one can."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.requirements import check_client
+
+    if workload.capability not in system.capabilities:
+        return f"{system.name} offers no {workload.capability} client"
+    try:
+        check_client(system, workload)
+    except ConfigError as error:
+        return error.message
+    return None
+
+
+def asked_of(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]]]:
+    """Why no fault of the nemesis is possible on the system, None where one is; what it lacks."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.requirements import lacking
+
+    try:
+        lacks = lacking(system, nemesis)
+    except ConfigError as error:
+        return error.message, []
+    always = [lack.text for lack in lacks if not lack.when]
+    rows = [
+        {"capability": lack.capability, "missing": list(lack.missing), "when": lack.when or None}
+        for lack in lacks
+    ]
+    return f"{system.name} lacks {', '.join(always)}" if always else None, rows

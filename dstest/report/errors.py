@@ -1,0 +1,84 @@
+"""What clients were told where operations went wrong as no fault explains: the most frequent texts.
+
+Out of the ordinary is a type of operation none of which succeeded, and one of which more than a
+twentieth ended unknown while no fault stood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from dstest.core.history import History
+from dstest.core.op import Op, Outcome
+
+__all__ = ["UNSUPPORTED", "ErrorRow", "ErrorText", "unusual"]
+
+UNKNOWN_SHARE_MAX: Final = 0.05
+"""Of the operations of a type, while no fault stands."""
+
+UNSUPPORTED: Final = "unsupported operation"
+"""How a client begins its answer to a type of operation for which it has no method."""
+
+_SHOWN_MAX: Final = 3
+_WIDTH_MAX: Final = 160
+_DIGITS: Final = re.compile(r"\d+")
+
+
+class ErrorText(msgspec.Struct, frozen=True, kw_only=True):
+    """An error and how often it came; texts that differ in digits alone are one."""
+
+    text: str
+    outcome: str
+    count: int
+
+
+class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One type of operation that went wrong, and what it was told, the most frequent first."""
+
+    op_type: str
+    message: str
+    texts: list[ErrorText]
+
+
+def unusual(history: History) -> list[ErrorRow]:
+    """The types of operation that are out of the ordinary, by name."""
+    groups: dict[str, list[Op]] = {}
+    for op in history.ops:
+        groups.setdefault(op.op_type, []).append(op)
+    rows = [(name, _message(ops), ops) for name, ops in sorted(groups.items())]
+    return [
+        ErrorRow(op_type=name, message=message, texts=_texts(ops))
+        for name, message, ops in rows
+        if message
+    ]
+
+
+def _message(ops: list[Op]) -> str:
+    """What is out of the ordinary with these; empty where nothing is."""
+    if not any(op.outcome is Outcome.OK for op in ops):
+        return f"none of {len(ops):,} operations succeeded"
+    quiet = [op for op in ops if op.fault_epoch is None]
+    unknown = sum(1 for op in quiet if op.outcome is Outcome.UNKNOWN)
+    if unknown <= UNKNOWN_SHARE_MAX * len(quiet):
+        return ""
+    return f"{unknown:,} of {len(quiet):,} operations ended unknown while no fault stood"
+
+
+def _texts(ops: list[Op]) -> list[ErrorText]:
+    counts: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    for op in ops:
+        if op.outcome is Outcome.OK:
+            continue
+        text = op.error or "no answer was recorded"
+        kind = (op.outcome.value, _DIGITS.sub("#", text))
+        counts[kind] += 1
+        first.setdefault(kind, text[:_WIDTH_MAX])
+    return [
+        ErrorText(text=first[kind], outcome=kind[0], count=count)
+        for kind, count in counts.most_common(_SHOWN_MAX)
+    ]

@@ -1,0 +1,86 @@
+"""`dstest list`: short by default, filters, the page of capabilities, runs that died."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from made_meta import meta
+from typer import Typer
+from typer.testing import CliRunner
+
+from dstest.cli.listing import list_
+from dstest.core import registry
+from dstest.runner.session import process_start_time
+from dstest.store.layout import RunDir
+from workloads.capabilities import CAPABILITIES, markdown
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "capabilities.md"
+
+
+def listed(*words: str) -> str:
+    app = Typer()
+    app.command()(list_)
+    return CliRunner().invoke(app, list(words), catch_exceptions=False).stdout
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == listed("--capabilities"), (
+        "dstest list --capabilities >docs/capabilities.md"
+    )
+
+
+@pytest.mark.parametrize("name", registry.names("workloads"))
+def test_what_each_workload_asks_for_is_described(name: str) -> None:
+    work = registry.load("workloads", name)
+    known = {operation.op_type for operation in CAPABILITIES[work.capability]}
+    assert work.op_types <= known
+    page = markdown([work])
+    assert all(f"| {work.capability} | {name} | `{kind}` |" in page for kind in work.op_types)
+
+
+def test_nothing_is_described_that_no_workload_asks_for() -> None:
+    works = [registry.load("workloads", name) for name in registry.names("workloads")]
+    asked = {(work.capability, kind) for work in works for kind in work.op_types}
+    assert asked == {(name, op.op_type) for name, ops in CAPABILITIES.items() for op in ops}
+
+
+def test_the_filters_leave_the_rows_of_what_they_name(tmp_path: Path) -> None:
+    words = ("--system", "memcached", "--nemesis", "power", "--store", str(tmp_path))
+    lines = listed(*words).splitlines()
+    assert len(lines) == len(registry.names("workloads"))
+    assert all("lacks DataDir" in line for line in lines)
+    rows = json.loads(listed(*words, "--json"))["matrix"]
+    assert {(row["system"], row["nemesis"]) for row in rows} == {("memcached", "power")}
+
+
+def a_run(store: Path, number: int, status: str, pid: int) -> Path:
+    run = RunDir.create(store, "a-run", number)
+    made = meta()
+    made.pid, made.pid_start_time = pid, process_start_time(pid)
+    run.write_meta(made)
+    run.write_status(status)
+    return run.path
+
+
+def test_a_run_whose_process_is_gone_has_died(tmp_path: Path) -> None:
+    alive = a_run(tmp_path, 1, "running", os.getpid())
+    dead = a_run(tmp_path, 2, "running", 2**22 + 1)
+    over = a_run(tmp_path, 3, "verdict: PASS-smoke", 2**22 + 1)
+    text = listed("--runs", "--store", str(tmp_path))
+    rows = {line.split()[-1].rstrip(")"): line.split("  ")[0] for line in text.splitlines()}
+    assert rows == {str(alive): "running", str(dead): "died", str(over): "verdict: PASS-smoke"}
+    assert f"(dstest recover {dead})" in text
+    found = json.loads(listed("--json", "--store", str(tmp_path)))["runs"]
+    assert {row["run"]: row["status"] for row in found}[str(dead)] == "died"
+
+
+def test_the_latest_runs_only(tmp_path: Path) -> None:
+    for number in range(8):
+        a_run(tmp_path, number, "verdict: PASS-smoke", 1)
+    text = listed("--store", str(tmp_path))
+    assert text.count("verdict: PASS-smoke") == 5
+    assert "3 runs before these: dstest list --runs" in text
+    assert len(text.splitlines()) < 150

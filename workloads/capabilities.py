@@ -1,0 +1,179 @@
+"""What a client takes and returns, by capability: what workloads ask for and checkers rely on.
+
+`docs/capabilities.md` is made of it, by `dstest list --capabilities`. Whoever writes a client for a
+system of their own finds here what `op.key` and `op.input` are, and what `do_<type>` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["CAPABILITIES", "Operation", "markdown"]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One type of operation: what `op.key` and `op.input` are, what the method returns. `nothing`
+    is what it returns where nothing is there, or where it was refused without an effect."""
+
+    op_type: str
+    key: str
+    input: str
+    output: str
+    nothing: str = "-"
+
+
+_TXN_KEYS: Final = "-; keys are in the micro-operations, integers"
+
+CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
+    "bank": (
+        Operation(
+            "transfer",
+            "-",
+            '`{"from": account, "to": account, "amount": n}`, accounts from 0',
+            "`True`",
+            "`False`: not enough money",
+        ),
+        Operation("read", "-", "-", 'all balances at one moment, `{"0": 10, "1": 7}`'),
+        Operation("dump", "-", "-", "as `read`, what this member itself holds (bank-replicas)"),
+    ),
+    "counter": (
+        Operation("inc", "counter", "what to add, perhaps below 0", "the value after it"),
+        Operation("read", "counter", "-", "the value", "`0`"),
+    ),
+    "group": (
+        Operation("write", "group", "`[member, value]`", "-"),
+        Operation(
+            "read", "group", "-", "all members at one moment, `[[member, value], ..]`", "`[]`"
+        ),
+    ),
+    "lease": (
+        Operation(
+            "acquire",
+            "lease",
+            '`{"ttl_ns": n}`, whole seconds',
+            '`{"token": n}`, a number that grows from holder to holder',
+            "`False`: another one has it",
+        ),
+        Operation("renew", "lease", '`{"ttl_ns": n}`', "-", "`Definite`: it is not held any more"),
+        Operation("release", "lease", "-", "-", "`Definite`: it is not held"),
+    ),
+    "ledger": (
+        Operation(
+            "credit",
+            "account",
+            '`{"id": text, "amount": n}`; the same id may come again',
+            "`True`",
+            "`False`: this id took effect before",
+        ),
+        Operation("audit", "account", "-", "ids of all effects, one for each time", "`[]`"),
+    ),
+    "lock": (
+        Operation(
+            "acquire", "lock", "-", '`{"token": n}`, as of `lease`', "`False`: another one has it"
+        ),
+        Operation("release", "lock", "-", "-", "`Definite`: it is not held"),
+    ),
+    "log": (
+        Operation("send", "log", "a record", '`{"offset": n}`'),
+        Operation(
+            "poll",
+            "log",
+            '`{"from": offset, "limit": n}`',
+            '`{"records": [[offset, record], ..], "to": offset}`, in order of offsets, with all'
+            ' from `from` to `to`; `"more": True` where the page was full',
+            "no records",
+        ),
+    ),
+    "queue": (
+        Operation("enqueue", "queue", "an element, unique in its queue", "-"),
+        Operation(
+            "dequeue", "queue", "-", "the element, which is gone then", "`None`: it is empty"
+        ),
+    ),
+    "register": (
+        Operation("read", "register", "-", "the value", "`None`: never written"),
+        Operation("write", "register", "a value", "-"),
+        Operation(
+            "cas",
+            "register",
+            "`[old, new]` (cas-register)",
+            "`True`",
+            "`False`: it held something else",
+        ),
+    ),
+    "session": (
+        Operation("write", "register", "a value", '`{"version": n}`, growing with each write'),
+        Operation(
+            "read",
+            "register",
+            "-",
+            '`{"version": n, "value": value}`',
+            '`{"version": 0, "value": None}`',
+        ),
+    ),
+    "set": (
+        Operation("add", "set", "an element, unique in its set", "-"),
+        Operation("read", "set", "-", "all elements, a list in any order", "`[]`"),
+    ),
+    "txn-append": (
+        Operation(
+            "txn",
+            _TXN_KEYS,
+            '`[["append", key, element], ["r", key, None], ..]`',
+            "the same, with the list that each read saw",
+            '`["r", key, None]`: never appended to',
+        ),
+    ),
+    "txn-register": (
+        Operation(
+            "txn",
+            _TXN_KEYS,
+            '`[["w", key, value], ["r", key, None], ..]`',
+            "the same, with the value that each read saw",
+            '`["r", key, None]`: never written',
+        ),
+    ),
+    "unique-ids": (Operation("generate", "-", "-", "an id that no other one gets"),),
+    "watch": (
+        Operation("write", "register", "a value", '`{"revision": n}`'),
+        Operation(
+            "watch",
+            "-",
+            '`{"from": revision}`; with `"until_now": True` up to the newest one',
+            '`{"events": [{"revision": n, "key": key, "value": value}, ..], "to": revision}`, all'
+            " changes from `from` to `to`",
+            "no events, and `to` is `from` - 1",
+        ),
+    ),
+}
+"""By capability; keys are text and values integers, unless it says otherwise."""
+
+_HEAD: Final = """\
+# What clients take and return
+
+Made by `dstest list --capabilities` from `workloads/capabilities.py`. A client offers a capability
+by a method `do_<type>(op)` for each operation of the workloads that need it: `op.key` and
+`op.input` come from the workload, what the method returns is the output that checkers judge. Keys
+are text and values integers, unless it says otherwise; what is returned is JSON. `-` is `None`.
+
+What did not happen for certain is `Definite`, with a code of the system's `definite_errors`; what
+may have happened is `Indefinite`, or any other exception.
+
+| capability | workloads | operation | `op.key` | `op.input` | returns | where there is nothing |
+|---|---|---|---|---|---|---|
+"""
+
+
+def markdown(workloads: Sequence[Any]) -> str:
+    """The page, with the names of these workloads."""
+    lines = []
+    for capability, operations in CAPABILITIES.items():
+        asking = [w for w in workloads if w.capability == capability]
+        for one in operations:
+            names = ", ".join(w.name for w in asking if one.op_type in w.op_types) or "-"
+            cells = (one.key, one.input, one.output, one.nothing)
+            lines.append(f"| {capability} | {names} | `{one.op_type}` | {' | '.join(cells)} |\n")
+    return _HEAD + "".join(lines)
