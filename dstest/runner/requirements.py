@@ -49,7 +49,7 @@ _CAPABILITIES: Final = tuple(
     kind
     for module in (administration, capabilities)
     for kind in (getattr(module, name) for name in module.__all__)
-    if members_of(kind)
+    if isinstance(kind, type) and members_of(kind)
 )
 
 

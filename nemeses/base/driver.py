@@ -114,7 +114,8 @@ class Driver(ABC):
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        """What a node's janitor runs then, one after the other, ten seconds for each."""
+        """What a node's janitor runs then, one after the other; each may take as long as a restart
+        of the system's servers."""
 
     @abstractmethod
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
@@ -225,10 +226,13 @@ class Driver(ABC):
 
     async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Let each node heal by itself where we are gone."""
+        step_s = max(limits.HEAL_STEP_S, ctx.deployment.timing.restart_s)
 
         async def one(name: str) -> None:
             commands = self.heal_commands(ctx, record, name)
-            await ctx.node(name).arm_lease(record.fault_id, commands, ttl_s=limits.LEASE_TTL_S)
+            await ctx.node(name).arm_lease(
+                record.fault_id, commands, ttl_s=limits.LEASE_TTL_S, step_s=step_s
+            )
 
         await asyncio.gather(*map(one, self.lease_nodes(record)))
 

@@ -50,7 +50,6 @@ from nemeses.observe.answers import ask_from_control, services_of
 
 __all__ = ["NEMESIS", "BitFlip"]
 
-KEY: Final = "/dstest/bit-flip"
 STORED_S: Final = 3.0
 TRIES: Final = 5
 """A hash is compared at a revision that every member has reached; one may just be behind."""
@@ -102,10 +101,10 @@ class BitFlip(MemberFault):
         return [unflip]
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        await ctx.need(Damageable).write_value(KEY, record.facts["value"])
+        await ctx.need(Damageable).write_value(record.facts["value"])
         facts = {
             "log_bytes": await ctx.need(ServerLogs).log_sizes(),
-            "values_before": await ctx.need(Damageable).own_values(KEY),
+            "values_before": await ctx.need(Damageable).own_values(),
             "hash_before": await _odd_ones(ctx),
         }
         if record.facts["what"] == "store":
@@ -127,7 +126,7 @@ class BitFlip(MemberFault):
             await ctx.need(Damageable).flip_in_log(name, facts["fraction"])
         elif facts["what"] == "tail":
             cuts = ctx.need(Truncatable)
-            await cuts.cut_log(name, facts["fraction"], KEY, facts["value"])
+            await cuts.cut_log(name, facts["fraction"], facts["value"])
         else:
             files = ctx.need(Damageable)
             await files.flip_in_store(name, facts["value"], _wrong(facts["value"]))
@@ -147,7 +146,7 @@ class BitFlip(MemberFault):
         others = [n for n in ctx.nodes if n not in targets]
         states = {n: await ctx.need(Damageable).flipped(n) for n in targets}
         lines = await ctx.need(Damageable).corruption_lines(record.facts["log_bytes"])
-        values = await ctx.need(Damageable).own_values(KEY)
+        values = await ctx.need(Damageable).own_values()
         facts = {"flipped": states, "corruption_lines": lines, "values": values}
         record = with_facts(record, facts)
         hit = [f"{n} tells of corruption: {lines[n][0]}" for n in others if lines[n]]
@@ -176,7 +175,7 @@ class BitFlip(MemberFault):
             state = record.facts.get("put_back", {}).get(name)
             problems += _not_back(name, state, listing) if state else []
             problems += [f"{name}: its bytes are still flipped"] if state is None else []
-        values = await ctx.need(Damageable).own_values(KEY)
+        values = await ctx.need(Damageable).own_values()
         right = record.facts["value"]
         problems += [f"{n} holds {values[n]!r}" for n in ctx.nodes if values[n] != right]
         odd = await _odd_ones(ctx)

@@ -1,10 +1,10 @@
 """`config`: one member runs with other settings than the rest.
 
-It is killed and started again with them, and so it is brought back. It takes only transactions of
-one operation then, and has a quota of its own, which does nothing but can be read back.
+It is killed and started again with them, and so it is brought back. Which settings these are, what
+the member reports then and which request it refuses, the system says (`Divergent.divergence`).
 
-Injector signal: the quota as each server itself reports it, another one on the target alone. Victim
-signal: it behaves accordingly: a transaction that all took before is refused by the target.
+Injector signal: the setting as each server itself reports it, another one on the target alone.
+Victim signal: it behaves accordingly: a request that all took before is refused by the target.
 Control: the other servers are the processes they were, their settings too, they take what they
 took, and their clients are answered. It has healed when every server reports and does what it did
 before.
@@ -16,23 +16,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import Divergent, NemesisContext, Overrides, Process, Supervised
+from dstest.core.protocols import (
+    REFUSED,
+    UNANSWERED,
+    Divergent,
+    NemesisContext,
+    Overrides,
+    Process,
+    Supervised,
+)
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 __all__ = ["NEMESIS", "Config"]
-
-QUOTA_BYTES: Final = 3 << 30
-"""etcd's own default is two, its advice at most eight."""
-
-OPERATIONS: Final = 2
-"""Of the transaction that tells members of different limits apart."""
-
-FLAGS: Final = (f"--quota-backend-bytes={QUOTA_BYTES}", "--max-txn-ops=1")
 
 
 class Config(MemberFault):
@@ -53,8 +53,9 @@ class Config(MemberFault):
         return await _seen(ctx, "_before")
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        flags = ctx.need(Divergent).divergence().flags
         for name in record.targets:
-            await self.configure(ctx, name, FLAGS)
+            await self.configure(ctx, name, flags)
             await ctx.need(Overrides).bounce(name)
 
     async def configure(self, ctx: NemesisContext, name: str, flags: Sequence[str]) -> None:
@@ -70,20 +71,24 @@ class Config(MemberFault):
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         record = with_facts(record, await _seen(ctx, ""))
         facts, targets = record.facts, record.targets
-        quotas, was = facts["quotas"], facts["quotas_before"]
+        other = ctx.need(Divergent).divergence()
+        settings, was = facts["settings"], facts["settings_before"]
         injector = signal(
-            "bytes that each server says its store may have",
+            other.setting,
             was,
-            quotas,
-            [f"{n} has {quotas[n]}" for n in targets if quotas[n] in (was[n], None)],
-            f"{', '.join(targets)} alone has {QUOTA_BYTES:,}",
+            settings,
+            [f"{n} has {settings[n]}" for n in targets if settings[n] != other.value]
+            + [f"{n} had that before" for n in targets if was[n] == other.value],
+            f"{', '.join(targets)} alone has {other.value:,}",
         )
         others = [n for n in ctx.nodes if n not in targets]
-        hit = [f"{n} has {quotas[n]} as well" for n in others if quotas[n] != was[n]]
-        hit += [f"{n} refuses as well: {facts['takes'][n]}" for n in others if facts["takes"][n]]
+        hit = [f"{n} has {settings[n]} as well" for n in others if settings[n] != was[n]]
+        hit += [
+            f"{n} refuses as well: {facts['refusals'][n]}" for n in others if facts["refusals"][n]
+        ]
         return Observed(
             injector=injector,
-            victim=_victim(record),
+            victim=_victim(record, other.request),
             control=await bystanders(ctx, record, hit),
             facts=record.facts,
         )
@@ -95,7 +100,7 @@ class Config(MemberFault):
         now = await _seen(ctx, "")
         return [
             f"{n}: {key} is {now[key][n]!r}, was {record.facts[f'{key}_before'][n]!r}"
-            for key in ("quotas", "takes")
+            for key in ("settings", "refusals")
             for n in ctx.nodes
             if f"{key}_before" in record.facts and now[key][n] != record.facts[f"{key}_before"][n]
         ]
@@ -112,30 +117,32 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
     """What each server reports and takes."""
 
     async def ask() -> dict[str, Any]:
-        quotas, takes = await asyncio.gather(
-            ctx.need(Divergent).quotas(), ctx.need(Divergent).takes_transactions_of(OPERATIONS)
+        settings, refusals = await asyncio.gather(
+            ctx.need(Divergent).settings(), ctx.need(Divergent).refusals()
         )
-        return {f"quotas{suffix}": quotas, f"takes{suffix}": takes}
+        return {f"settings{suffix}": settings, f"refusals{suffix}": refusals}
 
     def unresponsive(found: dict[str, Any]) -> bool:
-        problems = {*found[f"takes{suffix}"].values()}
-        return None in found[f"quotas{suffix}"].values() or "Deadline Exceeded" in problems
+        texts = found[f"refusals{suffix}"].values()
+        late = any(text.startswith(UNANSWERED) for text in texts)
+        return late or None in found[f"settings{suffix}"].values()
 
     return await patiently(ask, unresponsive)
 
 
-def _victim(record: LandingRecord) -> Signal:
+def _victim(record: LandingRecord, request: str) -> Signal:
     facts = record.facts
-    takes, was = facts["takes"], facts["takes_before"]
-    refusal = "too many operations"
+    refusals, was = facts["refusals"], facts["refusals_before"]
     problems = [f"{n} refused before: {was[n]}" for n in record.targets if was[n]]
     problems += [
-        f"{n}: {takes[n] or 'takes it'}" for n in record.targets if refusal not in takes[n]
+        f"{n}: {refusals[n] or 'takes it'}"
+        for n in record.targets
+        if not refusals[n].startswith(REFUSED)
     ]
     return signal(
-        f"a transaction of {OPERATIONS} operations, empty where it is taken",
+        f"{request}, empty where it is taken",
         was,
-        takes,
+        refusals,
         problems,
         f"{', '.join(record.targets)} refuses what it took before",
     )

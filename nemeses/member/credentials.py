@@ -22,6 +22,8 @@ from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    REFUSED,
+    UNANSWERED,
     Authenticated,
     NemesisContext,
     Option,
@@ -35,7 +37,6 @@ from nemeses.base.steps import Facts, Healing, Observed, with_facts
 __all__ = ["NEMESIS", "Credentials"]
 
 OTHER: Final = "rotated-without-the-rest"
-INVALID: Final = "invalid auth token"
 
 
 class Credentials(MemberFault):
@@ -134,7 +135,7 @@ async def _seen(ctx: NemesisContext, suffix: str) -> dict[str, Any]:
         return {f"refuses{suffix}": right, f"refuses_other{suffix}": other}
 
     def unresponsive(found: dict[str, Any]) -> bool:
-        return any("Deadline Exceeded" in problems.values() for problems in found.values())
+        return any(text.startswith(UNANSWERED) for row in found.values() for text in row.values())
 
     return await patiently(ask, unresponsive)
 
@@ -143,7 +144,9 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
     facts, targets = record.facts, record.targets
     right, was = facts["refuses"], facts["refuses_before"]
     problems = [f"{n} refused it before: {was[n]}" for n in targets if was[n]]
-    problems += [f"{n}: {right[n] or 'takes it'}" for n in targets if INVALID not in right[n]]
+    problems += [
+        f"{n}: {right[n] or 'takes it'}" for n in targets if not right[n].startswith(REFUSED)
+    ]
     now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
     refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets}
     problems += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]

@@ -44,8 +44,6 @@ from nemeses.base.steps import Facts, Healing, Observed, with_facts
 __all__ = ["MIXED", "UPGRADE", "BuildFault", "MixedVersions", "Upgrade", "one_by_one"]
 
 POLL_S: Final = 0.2
-RAISED_S: Final = 15.0
-"""etcd looks every five seconds whether all members can do more."""
 
 OTHER_BUILD: Final[Mapping[str, Option]] = {
     "other_build": Option(
@@ -70,7 +68,7 @@ class BuildFault(MemberFault):
         if not path or not Path(path).is_file():
             raise ConfigError(
                 f"--nemesis {self.name} needs a second build: {path or 'none given'}",
-                remedy="-o other_build=PATH, such as usr/bin/etcd out of another release's package",
+                remedy="-o other_build=PATH, such as the program out of another release's package",
             )
 
     async def ready(self, ctx: NemesisContext) -> None:
@@ -248,7 +246,7 @@ class Upgrade(BuildFault):
         """All of them, then until the common format is raised or will not be."""
         steps = await self.change_all(ctx, record.targets)
         before = set(record.facts["cluster_before"].values())
-        deadline_ns = ctx.clock.now_ns() + int(RAISED_S * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.need(Builds).raised_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             if set((await ctx.need(Builds).cluster_versions()).values()) - before:
                 break

@@ -51,7 +51,7 @@ class Unread(BitFlip):
 
     async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
         spare = f"{record.facts['value']}x"
-        await etcd(ctx).write_value("/dstest/bit-flip-spare", spare)
+        await etcd(ctx).put_text("/dstest/bit-flip-spare", spare)
         await etcd(ctx).flip_in_store(name, spare, spare[:-1] + "y")
 
 
@@ -105,7 +105,7 @@ class CutsNothingOff(BitFlip):
     """Only what is preallocated behind the log's end goes."""
 
     async def flip(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        await etcd(ctx).cut_log(name, 0.0, "/dstest/bit-flip", record.facts["value"])
+        await etcd(ctx).cut_log(name, 0.0, record.facts["value"])
 
 
 def test_what_is_cut_off_held_nothing(lab: LabInfo, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, what: str) ->
     async def all_right(deployment: Any) -> bool:
         names = [f"n{i}" for i in range(1, 6)]
         left = [await deployment.flipped(n) or await deployment.doomed(n) for n in names]
-        values = await deployment.own_values("/dstest/bit-flip")
+        values = await deployment.own_values()
         return len(set(values.values())) == 1 and None not in values.values() and not any(left)
 
     args = ("--nemesis", "bit-flip", "-o", "fault_s=30", "-o", f"what={what}")
@@ -155,7 +155,7 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
         member = await deployment.member_id(name)
         commands = [deployment.unflip_command(), *[deployment.rejoin_command(False)] * 3]
         await nodes[name].arm_lease("cut", commands, ttl_s=6.0)
-        await deployment.cut_log(name, 0.5, "/dstest/bit-flip", "value")
+        await deployment.cut_log(name, 0.5, "value")
         await deployment.wait_healthy([name])
         assert (await deployment.flipped(name))["member"] == str(member)
         return name, member
@@ -169,6 +169,6 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
         return new and not left and all((await deployment.healthy()).values())
 
     wait_for("healing without us", lambda: deployed(lab, replaced), 45)
-    values = deployed(lab, lambda deployment: deployment.own_values("/dstest/bit-flip"))
+    values = deployed(lab, lambda deployment: deployment.own_values())
     assert set(values.values()) == {"value"}
     deployed(lab, lambda deployment: deployment.stop())

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from runs import deployed, killed_in_mid_fault, landed_and_healed, not_proven, run_here
 
+from clusters.systems.etcd.admin import QUOTA_BYTES
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
-from nemeses.member.config import NEMESIS, QUOTA_BYTES, Config
+from nemeses.member.config import NEMESIS, Config
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -20,7 +21,7 @@ OPTIONS = ("fault_s=4", "quiet_s=8")
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=OPTIONS, time_limit_s=24.0)
     facts = landed_and_healed(done)["facts"]
-    assert sorted(facts["quotas"].values())[-2:] == [2 << 30, QUOTA_BYTES]
+    assert sorted(facts["settings"].values())[-2:] == [2 << 30, QUOTA_BYTES]
 
 
 class Unwritten(Config):
@@ -49,7 +50,7 @@ def test_settings_that_change_nothing(lab: LabInfo, tmp_path: Path) -> None:
 
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
     def alike() -> bool:
-        quotas = deployed(lab, lambda deployment: deployment.quotas())
+        quotas = deployed(lab, lambda deployment: deployment.settings())
         return len(set(quotas.values())) == 1 and None not in quotas.values()
 
     killed_in_mid_fault(lab, tmp_path, ("--nemesis", "config", "-o", "fault_s=30"), alike, 30)

@@ -41,7 +41,7 @@ class Recording(EtcdDeployment):
 
 def test_the_others_acknowledge_a_write_first() -> None:
     deployment = Recording({3})
-    asyncio.run(deployment.cut_log("n2", 0.5, "key", "value"))
+    asyncio.run(deployment.cut_log("n2", 0.5, "value"))
     assert deployment.did == ["cut", "put by n1", "put by n3", "put by n1", "start"]
 
 
@@ -49,6 +49,6 @@ def test_without_one_it_stays_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "COMMIT_S", 0.05)
     deployment = Recording(set())
     with pytest.raises(LabError, match="not started"):
-        asyncio.run(deployment.cut_log("n2", 0.5, "key", "value"))
+        asyncio.run(deployment.cut_log("n2", 0.5, "value"))
     assert "start" not in deployment.did
     assert "put by n2" not in deployment.did

@@ -68,7 +68,7 @@ class World:
             self.said.append(f"{name} {' '.join(argv)}")
             fault.on.discard(name)
 
-        async def arm_lease(lease: str, heal: list[list[str]], *, ttl_s: float) -> None:
+        async def arm_lease(lease: str, heal: list[list[str]], **_: float) -> None:
             self.said.append(f"{name} armed {heal}")
 
         async def release_lease(lease: str) -> None:

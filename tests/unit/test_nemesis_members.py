@@ -145,17 +145,19 @@ def test_what_a_whole_cluster_lists() -> None:
 @pytest.mark.parametrize(
     ("was", "now", "moved"),
     [
-        ("", "too many operations in txn request", True),
+        ("", "refused: too many operations in txn request", True),
         ("", "", False),
-        ("too many operations", "too many operations", False),
-        ("", "Deadline Exceeded", False),
+        ("refused: too many", "refused: too many", False),
+        ("", "no answer: Deadline Exceeded", False),
     ],
     ids=["refuses", "takes it", "refused before", "is mute"],
 )
 def test_what_counts_as_other_settings(was: str, now: str, moved: bool) -> None:
     takes = dict.fromkeys(NODES, "")
-    hit = record("config", ["n2"], takes_before={**takes, "n2": was}, takes={**takes, "n2": now})
-    assert config._victim(hit).moved is moved
+    hit = record(
+        "config", ["n2"], refusals_before={**takes, "n2": was}, refusals={**takes, "n2": now}
+    )
+    assert config._victim(hit, "a request").moved is moved
 
 
 def flipped(now: str, what: str = "log") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from clusters.supervise.on_node import held, override_of
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.metrics import metrics, number, wal_syncs
+from clusters.systems.etcd.reasons import why_not
 from clusters.systems.etcd.wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -19,6 +20,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     Compacts,
     Digests,
+    Divergence,
     Divergent,
     Members,
     Membership,
@@ -39,6 +41,12 @@ HISTORY_KEYS: Final = 100
 
 REMOVAL_S: Final = 12.0
 """etcd refuses to change its members for five seconds after one of them was away."""
+
+QUOTA_BYTES: Final = 3 << 30
+"""The default is two, the advice at most eight."""
+
+OPERATIONS: Final = 2
+"""Of the transaction that tells members of different limits apart."""
 
 _QUOTA: Final = "etcd_server_quota_backend_bytes"
 _COMPACTIONS: Final = "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds_count"
@@ -317,15 +325,25 @@ class EtcdAdmin(
         """Kill a member and start it at once; returns without waiting until it serves."""
         await self.nodes[name].run(self.bounce_command(), timeout_s=12.0)
 
-    async def quotas(self) -> dict[str, int | None]:
-        """How large each member says that its store may become, in bytes."""
+    def divergence(self) -> Divergence:
+        """Another quota, which does nothing but can be read back, and transactions of one operation
+        alone."""
+        return Divergence(
+            flags=(f"--quota-backend-bytes={QUOTA_BYTES}", "--max-txn-ops=1"),
+            setting="bytes that a server says its store may have",
+            value=QUOTA_BYTES,
+            request=f"a transaction of {OPERATIONS} operations",
+        )
 
+    async def settings(self) -> dict[str, int | None]:
+        """How large each member says that its store may become, in bytes."""
         return await self._metric(_QUOTA)
 
-    async def takes_transactions_of(self, operations: int) -> dict[str, str]:
+    async def refusals(self) -> dict[str, str]:
         """Empty for each member that reads so many keys in one transaction, else why not."""
         reads = [
             message("RequestOp")(request_range=message("RangeRequest")(key=b"/dstest-health"))
-            for _ in range(operations)
+            for _ in range(OPERATIONS)
         ]
-        return await self._outcomes("txn", message("TxnRequest")(success=reads))
+        answers = await self._outcomes("txn", message("TxnRequest")(success=reads))
+        return {name: why_not(text, "too many operations") for name, text in answers.items()}

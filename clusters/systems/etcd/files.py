@@ -20,6 +20,7 @@ from clusters.systems.etcd.auth import (
     token,
 )
 from clusters.systems.etcd.metrics import http_get
+from clusters.systems.etcd.reasons import why_not
 from clusters.systems.etcd.wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -40,6 +41,7 @@ STILL_TRIES: Final = 3
 _COMMIT_AT_START: Final = re.compile(r'"restarting local member".*"commit-index":(\d+)')
 _LAST_AT_START: Final = re.compile(r"newRaft .*lastindex: (\d+)")
 _STORE_COMMITS: Final = "etcd_disk_backend_commit_duration_seconds_count"
+KEY: Final = "/dstest/bit-flip"
 COMMIT_S: Final = 12.0
 """An election among the others, several rounds if need be, and a write."""
 
@@ -47,14 +49,21 @@ COMMIT_S: Final = 12.0
 class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
     """Part of the deployment."""
 
-    async def write_value(self, key: str, value: str) -> None:
+    raised_s = 15.0
+    """It looks every five seconds whether all members can do more."""
+
+    async def write_value(self, value: str) -> None:
         """Store a text under a key that no client uses."""
+        await self.put_text(KEY, value)
+
+    async def put_text(self, key: str, value: str) -> None:
+        """Store a text under any key. LabError where no member takes it."""
         request = message("PutRequest")(key=key.encode(), value=value.encode())
         await self._insist(list(self.nodes), "put", request, 5.0)
 
-    async def own_values(self, key: str) -> dict[str, str | None]:
+    async def own_values(self) -> dict[str, str | None]:
         """What each member has stored there itself; None where it does not answer."""
-        request = message("RangeRequest")(key=key.encode(), serializable=True)
+        request = message("RangeRequest")(key=KEY.encode(), serializable=True)
         found = await self._all("range", request)
         return {
             n: None if a is None else (a.kvs[0].value.decode("utf-8", "replace") if a.kvs else "")
@@ -73,7 +82,7 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
         """Kill a member, write `new` where its store has `old`, start it; does not wait."""
         await self._flip(name, "store", on_node.DATA, old, new)
 
-    async def cut_log(self, name: str, share: float, key: str, value: str) -> None:
+    async def cut_log(self, name: str, share: float, value: str) -> None:
         """Kill a member, cut off so much of what its log holds, start it; does not wait.
 
         Before it starts the others acknowledge a write: with it all that was ever acknowledged is
@@ -85,11 +94,11 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
         words = ("tail", on_node.DATA, f"{share:.6f}", on_node.REMOVED, str(member))
         tool = shlex.join(self._tool("flip", *words))
         await node.run(held("sh", "-c", f"{on_node.STOP} && {tool}"), timeout_s=20.0)
-        await self._commit_without(name, key, value)
+        await self._commit_without(name, value)
         await node.run(on_node.START.split())
 
-    async def _commit_without(self, name: str, key: str, value: str) -> None:
-        request = message("PutRequest")(key=key.encode(), value=value.encode())
+    async def _commit_without(self, name: str, value: str) -> None:
+        request = message("PutRequest")(key=KEY.encode(), value=value.encode())
         deadline_ns = clock.monotonic_ns() + int(COMMIT_S * 1e9)
         while clock.monotonic_ns() < deadline_ns:
             for other, node in self.nodes.items():
@@ -207,7 +216,8 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
     async def refused_tokens(self, secret: str = SECRET) -> dict[str, str]:
         """Empty for each member that takes a token signed with this secret, else why not."""
         request = message("RangeRequest")(key=b"/dstest-health", serializable=True)
-        return await self._outcomes("range", request, token(secret))
+        answers = await self._outcomes("range", request, token(secret))
+        return {name: why_not(text, "invalid auth token") for name, text in answers.items()}
 
     async def strange_secrets(self) -> list[str]:
         """Nodes whose secret is not that of the cluster."""

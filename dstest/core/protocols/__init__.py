@@ -5,11 +5,14 @@ import nothing of ours. What a nemesis requires of a system is checked when a ru
 """
 
 from dstest.core.protocols.administration import (
+    REFUSED,
+    UNANSWERED,
     Authenticated,
     Builds,
     Compacts,
     Damageable,
     Digests,
+    Divergence,
     Divergent,
     Members,
     Membership,
@@ -100,6 +103,8 @@ from dstest.core.protocols.workloads import (
 
 __all__ = [
     "PINNED_KINDS",
+    "REFUSED",
+    "UNANSWERED",
     "Answer",
     "Authenticated",
     "Builds",
@@ -116,6 +121,7 @@ __all__ = [
     "Definite",
     "Deployment",
     "Digests",
+    "Divergence",
     "Divergent",
     "Endpoint",
     "EndpointKind",

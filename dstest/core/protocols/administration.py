@@ -9,14 +9,19 @@ when nobody else is left to heal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
+
+import msgspec
 
 __all__ = [
+    "REFUSED",
+    "UNANSWERED",
     "Authenticated",
     "Builds",
     "Compacts",
     "Damageable",
     "Digests",
+    "Divergence",
     "Divergent",
     "Members",
     "Membership",
@@ -25,6 +30,11 @@ __all__ = [
     "Snapshots",
     "Truncatable",
 ]
+
+REFUSED: Final = "refused: "
+UNANSWERED: Final = "no answer: "
+"""How a text begins that says why a member did not take something: it refused just that, or gave no
+answer in time. Any other text is another error."""
 
 
 @runtime_checkable
@@ -127,20 +137,34 @@ class Overrides(Protocol):
         ...
 
 
+class Divergence(msgspec.Struct, frozen=True):
+    """A setting of its own for one member: `flags` by which it reports `value` as its `setting` and
+    refuses a `request` that all others take."""
+
+    flags: tuple[str, ...]
+    setting: str
+    value: int
+    request: str
+
+
 @runtime_checkable
 class Divergent(Protocol):
     """Settings that one member may have alone, that it reports and acts upon."""
+
+    def divergence(self) -> Divergence:
+        """The setting of which the other methods speak."""
+        ...
 
     async def configure(self, name: str, flags: Sequence[str]) -> None:
         """Let a member run with these flags as well, from its next start on."""
         ...
 
-    async def quotas(self) -> dict[str, int | None]:
-        """How large each member says that its store may become, in bytes."""
+    async def settings(self) -> dict[str, int | None]:
+        """The setting, as each member reports it."""
         ...
 
-    async def takes_transactions_of(self, operations: int) -> dict[str, str]:
-        """Empty for each member that takes a transaction of so many operations, else why not."""
+    async def refusals(self) -> dict[str, str]:
+        """Empty for each member that takes the request, else why not (`REFUSED`, `UNANSWERED`)."""
         ...
 
 
@@ -169,7 +193,8 @@ class Authenticated(Protocol):
         ...
 
     async def refused_tokens(self, secret: str = ...) -> dict[str, str]:
-        """Empty for each member that takes a token signed with this secret, else why not."""
+        """Empty for each member that takes a token signed with this secret, else why not
+        (`REFUSED`, `UNANSWERED`)."""
         ...
 
     async def strange_secrets(self) -> list[str]:
@@ -180,6 +205,11 @@ class Authenticated(Protocol):
 @runtime_checkable
 class Builds(Protocol):
     """Members can run as another build of the system."""
+
+    @property
+    def raised_s(self) -> float:
+        """How long the cluster may take to raise its common format once all members could."""
+        ...
 
     async def take_build(self, program: bytes) -> str:
         """Put another build's server program on every node; its version. LabError where it is no
@@ -241,11 +271,11 @@ class Damageable(Protocol):
     rows of `offset`, `old`, `new` and `now`.
     """
 
-    async def write_value(self, key: str, value: str) -> None:
-        """Store a text under a key that no client uses."""
+    async def write_value(self, value: str) -> None:
+        """Store a text where no client does."""
         ...
 
-    async def own_values(self, key: str) -> dict[str, str | None]:
+    async def own_values(self) -> dict[str, str | None]:
         """What each member has stored there itself; empty where it has nothing."""
         ...
 
@@ -288,11 +318,11 @@ class Truncatable(Protocol):
     `cut_off_sha256`, and `member`, the identity that forgot; after `unflip` also `put_back`.
     """
 
-    async def cut_log(self, name: str, share: float, key: str, value: str) -> None:
+    async def cut_log(self, name: str, share: float, value: str) -> None:
         """Kill a member, cut off so much of what its log holds, start it; does not wait.
 
-        The others acknowledge a write of `value` to `key` before it starts. From then on `rejoin`
-        replaces the member, unless `unflip` has put the end back.
+        The others acknowledge a write of `value`, as for `write_value`, before it starts. From then
+        on `rejoin` replaces the member, unless `unflip` has put the end back.
         """
         ...
 

@@ -49,7 +49,7 @@ class Cluster:
                 self.cut.discard(name)
             return Completed(status=0, stdout="packets 7" if name in self.cut else "", stderr="")
 
-        async def arm_lease(lease: str, heal: list[list[str]], *, ttl_s: float) -> None:
+        async def arm_lease(lease: str, heal: list[list[str]], **_: float) -> None:
             assert heal == [NEMESIS.undo]
             self.leases.append(name)
 
