@@ -97,7 +97,7 @@ def _short(rows: list[dict[str, Any]]) -> list[str]:
 def _wrapped(word: str, names: dict[str, None]) -> list[str]:
     import textwrap
 
-    text = ", ".join(names) or "none"
+    text = ", ".join(names) or "nothing"
     first = f"  {word:10} "
     return textwrap.wrap(
         text, 96, initial_indent=first, subsequent_indent=" " * len(first),

@@ -126,7 +126,7 @@ def check_client(system: System, work: Workload) -> None:
         remedy = f"--workload {' or '.join(fitting)}" if fitting else "a workload of its own"
         raise ConfigError(
             f"workload {work.name} needs a {work.capability} client, {system.name} offers"
-            f" {offered or 'none'}",
+            f" {offered or 'nothing'}",
             remedy=f"{remedy}; or give {system.name} such a client",
         )
     made = SystemTraits.of(system).clients.get(work.capability)

@@ -70,9 +70,7 @@ class MyNemesis(NodeFault):
             before={n: before[n]["ok"] for n in targets},
             during={n: ok[n] for n in targets},
             moved=not unfelt,
-            detail=f"not felt by clients of {', '.join(unfelt)}"
-            if unfelt
-            else "no client is answered",
+            detail=f"not felt by clients of {', '.join(unfelt)}" if unfelt else "nobody has one",
         )
         control = Signal(
             signal="answers to other clients",

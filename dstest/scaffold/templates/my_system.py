@@ -5,9 +5,8 @@ What to change:
 - `packages`: Debian packages for the nodes; without one, `files` of a service bring the program.
 - `services`: what runs on a node, its data, and a `Probe` that a server answers by itself.
 - `healthy`: do clients get what they came for? `arrange`, where servers have to be made a cluster.
-- `clients`: by capability, with `do_<type>` for each operation (`dstest list --capabilities` says
-  what goes in and comes out). What is `Definite` had no effect; `definite_errors` says where that
-  is written. All else that fails is unknown.
+- `clients`: `do_<type>` for each operation of a capability (`dstest list --capabilities`). What is
+  `Definite` had no effect (`definite_errors`: where is that written?); all else is unknown.
 - The bases of the deployment open faults: `Durable` power and disk, `FullMesh` the network between
   members, `Leadership` faults of leaders, `Clocked` clocks (`dstest list` names what is lacking).
 """
