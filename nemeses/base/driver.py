@@ -114,8 +114,11 @@ class Driver(ABC):
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        """What a node's janitor runs then, one after the other; each may take as long as a restart
-        of the system's servers."""
+        """What a node's janitor runs then, one after the other."""
+
+    def heal_step_s(self, ctx: NemesisContext) -> float:
+        """How long each of these may take."""
+        return limits.HEAL_STEP_S
 
     @abstractmethod
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts | None:
@@ -226,7 +229,7 @@ class Driver(ABC):
 
     async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Let each node heal by itself where we are gone."""
-        step_s = max(limits.HEAL_STEP_S, ctx.deployment.timing.restart_s)
+        step_s = self.heal_step_s(ctx)
 
         async def one(name: str) -> None:
             commands = self.heal_commands(ctx, record, name)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from dstest.core import limits
 from dstest.core.details import ProcessDetails
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
@@ -225,6 +226,10 @@ class ProcessFault(Driver):
 
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         return process_standing(earlier, record)
+
+    def heal_step_s(self, ctx: NemesisContext) -> float:
+        """It may have to start the servers."""
+        return max(limits.HEAL_STEP_S, ctx.deployment.timing.restart_s)
 
     def revert_within_s(self, ctx: NemesisContext) -> float | None:
         return ctx.deployment.timing.restart_s
