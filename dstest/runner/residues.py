@@ -121,13 +121,21 @@ def left_on(lab: LabInfo) -> ByNode:
 
 
 async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:
-    """At the end of a run, its system stopped: what is left of it, tools taken away first."""
+    """At the end of a run, its system stopped: what is left of it on each node.
+
+    What always stays behind, such as tools, is taken away first, but not from under something that
+    may need it to go: whoever cleans up takes both.
+    """
+    routine = [kind for kind in kinds if kind.routine]
     try:
-        await remove(nodes, [kind for kind in kinds if kind.routine])
-        left = await look(nodes, kinds)
+        left = await look(nodes, [kind for kind in kinds if not kind.routine])
+        left = {name: [f for f in row if f.what not in _GUARDS] for name, row in left.items()}
+        clean = {name: node for name, node in nodes.items() if not left[name]}
+        await remove(clean, routine)
+        left |= await look(clean, routine)
     except DstestError as error:
         return {"cluster": [f"cannot be audited: {error.message}"]}
     return {
-        name: [f.what if f.ours else f"{f.what} (not ours)" for f in row if f.what not in _GUARDS]
+        name: [f.what if f.ours else f"{f.what} (not ours)" for f in row]
         for name, row in left.items()
     }

@@ -96,7 +96,11 @@ def test_kept_and_routine_things() -> None:
     ]
     node = Planted(files=["ours files in /opt/dstest"], server=["ours server 7"])
     left = asyncio.run(residues.leaks({"n1": node}, (SERVER, FILES)))  # type: ignore[dict-item]
-    assert left == {"n1": ["server 7"]}, "tools go as a matter of course, a server is a leak"
+    assert left == {"n1": ["server 7"]}, "a server is a leak, tools go as a matter of course"
+    assert node.removed == [], "but not while what is left may need them to go"
+    node = Planted(files=["ours files in /opt/dstest"])
+    assert asyncio.run(residues.leaks({"n1": node}, (SERVER, FILES))) == {"n1": []}  # type: ignore[dict-item]
+    assert node.removed == ["files"]
 
 
 def test_every_script_is_one_and_every_kind_has_a_mark() -> None:
