@@ -101,18 +101,21 @@ class LinkedClient(OpsClient):
 
 
 class BlockingClient(OpsClient):
-    """Base of clients whose library blocks: each has a thread of its own for its calls."""
+    """Base of clients whose library blocks: each has a thread of its own for its calls, made at
+    need."""
 
-    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
-        super().__init__(at, every, options)
-        self._thread = ThreadPoolExecutor(1)
+    _thread: ThreadPoolExecutor | None = None
 
     async def blocking(self, call: Callable[..., T], *given: Any) -> T:
         """What the call gives; it needs a deadline of its own, or its thread stays behind."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1)
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *given)
 
     async def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=False, cancel_futures=True)
 
 
 class StreamClient(OpsClient):

@@ -67,7 +67,8 @@ class RegisterClient(BlockingClient):
 
     async def close(self) -> None:
         await super().close()
-        for server in self._servers.values():
+        servers, self._servers = self._servers, {}
+        for server in servers.values():
             server.close()
 
     async def do_read(self, op: OpDraft) -> Any:
