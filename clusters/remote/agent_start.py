@@ -46,20 +46,31 @@ def _environment(service: dict[str, Any]) -> dict[str, str]:
     return {**ENVIRONMENT, "HOME": _owner(service).pw_dir, **service["env"]}
 
 
+def _make(folder: str, owner: pwd.struct_passwd) -> None:
+    """A directory, with those above it that are missing; what is made belongs to the owner."""
+    if not os.path.isdir(folder):
+        _make(os.path.dirname(folder), owner)
+        os.mkdir(folder)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+
+
 def prepare(home: Path, service: dict[str, Any]) -> None:
-    """Directories and files that are missing; on empty data also its commands, once."""
+    """Directories and files that are missing; on empty data also its commands, once.
+
+    Whoever may have made its directories, data and files before: they belong to its user. What
+    holds its log and its files does where it is made here.
+    """
     owner = _owner(service)
     (home / service["name"]).mkdir(parents=True, exist_ok=True)
-    log = os.path.dirname(service["log"])
-    for folder in [*service["directories"], *service["data"], log]:
-        if not os.path.isdir(folder):
-            os.makedirs(folder)
-            os.chown(folder, owner.pw_uid, owner.pw_gid)
+    for folder in [*service["directories"], *service["data"]]:
+        _make(folder, owner)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    _make(os.path.dirname(service["log"]), owner)
     for path, data in service["files"].items():
+        _make(os.path.dirname(path), owner)
         if not os.path.exists(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             Path(path).write_bytes(base64.b64decode(data))
-            os.chown(path, owner.pw_uid, owner.pw_gid)
+        os.chown(path, owner.pw_uid, owner.pw_gid)
     done = home / service["name"] / "prepared"
     if service["prepare"] and not done.exists():
         for argv in service["prepare"]:

@@ -1,0 +1,73 @@
+"""Whose a service's files and directories are, also where a wipe or a fault has made them before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clusters.remote.agent_start import prepare
+from clusters.supervise import SupervisedDeployment
+from clusters.supervise.on_node import spec
+from dstest.core.node import Completed
+from dstest.core.protocols import Probe, Service
+
+
+class Node:
+    """This host."""
+
+    name = "n1"
+
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
+        return Completed(status=0, stdout=done.stdout, stderr=done.stderr)
+
+
+class Deployment(SupervisedDeployment):
+    def services(self, node: Any) -> Sequence[Service]:
+        home = self.options["home"]
+        return [
+            Service(
+                name="toy",
+                argv=("true",),
+                probe=Probe(1),
+                user="nobody",
+                directories=(f"{home}/made",),
+                data=(f"{home}/data",),
+                log=f"{home}/log/deep/toy.log",
+                files={f"{home}/etc/toy/toy.conf": b"as given"},
+            )
+        ]
+
+    async def healthy(self) -> dict[str, bool]:
+        return {}
+
+    async def version(self) -> str:
+        return "1"
+
+
+def test_all_of_a_service_belongs_to_its_user_after_a_wipe(tmp_path: Path) -> None:
+    nodes: Any = [Node()]
+    deployment = Deployment(nodes, {"home": str(tmp_path)})
+    (tmp_path / "made").mkdir()
+    (row,) = json.loads(spec(deployment.members["n1"].services))["services"]
+    for _ in range(2):
+        asyncio.run(deployment.wipe())
+        prepare(tmp_path / "services", row)
+    for part in ("made", "data", "log", "log/deep", "etc", "etc/toy", "etc/toy/toy.conf"):
+        assert (tmp_path / part).owner() == "nobody", part
+    assert tmp_path.stat().st_uid == os.getuid()
+
+
+def test_a_directory_for_logs_that_is_there_already_stays_whose_it_is(tmp_path: Path) -> None:
+    """Such as /var/log, which is the whole node's."""
+    nodes: Any = [Node()]
+    deployment = Deployment(nodes, {"home": str(tmp_path)})
+    (row,) = json.loads(spec(deployment.members["n1"].services))["services"]
+    (tmp_path / "log" / "deep").mkdir(parents=True)
+    prepare(tmp_path / "services", row)
+    assert (tmp_path / "log" / "deep").stat().st_uid == os.getuid()
