@@ -39,14 +39,22 @@ _WORKERS_MAX: Final = 4
 
 
 class LoadTraffic:
-    """Live counts per node name."""
+    """Live counts per member, over all of its endpoints: zeros of one that has none.
 
-    def __init__(self, board: Board, names: list[str]) -> None:
+    `names` has the node of each endpoint, as the board counts them.
+    """
+
+    def __init__(self, board: Board, names: Sequence[str], members: Sequence[str]) -> None:
         self._board = board
-        self._names = names
+        self._names = list(names)
+        self._members = list(dict.fromkeys([*members, *names]))
 
     def by_node(self) -> dict[str, dict[str, int]]:
-        return dict(zip(self._names, self._board.by_node(), strict=True))
+        rows = self._board.by_node()
+        found = {name: dict.fromkeys(rows[0], 0) for name in self._members}
+        for name, row in zip(self._names, rows, strict=True):
+            found[name] = {kind: found[name][kind] + count for kind, count in row.items()}
+        return found
 
     def total(self) -> dict[str, int]:
         """Sums over all nodes."""
@@ -68,7 +76,9 @@ class Load:
         # Every worker's processes must reach all nodes: its keys are its own.
         self.workers = max(1, min(wanted or fitting, spec.concurrency // n))
         self.board = Board(run.path / ".board", self.workers, n, create=True)
-        self.traffic = LoadTraffic(self.board, [one.node for one in endpoints])
+        self.traffic = LoadTraffic(
+            self.board, [one.node for one in endpoints], plugins.members
+        )
         self._processes: list[asyncio.subprocess.Process] = []
 
     def _config(self, worker: int) -> WorkerConfig:
