@@ -291,18 +291,19 @@ class SupervisedDeployment(
         await self.each(names, self._start)
         await self.wait_healthy(names)
 
-    async def processes(self) -> dict[str, list[Process]]:
-        """All processes of each member that has any, by service, the main ones first."""
-        found = await self._rows()
+    async def processes(self, names: Sequence[str] = ()) -> dict[str, list[Process]]:
+        """All processes of each member that has any, by service, the main ones first; of these
+        members, of all without names."""
+        found = await self._rows(names)
         return {name: rows for name, said in found.items() if (rows := _processes(said))}
 
-    async def _rows(self) -> dict[str, Any]:
+    async def _rows(self, names: Sequence[str] = ()) -> dict[str, Any]:
         """What each node says of its services; nothing of one that is down on purpose."""
 
         async def ask(node: Node) -> Any:
             return {} if isinstance(node, Reopens) and node.away else await node.call("services")
 
-        return await self.each(list(self.nodes), ask)
+        return await self.each(list(names or self.nodes), ask)
 
     async def freezer_groups(self) -> dict[str, list[str]]:
         """The control group of each service, where the node has any."""

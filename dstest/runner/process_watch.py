@@ -48,7 +48,7 @@ done | sort -u
 
 
 class _Node:
-    """What is known of one node."""
+    """What is known of one node; the deployment is that of all of them."""
 
     def __init__(self, node: Any, deployment: Deployment) -> None:
         self.node = node
@@ -70,7 +70,8 @@ class ProcessWatch:
     def __init__(
         self, system: System, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
     ) -> None:
-        self._nodes = [_Node(node, system.deploy([node], options)) for node in nodes.values()]
+        whole = system.deploy(list(nodes.values()), options)
+        self._nodes = [_Node(node, whole) for node in nodes.values()]
         self.offered = all(one.servers is not None for one in self._nodes)
         self._clock = run
         self._began_s = clock.wall_ns() // 1_000_000_000
@@ -94,7 +95,7 @@ class ProcessWatch:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 if self.offered and one.servers is not None:
-                    running = await one.servers.processes()
+                    running = await one.servers.processes([one.node.name])
                     self._note(one, running.get(one.node.name, []))
                 if with_oom:
                     await self._count_kills(one)

@@ -125,8 +125,11 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     real = EtcdDeployment.processes
     wrappers: dict[str, Process] = {}
 
-    async def processes(self: EtcdDeployment) -> dict[str, list[Process]]:
-        return {n: [wrappers[n]] for n in self.nodes} if wrappers else await real(self)
+    async def processes(
+        self: EtcdDeployment, names: Sequence[str] = ()
+    ) -> dict[str, list[Process]]:
+        asked = names or list(self.nodes)
+        return {n: [wrappers[n]] for n in asked} if wrappers else await real(self, names)
 
     async def version(self: EtcdDeployment) -> str:
         for name, node in self.nodes.items():

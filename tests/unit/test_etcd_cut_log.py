@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +36,7 @@ class Recording(EtcdDeployment):
     async def member_id(self, name: str) -> int:
         return 7
 
-    async def processes(self) -> dict[str, list[Process]]:
+    async def processes(self, names: Sequence[str] = ()) -> dict[str, list[Process]]:
         return {}
 
 

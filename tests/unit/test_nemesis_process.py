@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,7 +138,7 @@ class Lingering:
     def __init__(self) -> None:
         self.done: list[tuple[str, list[str]]] = []
 
-    async def processes(self) -> dict[str, list[Process]]:
+    async def processes(self, names: Sequence[str] = ()) -> dict[str, list[Process]]:
         return {"n1": [Process("toy", 100, 7)], "n2": [Process("toy", 300, 9)]}
 
     async def kill(self, names: list[str], service: str) -> None:

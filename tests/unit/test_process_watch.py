@@ -55,7 +55,7 @@ class Node:
 
 
 class System:
-    """One server per node, by `pids`."""
+    """One server per node, by `pids`; on the first one a service more, as where a primary begins."""
 
     def __init__(self) -> None:
         self.pids: dict[str, tuple[int, int]] = {"n1": (7, 70), "n2": (8, 80)}
@@ -63,20 +63,23 @@ class System:
         """Children come and go; that is no end of a server."""
 
     def deploy(self, nodes: Any, options: Any) -> Any:
-        (node,) = nodes
-
-        async def processes() -> dict[str, list[Process]]:
-            if node.lost:
-                raise RemoteLost(f"{node.name}: gone")
+        async def processes(names: Any = ()) -> dict[str, list[Process]]:
+            asked = [node for node in nodes if node.name in (names or self.pids)]
+            for node in asked:
+                if node.lost:
+                    raise RemoteLost(f"{node.name}: gone")
             found = {}
             for name, (pid, start) in self.pids.items():
                 child = Process("toy", 1000 + pid, next(self.forked), main=False)
                 found[name] = [Process("toy", pid, start), child]
-            return {name: rows for name, rows in found.items() if name == node.name}
+            return {node.name: found[node.name] for node in asked if node.name in found}
 
         toy = SimpleNamespace(name="toy", log="/var/log/toy.log")
         idle = SimpleNamespace(name="idle", log="/var/log/idle.log")
-        members = {node.name: SimpleNamespace(services=[toy, idle])}
+        members = {
+            node.name: SimpleNamespace(services=[toy, idle] if node is nodes[0] else [toy])
+            for node in nodes
+        }
         return SimpleNamespace(processes=processes, members=members)
 
 
@@ -123,7 +126,7 @@ def test_an_end_a_restart_and_a_restart_between_two_looks() -> None:
     rows = [(e.node, e.what, e.after_ns // S, e.before_ns // S) for e in found.ends]
     assert rows == [("n1", "process 7", 0, 1), ("n1", "process 9", 2, 3)]
     assert found.lives == {"n1": 3, "n2": 1}
-    told = {"n1": {"toy.log": 3, "idle.log": 0}, "n2": {"toy.log": 1, "idle.log": 0}}
+    told = {"n1": {"toy.log": 3, "idle.log": 0}, "n2": {"toy.log": 1}}
     assert found.lives_by_log == told
 
 

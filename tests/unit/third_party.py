@@ -52,7 +52,7 @@ SYSTEM = Toy()
 PROCESSES = """
 
 class Deployment(Deployment):
-    async def processes(self): return {}
+    async def processes(self, names=()): return {}
     def restart_command(self, name): return ["true"]
     async def kill(self, names, service=""): ...
     async def restart(self, names): ...

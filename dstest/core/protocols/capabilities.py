@@ -43,8 +43,9 @@ __all__ = [
 class Processes(Protocol):
     """Knows all processes of its services, whatever they have forked."""
 
-    async def processes(self) -> dict[str, list[Process]]:
-        """Per member with a service that runs: its processes, looked up now on its node."""
+    async def processes(self, names: Sequence[str] = ()) -> dict[str, list[Process]]:
+        """Per member with a service that runs: its processes, looked up now on its node. Nodes that
+        are not among the `names` are not asked; no names means all."""
         ...
 
 
