@@ -22,10 +22,11 @@ from typing import Any
 from clusters.remote import agent_groups
 from clusters.remote.agent_exec import ENVIRONMENT, process_info
 
-__all__ = ["STARTED", "launch", "prepare", "write_atomic"]
+__all__ = ["PREPARE_S", "STARTED", "launch", "prepare", "write_atomic"]
 
 FILES_MAX = 65536
 PREPARE_S = 120.0
+"""Of each command that prepares empty data."""
 
 STARTED = "dstest-services starts"
 """Each start leaves this in the service's log: one that is silent is told from one that is lost."""

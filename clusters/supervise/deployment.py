@@ -8,40 +8,32 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import base64
-import functools
 import json
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from clusters.remote.agent_start import PREPARE_S
 from clusters.supervise import on_node
+from clusters.supervise.member_logs import MemberLogs
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
     ControlGroups,
     DataDir,
-    Endpoint,
-    EndpointKind,
     Freezes,
     Linked,
-    LogFiles,
-    Member,
     Pause,
     Process,
-    ServerLogs,
-    Service,
     Supervised,
     Terminate,
-    Timing,
 )
 
 __all__ = ["Durable", "FullMesh", "SupervisedDeployment"]
 
-LOG_BYTES_MAX: Final = 1 << 20
 START_S: Final = 60.0
-"""Of the services of one node, with the commands that prepare empty data."""
+"""Of the services of one node, besides the commands that prepare empty data."""
 
 STOP_S: Final = 12.0
 POLL_S: Final = 0.1
@@ -49,33 +41,12 @@ LOOK_S: Final = 1.0
 """Between two looks whether servers that start have ended."""
 
 
-T = TypeVar("T")
-
-
-class SupervisedDeployment(
-    Supervised, Pause, Freezes, Terminate, ControlGroups, ServerLogs, LogFiles
-):
-    """Base of deployments. `nodes` and `options` are what the run has given.
+class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, ControlGroups):
+    """Base of deployments.
 
     A subclass implements `services` and `healthy`, and may implement `arrange`, what makes a
     cluster of members that run. What else it can do are further capabilities among its bases.
     """
-
-    timing: Timing = Timing()
-    endpoint_kind: ClassVar[EndpointKind] = "any"
-    endpoint_service: ClassVar[str] = ""
-    """The service that clients connect to, at its port `client` or where it is probed; the first
-    one without a name."""
-
-    def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
-        self.nodes = {node.name: node for node in nodes}
-        self.options = dict(options)
-        self.last_errors: dict[str, str] = {}
-        """Of members that did not answer when last asked by `answers`: why not."""
-
-    @abc.abstractmethod
-    def services(self, node: Node) -> Sequence[Service]:
-        """What runs on this node."""
 
     @abc.abstractmethod
     async def healthy(self) -> dict[str, bool]:
@@ -88,65 +59,9 @@ class SupervisedDeployment(
     async def arrange(self) -> None:
         """After the services of all members have been started: make a cluster of them."""
 
-    @functools.cached_property
-    def members(self) -> dict[str, Member]:
-        return {n: Member(n, tuple(self.services(node))) for n, node in self.nodes.items()}
-
-    def endpoints(self) -> list[Endpoint]:
-        """Each member."""
-        found = []
-        for name, member in self.members.items():
-            to = self._service(member, self.endpoint_service)
-            port = to.ports.get("client", to.probe.port)
-            address = self.nodes[name].info.address
-            found.append(Endpoint(node=name, address=address, port=port, kind=self.endpoint_kind))
-        return found
-
-    @staticmethod
-    def _service(member: Member, name: str) -> Service:
-        """The service of that name, the first one without."""
-        return next((s for s in member.services if s.name == name), member.services[0])
-
-    async def line(self, node: Node, port: int, request: bytes) -> bytes:
-        """The first line of what a server answers to this. Raises OSError."""
-        reader, writer = await asyncio.open_connection(node.info.address, port)
-        try:
-            writer.write(request)
-            return await reader.readline()
-        finally:
-            writer.close()
-
-    async def lines(self, port: int, request: bytes) -> dict[str, str]:
-        """As `line`, of each member, without the end of the line; empty where none came."""
-        said = await self.answers(lambda node: self.line(node, port, request))
-        return {
-            name: (line or b"").decode("utf-8", "replace").strip() for name, line in said.items()
-        }
-
-    async def each(
-        self, names: Sequence[str], action: Callable[[Node], Awaitable[T]]
-    ) -> dict[str, T]:
-        """What `action` gives for each of these nodes, all at once."""
-        nodes = [self.nodes[name] for name in names]
-        return dict(zip(names, await asyncio.gather(*map(action, nodes)), strict=True))
-
-    async def answers(self, ask: Callable[[Node], Awaitable[T]]) -> dict[str, T | None]:
-        """What `ask` gives for each member; None of one that is late, refuses or is not there."""
-
-        async def one(node: Node) -> T | None:
-            try:
-                async with asyncio.timeout(self.timing.answer_s):
-                    answer = await ask(node)
-            except Exception as error:  # whatever a library makes of it
-                self.last_errors[node.name] = repr(error)
-                return None
-            self.last_errors.pop(node.name, None)
-            return answer
-
-        return await self.each(list(self.members), one)
-
     async def install(self) -> None:
-        """Check that the nodes have the programs."""
+        """Check that the nodes have the programs, and members the service that clients ask for."""
+        self.members_with(self.endpoint_service)
 
         async def check(node: Node) -> None:
             for service in self.members[node.name].services:
@@ -179,7 +94,10 @@ class SupervisedDeployment(
         await node.put(on_node.MEMBER, on_node.spec(self.members[node.name].services), mode=0o600)
 
     async def _start(self, node: Node) -> None:
-        await node.run(self.restart_command(node.name), timeout_s=START_S)
+        # A command that hangs is to be named by the node, whose patience must end before ours.
+        commands = sum(len(service.prepare) for service in self.members[node.name].services)
+        timeout_s = START_S + commands * PREPARE_S
+        await node.run(self.restart_command(node.name), timeout_s=timeout_s)
 
     async def wait_healthy(self, names: Sequence[str], *, first: bool = False) -> None:
         """Returns when all of these serve. LabError, with the end of a log, where one does not; at
@@ -196,7 +114,7 @@ class SupervisedDeployment(
                 look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
             if clock.monotonic_ns() > deadline_ns:
                 log = self.members[waiting[0]].services[0].log
-                tail = await self._tail(waiting[0], log)
+                tail = await self.log_tail(waiting[0], log)
                 why = self.last_errors.get(waiting[0])
                 asked = f"{waiting[0]}, asked last: {why}; " if why else ""
                 raise LabError(
@@ -206,24 +124,18 @@ class SupervisedDeployment(
                 )
             await asyncio.sleep(POLL_S)
 
-    async def _tail(self, name: str, log: str) -> str:
-        return (await self.nodes[name].get(log, bytes_max=600)).decode("utf-8", "replace")
-
     async def _none_ended(self, names: Sequence[str]) -> None:
         """Raises LabError where all processes of a service of these members are gone."""
         for name, said in (await self._rows()).items():
             for service, row in said.items():
                 if name in names and row["exit"] and not row["processes"]:
-                    log = self._log(name, service)
+                    log = self.service_of(name, service).log
                     raise LabError(
                         f"{service} on {name} ended with status {row['exit']['status']}; end of"
-                        f" {log}: {await self._tail(name, log)}",
-                        remedy=f"does `{' '.join(self._argv(name, service))}` stay in the"
+                        f" {log}: {await self.log_tail(name, log)}",
+                        remedy=f"does `{' '.join(self.service_of(name, service).argv)}` stay in the"
                         " foreground, with files that are there?",
                     )
-
-    def _argv(self, name: str, service: str) -> Sequence[str]:
-        return self._service(self.members[name], service).argv
 
     async def stop(self) -> None:
         """Kill whatever runs; data stays. A node that is lost keeps no other from being stopped."""
@@ -344,32 +256,6 @@ class SupervisedDeployment(
         argv = ["sh", "-c", f"ls {on_node.HOME}/*/override.json 2>/dev/null"]
         found = await self.each(list(self.nodes), lambda node: node.run(argv, check=False))
         return [name for name, done in found.items() if done.stdout.strip()]
-
-    def _log(self, name: str, service: str) -> str:
-        return self._service(self.members[name], service).log
-
-    async def log_sizes(self, service: str = "") -> dict[str, int]:
-        """Bytes of a service's log on each node; of the first service without a name."""
-        rows = await self.each(
-            list(self.nodes), lambda n: n.call("stat", path=self._log(n.name, service))
-        )
-        return {name: int(row.get("size", 0)) for name, row in rows.items()}
-
-    async def log_since(self, name: str, offset: int, service: str = "") -> str:
-        """What a service has logged since, up to a mebibyte."""
-        path = self._log(name, service)
-        try:
-            grown = await self.nodes[name].call(
-                "read", path=path, offset=offset, bytes_max=LOG_BYTES_MAX
-            )
-        except LabError:
-            return ""
-        return base64.b64decode(grown["data"]).decode("utf-8", "replace")
-
-    def log_files(self) -> list[str]:
-        """Logs of all services, wherever they run."""
-        rows = (service.log for member in self.members.values() for service in member.services)
-        return list(dict.fromkeys(rows))
 
 
 class FullMesh(SupervisedDeployment, Linked):

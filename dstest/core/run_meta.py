@@ -68,6 +68,9 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     of the load workers, `load` its figures, `traffic` the operations by node as the board counts
     them. `replicas` is each member's state at the end; `processes` the `ProcessFacts`.
 
+    `log_files` are the paths of the logs that each member has; a list, of older runs, is what each
+    of all members has.
+
     `ended_by` is the error that ended the run early, None where it ended by itself; `rerun` is what
     its replays showed.
     """
@@ -92,7 +95,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     cleaned: dict[str, list[str]] | None = None
     system_version: str | None = None
     members: list[str] | None = None
-    log_files: list[str] | None = None
+    log_files: dict[str, list[str]] | list[str] | None = None
     endpoints: list[Endpoint] | None = None
     workers: int | None = None
     node_clocks_start_ns: dict[str, int] | None = None

@@ -102,7 +102,8 @@ def unexplained_ends(facts: RunFacts) -> list[str]:
 def _missing(facts: RunFacts) -> list[str]:
     """Evidence that is not there."""
     nodes, lines = facts.history.header.nodes, facts.log_lines or {}
-    silent = [n for n in nodes if not lines.get(n)] if facts.log_lines is not None else []
+    telling = [n for n in nodes if n not in facts.logless]
+    silent = [n for n in telling if not lines.get(n)] if facts.log_lines is not None else []
     told = {gap.partition(":")[0] for gap in facts.log_gaps}
     problems = [*facts.log_gaps, *(f"{n}: no log line was read" for n in silent if n not in told)]
     seen = facts.processes

@@ -104,10 +104,10 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     those of nodes in `served_elsewhere` are sent on to others, so that counts of operations at
     such a node say nothing of it.
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs;
-    `log_gaps` says what of them is missing. `processes` is what was seen of the system's processes,
-    None where nobody looked. `explains` and `page_cache` are traits of the nemeses, by name: which
-    alarms their faults explain on the nodes that they are aimed at, and what becomes of unsynced
-    writes.
+    `log_gaps` says what of them is missing, `logless` are members that have none.
+    `processes` is what was seen of the system's processes, None where nobody looked. `explains` and
+    `page_cache` are traits of the nemeses, by name: which alarms their faults explain on the nodes
+    that they are aimed at, and what becomes of unsynced writes.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
     `minimum` says how many good operations of a type the workload needs to prove anything.
@@ -146,6 +146,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
     log_gaps: list[str] = msgspec.field(default_factory=list)
+    logless: frozenset[str] = frozenset()
     processes: ProcessFacts | None = None
     explains: dict[str, list[str]] = msgspec.field(default_factory=dict)
     page_cache: dict[str, PageCache] = msgspec.field(default_factory=dict)

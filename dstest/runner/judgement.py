@@ -225,6 +225,7 @@ def _run_facts(
         log_lines=logs.lines,
         alarms=logs.alarms,
         log_gaps=logs.gaps,
+        logless=logs.none,
         processes=processes,
         explains={name: sorted(one.explains) for name, one in nemeses.items()},
         page_cache={name: one.page_cache for name, one in nemeses.items()},

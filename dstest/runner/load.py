@@ -76,9 +76,7 @@ class Load:
         # Every worker's processes must reach all nodes: its keys are its own.
         self.workers = max(1, min(wanted or fitting, spec.concurrency // n))
         self.board = Board(run.path / ".board", self.workers, n, create=True)
-        self.traffic = LoadTraffic(
-            self.board, [one.node for one in endpoints], plugins.members
-        )
+        self.traffic = LoadTraffic(self.board, [one.node for one in endpoints], plugins.members)
         self._processes: list[asyncio.subprocess.Process] = []
 
     def _config(self, worker: int) -> WorkerConfig:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core.errors import DstestError
+from dstest.core.log_names import kept_as
 from dstest.core.protocols import Deployment, LogFiles
 from dstest.core.run_meta import KeptLog, Logs
 from dstest.store.layout import RunDir
@@ -20,13 +21,13 @@ LOG_BYTES_MAX: Final = 32 << 20
 async def fetch_logs(
     run: RunDir, nodes: Mapping[str, Any], deployment: Deployment | None
 ) -> Logs | None:
-    """Copy all logs to `nodes/NODE/NAME`; what became of each, None of a system without logs."""
+    """Copy each member's logs to `nodes/NODE/NAME`; what became of them, None of a system without
+    logs."""
     if not isinstance(deployment, LogFiles):
         return None
     logs = Logs()
 
-    async def fetch(node: Any, path: str) -> None:
-        name = f"{node.name}/{path.rsplit('/', 1)[-1]}"
+    async def fetch(node: Any, path: str, name: str) -> None:
         try:
             stat = await node.call("stat", path=path)
             data = await node.get(path, bytes_max=LOG_BYTES_MAX)
@@ -37,5 +38,10 @@ async def fetch_logs(
         size = max(int(stat.get("size", 0)), len(data))
         logs.files[name] = KeptLog(bytes=size, kept=len(data))
 
-    await asyncio.gather(*(fetch(n, p) for p in deployment.log_files() for n in nodes.values()))
+    wanted = [
+        fetch(nodes[member], path, f"{member}/{name}")
+        for member, paths in deployment.log_files().items()
+        for path, name in kept_as(paths).items()
+    ]
+    await asyncio.gather(*wanted)
     return logs

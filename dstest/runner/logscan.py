@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core.implements import implements
+from dstest.core.log_names import kept_as
 from dstest.core.protocols import LogFiles, SystemTraits
 from dstest.core.run_meta import Logs, RunMeta
 from dstest.judge.alarm_kinds import kind_of
@@ -44,25 +45,33 @@ _IN_WORDS: Final = re.compile(
 
 
 class LogFacts(msgspec.Struct, kw_only=True):
-    """`lines` per node, None where the system offers no logs; `gaps` are sentences."""
+    """`lines` per node, None where the system offers no logs; `gaps` are sentences; `none` are the
+    members that have no log."""
 
     lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
     gaps: list[str] = msgspec.field(default_factory=list)
+    none: frozenset[str] = frozenset()
 
 
-def log_names(system: Any, meta: RunMeta) -> list[str]:
-    """Names of the files that each member has to offer; [] for a system without logs.
+def log_names(system: Any, meta: RunMeta) -> dict[str, list[str]]:
+    """Per member the names of the files that it has to offer; {} for a system without logs.
 
     The deployment has said which when it had its nodes.
     """
     if not implements(system.deployment, LogFiles):
-        return []
-    if meta.log_files is not None:
-        return sorted({path.rsplit("/", 1)[-1] for path in meta.log_files})
-    logs = meta.logs or Logs()
-    kept = [*logs.files, *logs.lost]
-    return sorted({name.partition("/")[2] for name in kept}) or [NAMELESS]
+        return {}
+    told = meta.log_files
+    if isinstance(told, dict):
+        return {member: sorted(kept_as(paths).values()) for member, paths in told.items()}
+    if told is not None:
+        names = sorted({path.rsplit("/", 1)[-1] for path in told})
+    else:
+        logs = meta.logs or Logs()
+        kept = [*logs.files, *logs.lost]
+        names = sorted({name.partition("/")[2] for name in kept}) or [NAMELESS]
+    members = meta.members or meta.nodes
+    return {member: list(names) for member in members} if names else {}
 
 
 def _as_iso(found: re.Match[str]) -> str:
@@ -130,18 +139,19 @@ class _Reader:
 def scan_logs(
     run: RunDir,
     system: Any,
-    names: Sequence[str],
+    names: Mapping[str, Sequence[str]],
     meta: RunMeta,
     processes: ProcessFacts | None = None,
 ) -> LogFacts:
-    """Alarms and gaps of the logs `names` of each node, and of any other file kept beside them."""
-    nodes = meta.members or meta.nodes
-    expected = {node: [run.nodes / node / name for name in names] for node in nodes}
+    """Alarms and gaps of the logs that each member has by `names`, and of any other file kept
+    beside them."""
+    expected = {node: [run.nodes / node / name for name in own] for node, own in names.items()}
     paths_kept = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
-    if not names and not paths_kept:
+    if not any(names.values()) and not paths_kept:
         return LogFacts()
-    lines = dict.fromkeys(nodes, 0) if names else {}
-    result = LogFacts(lines=lines)
+    lines = {node: 0 for node, own in names.items() if own}
+    none = frozenset(node for node, own in names.items() if not own)
+    result = LogFacts(lines=lines, none=none)
     readers: dict[Path, _Reader] = {}
     for path in paths_kept:
         node = path.parent.name

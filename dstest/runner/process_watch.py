@@ -16,7 +16,8 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
-from dstest.core.protocols import Deployment, Process, Processes, Service, System
+from dstest.core.log_names import kept_as
+from dstest.core.protocols import Deployment, LogFiles, Process, Processes, Service, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
 __all__ = ["ProcessWatch", "as_facts"]
@@ -54,6 +55,10 @@ class _Node:
         self.node = node
         member = deployment.members.get(node.name)
         self.services: Sequence[Service] = member.services if member else ()
+        paths = [service.log for service in self.services]
+        if isinstance(deployment, LogFiles):
+            paths = deployment.log_files().get(node.name, [])
+        self.log_names = kept_as(paths)
         self.servers = deployment if isinstance(deployment, Processes) else None
         self.mains: set[Process] = set()
         self.seen_ns: int | None = None
@@ -188,9 +193,13 @@ def _longest(lives: set[Process]) -> int:
 
 
 def _lives_by_log(one: _Node) -> dict[str, int]:
-    """Main processes, one after the other, of the service with each log."""
+    """Main processes, one after the other, of the services that write each log."""
     seen = [process.service for process in one.lives]
-    return {s.log.rpartition("/")[2]: seen.count(s.name) for s in one.services}
+    found = dict.fromkeys(one.log_names.values(), 0)
+    for service in one.services:
+        if service.log in one.log_names:
+            found[one.log_names[service.log]] += seen.count(service.name)
+    return found
 
 
 def as_facts(seen: ProcessFacts) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Run:
         endpoints = deployment.endpoints()
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
-            self._meta.log_files = list(deployment.log_files())
+            self._meta.log_files = deployment.log_files()
         self._meta.endpoints = list(endpoints)
         load = self._load = Load(plugins, endpoints, self._run)
         self._meta.workers = load.workers

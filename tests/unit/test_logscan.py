@@ -147,7 +147,7 @@ def test_a_flood_hides_no_other_alarm(tmp_path: Path) -> None:
 
 def test_a_system_without_logs_has_none(tmp_path: Path) -> None:
     run, run_meta = kept(tmp_path, **dict.fromkeys(NODES))
-    assert scan_logs(run, SYSTEM, [], run_meta).lines is None
+    assert scan_logs(run, SYSTEM, {}, run_meta).lines is None
 
 
 class Bare:
@@ -158,14 +158,28 @@ class Bare:
 
 def test_which_files_a_system_has(tmp_path: Path) -> None:
     run_meta = kept(tmp_path, n3=None)[1]
-    assert log_names(SYSTEM, run_meta) == ["etcd.log"]
+    assert log_names(SYSTEM, run_meta) == {n: ["etcd.log"] for n in NODES}
     said = msgspec.structs.replace(run_meta, log_files=["/opt/a/db.log", "/opt/a/proxy.log"])
-    assert log_names(SYSTEM, said) == ["db.log", "proxy.log"]
-    assert log_names(Bare(), said) == []
-    assert log_names(SYSTEM, msgspec.structs.replace(run_meta, log_files=[])) == []
+    assert log_names(SYSTEM, said) == {n: ["db.log", "proxy.log"] for n in NODES}
+    assert log_names(Bare(), said) == {}
+    assert log_names(SYSTEM, msgspec.structs.replace(run_meta, log_files=[])) == {}
+
+
+def test_logs_of_one_base_name_have_names_of_their_own() -> None:
+    told = {"n1": ["/opt/db/log", "/opt/proxy/log", "/opt/db.log"], "n2": ["/opt/db/log"], "n3": []}
+    names = {"n1": ["db-log", "db.log", "proxy-log"], "n2": ["log"], "n3": []}
+    assert log_names(SYSTEM, meta(nodes=NODES, log_files=told)) == names
+
+
+def test_a_member_misses_no_log_that_it_does_not_have(tmp_path: Path) -> None:
+    run, run_meta = kept(tmp_path, n3=None)
+    told: dict[str, list[str]] = {"n1": ["/l/etcd.log"], "n2": ["/l/etcd.log"], "n3": []}
+    found = scan(run, msgspec.structs.replace(run_meta, log_files=told))
+    assert (found.lines, found.gaps, found.none) == ({"n1": 1, "n2": 1}, [], {"n3"})
 
 
 def test_a_run_that_does_not_say_which_logs_there_are_misses_them(tmp_path: Path) -> None:
     run, run_meta = kept(tmp_path, **dict.fromkeys(NODES))
-    assert log_names(SYSTEM, meta()) == ["log"]
-    assert len(scan_logs(run, SYSTEM, log_names(SYSTEM, meta()), run_meta).gaps) == len(NODES)
+    names = log_names(SYSTEM, meta(nodes=NODES))
+    assert names == {n: ["log"] for n in NODES}
+    assert len(scan_logs(run, SYSTEM, names, run_meta).gaps) == len(NODES)

@@ -55,7 +55,7 @@ class Node:
 
 
 class System:
-    """One server per node, by `pids`; on the first one a service more, as where a primary begins."""
+    """One server per node, by `pids`; the first has a service more, as primaries may."""
 
     def __init__(self) -> None:
         self.pids: dict[str, tuple[int, int]] = {"n1": (7, 70), "n2": (8, 80)}
@@ -186,7 +186,7 @@ def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 4)
     nodes = {n: Logging(n, t) for n, t in (("n1", b"abc"), ("n2", b"abcdef"), ("n3", None))}
     run = RunDir(tmp_path)
-    deployment = SimpleNamespace(log_files=lambda: ["/opt/etcd/etcd.log"])
+    deployment = SimpleNamespace(log_files=lambda: {n: ["/opt/etcd/etcd.log"] for n in nodes})
     logs = asyncio.run(fetch_logs(run, nodes, deployment))
     assert msgspec.to_builtins(logs) == {
         "files": {
@@ -196,3 +196,12 @@ def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "lost": {"n3/etcd.log": "n3: no such file"},
     }
     assert (run.nodes / "n2" / "etcd.log").read_bytes() == b"cdef"
+
+
+def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    nodes = {"n1": Logging("n1", b"abc"), "n2": Logging("n2", b"abc")}
+    told = {"n1": ["/opt/db/log", "/opt/proxy/log"], "n2": ["/opt/db/log"]}
+    deployment = SimpleNamespace(log_files=lambda: told)
+    logs = asyncio.run(fetch_logs(RunDir(tmp_path), nodes, deployment))  # type: ignore[arg-type]
+    assert logs is not None
+    assert sorted(logs.files) == ["n1/db-log", "n1/proxy-log", "n2/log"]

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from clusters.remote.agent_start import PREPARE_S
 from clusters.supervise import Durable, FullMesh, SupervisedSystem
 from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM
 from clusters.systems.memcached import SYSTEM as MEMCACHED
 from clusters.systems.redis_sentinel import SYSTEM as REDIS
-from dstest.core.errors import LabError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed
-from dstest.core.protocols import Process, Service
+from dstest.core.protocols import Member, Process, Service
 from dstest.core.protocols.services import Probe, Timing
 
 ROWS = {
@@ -46,9 +48,12 @@ class Node:
         self.ran: list[str] = []
         self.files: dict[str, bytes] = {}
         self.status = answers
+        self.patience_s = 0.0
 
-    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        text = " ".join(argv)
+    async def run(
+        self, argv: Sequence[str], timeout_s: float = 0.0, check: bool = True
+    ) -> Completed:
+        text, self.patience_s = " ".join(argv), timeout_s
         self.ran.append(text)
         status = next((s for word, s in self.status.items() if word in text), 0)
         stdout = f"{GROUPS}\n" if "override.json" in text else ""
@@ -84,6 +89,15 @@ class Made(FullMesh, Durable):
 
     async def version(self) -> str:
         return "1"
+
+
+class OneProxy(Made):
+    """A proxy on the first member alone, which clients connect to."""
+
+    endpoint_service = "side"
+
+    def services(self, node: Any) -> Sequence[Service]:
+        return list(super().services(node))[: 2 if node.name == "n1" else 1]
 
 
 def made(**answers: int) -> tuple[Made, Node, Node]:
@@ -164,7 +178,7 @@ def test_logs_overrides_and_groups() -> None:
     assert asyncio.run(deployment.log_sizes("side")) == {"n1": 5, "n2": 5}
     assert asyncio.run(deployment.log_since("n1", 0)) == "a line\n"
     assert asyncio.run(deployment.log_since("n1", 9)) == ""
-    assert deployment.log_files() == ["/l/db", "/l/side"]
+    assert deployment.log_files() == {"n1": ["/l/db", "/l/side"], "n2": ["/l/db", "/l/side"]}
     assert deployment.data_dir() == "/d"
     assert deployment.links() is None
     asyncio.run(deployment.override("n1", "db", ["-x"], "/other"))
@@ -176,6 +190,34 @@ def test_logs_overrides_and_groups() -> None:
     assert one.files[GROUPS] == b"/g"
     asyncio.run(deployment.start_in(""))
     assert one.ran[-1] == f"rm -f {GROUPS}"
+
+
+def test_members_need_not_have_the_same_services() -> None:
+    nodes: Any = [Node("n1"), Node("n2")]
+    deployment = OneProxy(nodes, {})
+    assert [one.node for one in deployment.endpoints()] == ["n1"]
+    assert deployment.log_files() == {"n1": ["/l/db", "/l/side"], "n2": ["/l/db"]}
+    assert asyncio.run(deployment.log_sizes("side")) == {"n1": 5}
+    with pytest.raises(ConfigError, match="n2 has no service 'side'"):
+        asyncio.run(deployment.log_since("n2", 0, "side"))
+
+
+def test_a_service_that_nobody_has_is_no_other_one() -> None:
+    deployment = made()[0]
+    deployment.endpoint_service = "sied"  # type: ignore[misc]
+    for asked in (deployment.endpoints, lambda: asyncio.run(deployment.install())):
+        with pytest.raises(ConfigError, match="no member has a service 'sied'") as no:
+            asked()
+        assert no.value.remedy == "one of db, side"
+
+
+def test_a_node_names_a_command_that_hangs_before_we_lose_patience() -> None:
+    deployment, one, _ = made()
+    (first, *rest) = deployment.members["n1"].services
+    prepared = msgspec.structs.replace(first, prepare=(("a",), ("b",)))
+    deployment.members["n1"] = Member("n1", (prepared, *rest))
+    asyncio.run(deployment.boot())
+    assert one.patience_s > 2 * PREPARE_S
 
 
 @pytest.mark.parametrize("system", [MEMCACHED, REDIS], ids=lambda system: system.name)

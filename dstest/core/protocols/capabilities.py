@@ -232,8 +232,8 @@ class MonotonicTimer(Protocol):
 class LogFiles(Protocol):
     """Has logs worth keeping."""
 
-    def log_files(self) -> list[str]:
-        """Absolute paths on a node."""
+    def log_files(self) -> dict[str, list[str]]:
+        """Absolute paths per member; none of a member whose services write no log."""
         ...
 
 
@@ -245,7 +245,7 @@ class ServerLogs(Protocol):
     """
 
     async def log_sizes(self, service: str = "") -> dict[str, int]:
-        """Bytes of a service's log on each node; 0 where there is none."""
+        """Bytes of a service's log on each member that has the service; 0 where there is no log."""
         ...
 
     async def log_since(self, name: str, offset: int, service: str = "") -> str:

@@ -1,0 +1,26 @@
+"""Under which names the logs of a member are kept in a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["kept_as"]
+
+
+def kept_as(paths: Iterable[str]) -> dict[str, str]:
+    """Path -> name: the base name, with as many folders before it as no other path ends with.
+
+    `/opt/db/log` and `/opt/proxy/log` are `db-log` and `proxy-log`.
+    """
+    ends = {path: _ends(path) for path in paths}
+    found = {}
+    for path, mine in ends.items():
+        others = {end for other, theirs in ends.items() if other != path for end in theirs}
+        found[path] = next((end for end in mine if end not in others), mine[-1])
+    return found
+
+
+def _ends(path: str) -> list[str]:
+    """The base name, that with its folder, and so on up to the whole path."""
+    parts = path.strip("/").split("/")
+    return ["-".join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
