@@ -1,4 +1,4 @@
-"""Whose a service's files and directories are, also where a wipe or a fault has made them before."""
+"""Whose the files of a service are, also where a wipe or a fault has made directories before."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from dstest.core.node import Completed
 from dstest.core.protocols import Probe, Service
 
 
+def here(argv: Sequence[str]) -> Completed:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
+    return Completed(status=0, stdout=done.stdout, stderr=done.stderr)
+
+
 class Node:
     """This host."""
 
     name = "n1"
 
     async def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
-        return Completed(status=0, stdout=done.stdout, stderr=done.stderr)
+        return here(argv)
 
 
 class Deployment(SupervisedDeployment):
