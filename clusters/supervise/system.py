@@ -9,7 +9,7 @@ from clusters.remote.agent_start import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.residues import residues
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, Option
+from dstest.core.protocols import Client, Deployment, Endpoint, EndpointKind, Option
 from dstest.core.residue import Residue
 
 __all__ = ["SupervisedSystem"]
@@ -43,6 +43,11 @@ class SupervisedSystem:
     def residues(self) -> tuple[Residue, ...]:
         """What it may leave on a node."""
         return residues(self.ports, self.home) if self.ports else ()
+
+    @property
+    def endpoint_kind(self) -> EndpointKind:
+        """Of the deployment's endpoints."""
+        return self.deployment.endpoint_kind
 
     @property
     def capabilities(self) -> frozenset[str]:

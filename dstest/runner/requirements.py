@@ -19,6 +19,7 @@ from dstest.core.protocols import (
     PINNED_KINDS,
     Composite,
     Deployment,
+    Endpoint,
     FaultPlan,
     NamesOperations,
     Nemesis,
@@ -35,6 +36,7 @@ from dstest.core.protocols import (
 __all__ = [
     "Lack",
     "check_client",
+    "check_endpoints",
     "check_lab",
     "check_plans",
     "check_requires",
@@ -153,6 +155,24 @@ def deployed(system: System, nodes: Sequence[Node], options: Mapping[str, Any]) 
     return made
 
 
+def check_endpoints(system: System, endpoints: Sequence[Endpoint]) -> None:
+    """Raises ConfigError where the endpoints are not what the system has said of them.
+
+    Faults that show at clients are planned by what the system says.
+    """
+    said = SystemTraits.of(system).endpoint_kind
+    elsewhere = sorted({one.kind for one in endpoints if not one.pinned})
+    if bool(elsewhere) == (said not in PINNED_KINDS) or not endpoints:
+        return
+    found = elsewhere or sorted({one.kind for one in endpoints})
+    raise ConfigError(
+        f"system {system.name} says endpoint_kind {said}, and has endpoints of kind"
+        f" {', '.join(found)}",
+        remedy=f'`endpoint_kind = "{found[0]}"`, so that its faults are planned by what clients'
+        " see of a node",
+    )
+
+
 def _parts(nemesis: Nemesis) -> Sequence[Nemesis]:
     return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
 
@@ -180,10 +200,10 @@ def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = 
     ]
 
 
-def _always(kind: type, nemesis: Nemesis) -> list[Lack]:
+def _always(system: System, kind: type, nemesis: Nemesis) -> list[Lack]:
     """What each fault of the nemesis asks for in vain."""
     lacks = _lacks(kind, nemesis, _requires(nemesis))
-    where = getattr(kind, "endpoint_kind", "any")
+    where = SystemTraits.of(system).endpoint_kind
     if NemesisTraits.of(nemesis).shows_at_clients and where not in PINNED_KINDS:
         why = f"its clients go where they are sent: endpoint_kind {where}"
         lacks.append(Lack(nemesis=nemesis.name, capability=PINNED_CLIENTS, missing=(why,)))
@@ -194,7 +214,7 @@ def lacking(system: System, nemesis: Nemesis) -> list[Lack]:
     """All that the system lacks of what the nemesis requires, always or with some options."""
     kind, found = deployment_of(system), []
     for part in _parts(nemesis):
-        found += _always(kind, part)
+        found += _always(system, kind, part)
         for when in _when(part):
             if when.among(part.options):
                 found += _lacks(kind, part, when.requires, str(when))
@@ -205,7 +225,7 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
     """Raises ConfigError where no fault of the nemesis is possible on the system."""
     kind = deployment_of(system)
     for part in _parts(nemesis):
-        lacks = _always(kind, part)
+        lacks = _always(system, kind, part)
         if lacks:
             raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
 

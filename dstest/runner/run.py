@@ -42,7 +42,7 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
 from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
-from dstest.runner.requirements import deployed
+from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
 from dstest.runner.streaming import watch_for_violation
 from dstest.store.layout import RunDir, disk_full
@@ -143,6 +143,7 @@ class Run:
         await self._guard_of_run().serve(deployment)
         self._meta.system_version = await deployment.version()
         endpoints = deployment.endpoints()
+        check_endpoints(plugins.system, endpoints)
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
             self._meta.log_files = deployment.log_files()

@@ -12,8 +12,8 @@ from clusters.supervise import OpsClient
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import offered
-from dstest.core.protocols import OpDraft, Reply
-from dstest.runner.requirements import check_client, check_requires, lacking
+from dstest.core.protocols import Endpoint, OpDraft, Reply
+from dstest.runner.requirements import check_client, check_endpoints, check_requires, lacking
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
 
@@ -84,3 +84,41 @@ def test_a_fault_that_shows_at_clients_needs_clients_of_one_node(tmp_path: Path)
     assert "endpoint_kind seed" in lack.text
     check_requires(registry.load("systems", "etcd"), nemesis)
     assert lacking(registry.load("systems", "etcd"), nemesis) == []
+
+
+def endpoints(*kinds: Any) -> list[Endpoint]:
+    return [Endpoint(node="n1", address="10.0.0.1", port=1, kind=kind) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"), [({}, ["any", "proxy"]), ({"endpoint_kind": "seed"}, ["any", "primary"])]
+)
+def test_endpoints_of_another_kind_than_the_system_says_are_refused(
+    said: dict[str, str], kinds: list[str]
+) -> None:
+    toy: Any = SimpleNamespace(name="toy", **said)
+    with pytest.raises(ConfigError, match="and has endpoints of kind") as no:
+        check_endpoints(toy, endpoints(*kinds))
+    assert f'endpoint_kind = "{kinds[-1] if not said else kinds[0]}"' in (no.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        ({}, ["any"]),
+        ({}, []),
+        ({"endpoint_kind": "primary"}, ["primary", "replica"]),
+        ({"endpoint_kind": "proxy"}, ["any", "proxy"]),
+    ],
+)
+def test_endpoints_that_are_what_the_system_says(said: dict[str, str], kinds: list[str]) -> None:
+    toy: Any = SimpleNamespace(name="toy", **said)
+    check_endpoints(toy, endpoints(*kinds))
+
+
+def test_a_system_says_it_whatever_its_deployment_says(tmp_path: Path) -> None:
+    made, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)
+    nemesis, etcd = offered(made)["nemeses"], registry.load("systems", "etcd")
+    toy: Any = SimpleNamespace(name="toy", deployment=etcd.deployment, endpoint_kind="proxy")
+    (lack,) = lacking(toy, nemesis)
+    assert "endpoint_kind proxy" in lack.text

@@ -15,6 +15,7 @@ import msgspec
 from dstest.core.evidence import PageCache
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
+from dstest.core.protocols.services import EndpointKind
 from dstest.core.residue import Residue
 
 __all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits"]
@@ -67,7 +68,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     besides those of any system. `log_harmless`: texts of healthy lines that look like alarms.
     `log_start`: what each start writes into the log once. `client_packages`: the distributions that
     its clients are made with, whose versions a run records. `clients`: what makes a client, by
-    capability; a class that `NamesOperations` is asked whether it can do those of a workload."""
+    capability; a class that `NamesOperations` is asked whether it can do those of a workload.
+    `endpoint_kind`: what its endpoints are; where one of them is no word of its node, that kind."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -75,3 +77,4 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     log_start: str = ""
     client_packages: tuple[str, ...] = ()
     clients: Mapping[str, Any] = MappingProxyType({})
+    endpoint_kind: EndpointKind = "any"
