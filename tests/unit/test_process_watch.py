@@ -202,6 +202,6 @@ def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> No
     nodes = {"n1": Logging("n1", b"abc"), "n2": Logging("n2", b"abc")}
     told = {"n1": ["/opt/db/log", "/opt/proxy/log"], "n2": ["/opt/db/log"]}
     deployment = SimpleNamespace(log_files=lambda: told)
-    logs = asyncio.run(fetch_logs(RunDir(tmp_path), nodes, deployment))  # type: ignore[arg-type]
+    logs = asyncio.run(fetch_logs(RunDir(tmp_path), nodes, deployment))
     assert logs is not None
     assert sorted(logs.files) == ["n1/db-log", "n1/proxy-log", "n2/log"]
