@@ -172,17 +172,7 @@ class Run:
             f"{spec.workload} for {spec.time_limit_s:g} s, {spec.concurrency} clients in"
             f" {load.workers} processes, {len(plugins.plans)} faults planned",
         )
-        phase = LoadPhase(
-            plugins,
-            self._run,
-            self._meta,
-            ui,
-            nodes=self._nodes,
-            guard=self._guard_of_run(),
-            loop=self._loop,
-            recovered=self._recovery,
-        )
-        await phase.run(clock, load, journal)
+        await self._load_phase(self._loop).run(clock, load, journal)
         if self._meta.stopped_by is not None:
             return
         healed = "faults healed; " if plugins.plans else ""
@@ -192,6 +182,18 @@ class Run:
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
+
+    def _load_phase(self, loop: NemesisLoop) -> LoadPhase:
+        return LoadPhase(
+            self._plugins,
+            self._run,
+            self._meta,
+            self._ui,
+            nodes=self._nodes,
+            guard=self._guard_of_run(),
+            loop=loop,
+            recovered=self._recovery,
+        )
 
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
