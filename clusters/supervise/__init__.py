@@ -9,6 +9,7 @@ from clusters.supervise.ops import (
     StreamClient,
 )
 from clusters.supervise.residues import residues
+from clusters.supervise.resp import RespClient, RespDeployment
 from clusters.supervise.system import SupervisedSystem
 from clusters.supervise.wire import LineRequests, RespRequests
 
@@ -20,6 +21,8 @@ __all__ = [
     "Link",
     "LinkedClient",
     "OpsClient",
+    "RespClient",
+    "RespDeployment",
     "RespRequests",
     "StreamClient",
     "SupervisedDeployment",

@@ -101,10 +101,28 @@ class LinkedClient(OpsClient):
 
 
 class BlockingClient(OpsClient):
-    """Base of clients whose library blocks: each has a thread of its own for its calls, made at
-    need."""
+    """Base of clients whose library blocks: each has a thread of its own for its calls, and a
+    connection to each node; all of them are made at need."""
 
-    _thread: ThreadPoolExecutor | None = None
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        super().__init__(at, every, options)
+        self._thread: ThreadPoolExecutor | None = None
+        self._links: dict[str, Any] = {}
+
+    def connect(self, to: Endpoint) -> Any:
+        """A connection that can be used at once, with `close`. Called in the thread."""
+        raise NotImplementedError
+
+    def link(self, to: Endpoint) -> Any:
+        """The connection to this endpoint, for one request, which is counted. Called in the thread.
+        Raises `Definite`, `not-connected`, without one."""
+        if to.node not in self._links:
+            try:
+                self._links[to.node] = self.connect(to)
+            except Exception as error:
+                raise Definite(f"not-connected: {error!r}"[:300]) from None
+        self.calls += 1
+        return self._links[to.node]
 
     async def blocking(self, call: Callable[..., T], *given: Any) -> T:
         """What the call gives; it needs a deadline of its own, or its thread stays behind."""
@@ -116,6 +134,9 @@ class BlockingClient(OpsClient):
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close()
 
 
 class StreamClient(OpsClient):

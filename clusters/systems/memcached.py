@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from clusters.supervise import BlockingClient, LineRequests, SupervisedDeployment, SupervisedSystem
 from dstest.core.node import Node
-from dstest.core.protocols import Definite, Endpoint, OpDraft, Probe, Service
+from dstest.core.protocols import Endpoint, OpDraft, Probe, Service
 
 __all__ = ["SYSTEM"]
 
@@ -41,35 +41,22 @@ class MemcachedDeployment(SupervisedDeployment):
 class RegisterClient(BlockingClient):
     """read, write, cas; the library retries nothing."""
 
-    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Any) -> None:
-        super().__init__(at, every, options)
-        self._servers: dict[str, Any] = {}
-
     async def _do(self, act: str, key: str, *given: Any) -> Any:
         to = self.every[zlib.crc32(key.encode()) % len(self.every)]
         self.seen = to.node
         return await self.blocking(self._call, to, act, key, *given)
 
-    def _call(self, to: Endpoint, act: str, *given: Any) -> Any:
+    def connect(self, to: Endpoint) -> Any:
         from pymemcache.client.base import Client
 
-        if to.node not in self._servers:
-            wait_s = float(self.options["op_timeout_s"])
-            made = Client((self.dial(to.address), PORT), connect_timeout=wait_s, timeout=wait_s)
-            self.calls += 1
-            try:
-                made.version()
-            except Exception as error:
-                raise Definite(f"not-connected: {error!r}") from None
-            self._servers[to.node] = made
+        wait_s = float(self.options["op_timeout_s"])
+        made = Client((self.dial(to.address), PORT), connect_timeout=wait_s, timeout=wait_s)
         self.calls += 1
-        return getattr(self._servers[to.node], act)(*given)
+        made.version()
+        return made
 
-    async def close(self) -> None:
-        await super().close()
-        servers, self._servers = self._servers, {}
-        for server in servers.values():
-            server.close()
+    def _call(self, to: Endpoint, act: str, *given: Any) -> Any:
+        return getattr(self.link(to), act)(*given)
 
     async def do_read(self, op: OpDraft) -> Any:
         return json.loads(await self._do("get", str(op.key), b"null"))
@@ -93,7 +80,8 @@ class Memcached(SupervisedSystem):
     client_packages = ("pymemcache",)
     clients = {"register": RegisterClient}
     definite_errors = {"not-connected": "ours: there was no connection, so nothing was sent"}
-    ports, client_port = (PORT,), PORT
+    ports = (PORT,)
+    client_port = PORT
 
     def request_counter(self) -> LineRequests:
         return LineRequests({"set": 4, "cas": 4})

@@ -26,6 +26,46 @@ class Client(BlockingClient):
         return 5
 
 
+class Link:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Linked(Client):
+    reachable = False
+
+    def connect(self, to: Endpoint) -> Any:
+        if not self.reachable:
+            raise OSError("no route")
+        return Link()
+
+    async def do_read(self, op: OpDraft) -> Any:
+        return await self.blocking(self.link, self.at)
+
+
+def test_a_connection_is_made_at_need_and_anew_after_a_close() -> None:
+    draft = OpDraft(op_type="read", key="1", input=None)
+
+    async def use() -> None:
+        client = Linked(AT, [AT], {})
+        with pytest.raises(Definite, match="not-connected: OSError"):
+            await client.invoke(draft, 1.0)
+        assert client.calls == 0
+        client.reachable = True
+        first, again = [(await client.invoke(draft, 1.0)).output for _ in range(2)]
+        assert first is again
+        await client.close()
+        assert first.closed
+        assert (await client.invoke(draft, 1.0)).output is not first
+        assert client.calls == 3
+        await client.close()
+
+    asyncio.run(use())
+
+
 def test_a_client_is_used_again_after_a_refusal() -> None:
     draft = OpDraft(op_type="read", key="1", input=None)
 
