@@ -179,7 +179,7 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
     while True:
         views = await ctx.need(Leadership).leaders()
         found = moved_to(before, views, voters(ctx), [name])
-        if (found and found.leader) or ctx.clock.now_ns() > deadline_ns:
+        if found or ctx.clock.now_ns() > deadline_ns:
             return found
         await asyncio.sleep(POLL_S)
 
