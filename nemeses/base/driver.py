@@ -348,6 +348,8 @@ class Driver(ABC):
         deadline_ns = ctx.clock.now_ns() + int(self.heal_within_s(ctx) * 1e9)
         while True:
             proven = await self.prove(ctx, record, healing)
+            own = await self.missing(ctx, record, healing)
+            proven = msgspec.structs.replace(proven, missing=[*own, *proven.missing])
             if not proven.missing or ctx.clock.now_ns() > deadline_ns:
                 return proven
             await asyncio.sleep(POLL_S)

@@ -248,9 +248,7 @@ class ProcessFault(Driver):
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """They serve, and as members of one cluster."""
-        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
-        own = await self.missing(ctx, record, healing)
-        return msgspec.structs.replace(proven, missing=[*own, *proven.missing])
+        return await whole(ctx, record, healing.counts_before, self.process_problem)
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
