@@ -132,7 +132,7 @@ class NodeFault(Driver):
         since = traffic_since(ctx, healing.counts_after)
         return Proven(
             missing,
-            victim={name: since[name]["ok"] for name in record.targets},
+            victim={name: since[name]["ok"] for name in record.targets if name in since},
             residue=[f"{name}: {self.name}" for name in standing],
         )
 

@@ -36,7 +36,7 @@ from nemeses.base.process_heal import leaks, not_serving, whole
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Standing
-from nemeses.observe.answers import ask_all, probe_pairs
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import (
     ProcessSnapshot,
     listeners,
@@ -81,30 +81,37 @@ def served_before(record: LandingRecord, name: str) -> list[str]:
 async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any) -> Choice:
     """The members of the planned scope, with their processes; `decided` go before the plan's facts.
 
-    Nothing is injected where no leader is known that the scope asks for, or a member lacks a
-    server.
+    Where the plan names a service, they are chosen among the members that have it. Nothing is
+    injected where no leader is known that the scope asks for, or a server does not run.
     """
     wanted = {**plan.facts, **decided}
     scope, seed = wanted["scope"], wanted["seed"]
+    service = wanted.get("service", "")
+    having = [n for n in ctx.nodes if services_of(ctx, n, service)] if service else [*ctx.nodes]
+    if not having:
+        return Choice(facts=decided, why_not=f"no member has a service {service!r}")
     lead = await lead_when_known(ctx, wanted=scope == "primaries", seed=seed)
     try:
         chosen = victims(
             scope,
-            list(ctx.nodes),
+            having,
             random.Random(seed),
             leader=lead.leader,
             targets=wanted["targets"],
         )
     except ValueError as error:
         return Choice(facts=decided, why_not=str(error))
-    found = await running(ctx, wanted.get("service", ""))
+    lacking = [n for n in chosen if n not in having]
+    if lacking:
+        return Choice(facts=decided, why_not=f"{', '.join(lacking)} has no service {service!r}")
+    found = await running(ctx, service)
     facts = {
         **decided,
         **lead.facts(),
         "pids": mains(found),
         "processes": msgspec.to_builtins(found),
     }
-    lacking = [n for n in ctx.nodes if n not in facts["pids"]]
+    lacking = [n for n in having if n not in facts["pids"]]
     why_not = f"no server runs on {', '.join(lacking)}" if lacking else ""
     return Choice(targets=chosen, facts=facts, why_not=why_not)
 
