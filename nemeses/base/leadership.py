@@ -22,6 +22,7 @@ __all__ = [
     "lead",
     "lead_of",
     "lead_when_known",
+    "leading",
     "moved",
     "moved_to",
     "unmoved",
@@ -72,6 +73,13 @@ async def lead(ctx: NemesisContext, group: str | None = None, *, seed: int = 0) 
         return Lead()
     views = await led.leaders()
     return lead_of(views, _drawn(views, seed) if group is None else group)
+
+
+async def leading(ctx: NemesisContext) -> set[str]:
+    """Who leads any group."""
+    views = await ctx.need(Leadership).leaders()
+    found = {lead_of(views, group).leader for group in {view.group for view in views}}
+    return {name for name in found if name is not None}
 
 
 async def lead_when_known(ctx: NemesisContext, *, wanted: bool = True, seed: int = 0) -> Lead:

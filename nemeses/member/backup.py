@@ -43,6 +43,7 @@ from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
+from nemeses.observe.progress import only_log
 
 __all__ = ["NEMESIS", "Backup"]
 
@@ -99,7 +100,7 @@ class Backup(MemberFault):
         found["backup_at"] = ctx.clock.now_ns()
         found["copies"] = await ctx.need(Snapshots).back_up(names)
         await asyncio.sleep(record.facts["age_s"])
-        found["applied_before"] = await ctx.need(Replication).progress()
+        found["applied_before"] = only_log(await ctx.need(Replication).progress())
         found["revisions_before"] = await ctx.need(Revisions).revisions()
         found["restore_at"] = ctx.clock.now_ns()
         found["stores"] = await self.put_back(ctx, names)
