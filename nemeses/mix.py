@@ -25,6 +25,7 @@ from dstest.core.protocols import (
     Option,
     PlanOptions,
     Prepares,
+    Withdraws,
     lacking_of,
 )
 from nemeses.base.driver import Driver
@@ -180,7 +181,7 @@ class Mix:
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         for member in self.parts.values():
-            if isinstance(member, Prepares):
+            if isinstance(member, Withdraws):
                 await member.withdraw(self._seen_by(member, ctx))
 
     async def setup(self, ctx: NemesisContext) -> None:

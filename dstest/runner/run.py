@@ -29,6 +29,7 @@ from dstest.core.protocols import (
     Prepares,
     Replicas,
     SystemTraits,
+    Withdraws,
 )
 from dstest.core.run_meta import Recovery, RunMeta
 from dstest.judge.facts import agree
@@ -384,7 +385,7 @@ class Run:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
-        if isinstance(self._nemesis, Prepares):
+        if isinstance(self._nemesis, Withdraws):
             await self._nemesis.withdraw(self._context(RunClock(0), None))
 
     async def _end_of_watch(self) -> None:

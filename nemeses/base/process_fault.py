@@ -30,7 +30,7 @@ from dstest.core.protocols import (
     lacking_of,
 )
 from nemeses.base.driver import Driver
-from nemeses.base.leadership import lead_when_known
+from nemeses.base.leadership import lead_when_known, voters
 from nemeses.base.process_evidence import Snapshots, gather
 from nemeses.base.process_heal import leaks, not_serving, whole
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
@@ -97,6 +97,7 @@ async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any)
             having,
             random.Random(seed),
             leader=lead.leader,
+            voting=[n for n in voters(ctx) if n in having],
             targets=wanted["targets"],
         )
     except ValueError as error:
@@ -119,12 +120,11 @@ async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any)
 async def gather_evidence(
     ctx: NemesisContext,
     record: LandingRecord,
-    outcome: str,
     injector: Callable[[LandingRecord, Snapshots], Signal],
 ) -> Observed:
     """What the targets and the others show, with the signal that `injector` makes of the targets'
     processes."""
-    record, snapshots, victim, control = await gather(ctx, record, outcome)
+    record, snapshots, victim, control = await gather(ctx, record)
     return Observed(
         injector=injector(record, snapshots), victim=victim, control=control, facts=record.facts
     )
@@ -145,11 +145,10 @@ def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:
 
 
 class ProcessFault(Driver):
-    """Base of the process nemeses. `outcome` is what becomes of a target: gone or stopped."""
+    """Base of the process nemeses."""
 
     requires: tuple[type, ...] = (Processes,)
     requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
-    outcome: ClassVar[str] = "gone"
     tolerated = (TimeoutError, LabError)
     missing_prefix = "after the heal: "
     once: ClassVar[bool] = False

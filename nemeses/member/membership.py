@@ -89,7 +89,7 @@ class Membership(ProcessFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         record = with_facts(record, {"members": plain(await ctx.need(Members).listed())})
-        return await gather_evidence(ctx, record, self.outcome, removed_signal)
+        return await gather_evidence(ctx, record, removed_signal)
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot

@@ -89,9 +89,6 @@ class BuildFault(MemberFault):
             )
         self._other = other
 
-    async def prepare(self, ctx: NemesisContext) -> None:
-        """Nothing yet: which version runs shows only when it does."""
-
     async def withdraw(self, ctx: NemesisContext) -> None:
         """No other build on the nodes any more."""
         await ctx.need(Builds).drop_build()

@@ -40,7 +40,7 @@ class Kill(ProcessFault):
         await ctx.need(Killable).kill(record.targets, ProcessDetails.of(record).service)
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
-        return await gather_evidence(ctx, record, self.outcome, gone_signal)
+        return await gather_evidence(ctx, record, gone_signal)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await ctx.need(Killable).restart(record.targets)

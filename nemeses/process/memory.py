@@ -171,7 +171,7 @@ class Memory(ProcessFault):
             if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
                 await self.squeeze(ctx, record, name)
         record = with_facts(record, {"memory": await _readings(ctx)})
-        seen = await gather_evidence(ctx, record, self.outcome, limit_signal)
+        seen = await gather_evidence(ctx, record, limit_signal)
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [n for n in others if any(_counter_delta(record, n).values())]
         if not hit:

@@ -102,7 +102,7 @@ class Stop(ProcessFault):
                     "exits": {n: exits.get(n, {}) for n in record.targets},
                 },
             )
-        return await gather_evidence(ctx, record, self.outcome, orderly_signal)
+        return await gather_evidence(ctx, record, orderly_signal)
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot

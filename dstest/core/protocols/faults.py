@@ -26,6 +26,7 @@ __all__ = [
     "Prepares",
     "Traffic",
     "When",
+    "Withdraws",
     "lacking_of",
 ]
 
@@ -199,6 +200,11 @@ class Prepares(Protocol):
     async def prepare(self, ctx: NemesisContext) -> None:
         """Before the system starts; may be called again where it has been done."""
         ...
+
+
+@runtime_checkable
+class Withdraws(Protocol):
+    """A nemesis that leaves something on the nodes for as long as the system runs."""
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """After the system has stopped for good."""
