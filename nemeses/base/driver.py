@@ -252,7 +252,7 @@ class Driver(ABC):
         except ApplyFailed as failed:
             notes, facts = [*failed.notes], failed.facts
         except LabError as error:
-            notes.append(f"striking failed: {error.message}")
+            notes.append(f"apply failed: {error.message}")
         applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
         record = with_facts(record, {**(facts or {}), "requested_to_applied_ms": applied_ms})
         return msgspec.structs.replace(record, notes=notes)

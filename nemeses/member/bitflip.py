@@ -45,7 +45,7 @@ from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
 from nemeses.base.steps import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.member import logtail
-from nemeses.member.membership import GOES, Listing, incomplete, plain
+from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
 from nemeses.observe.answers import ask_from_control, services_of
 from nemeses.observe.progress import only_log
 
@@ -98,7 +98,7 @@ class BitFlip(MemberFault):
     ) -> list[list[str]]:
         unflip = ctx.need(Damageable).unflip_command()
         if record.facts["what"] == "tail":
-            return [unflip, *[ctx.need(Members).rejoin_command(False)] * GOES]
+            return [unflip, *[ctx.need(Members).rejoin_command(False)] * REJOIN_TRIES]
         return [unflip]
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:

@@ -37,7 +37,7 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
-from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
+from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
@@ -245,7 +245,7 @@ class Upgrade(BuildFault):
     requires = (Supervised, Builds)
     scope = "all"
     once = True
-    options: Mapping[str, Option] = {**OTHER_BUILD, **UNAIMED}
+    options: Mapping[str, Option] = {**OTHER_BUILD, **WITHOUT_TARGETS}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """All of them, then until the common format is raised or will not be."""
