@@ -25,6 +25,7 @@ from dstest.core.protocols import (
     Option,
     PlanOptions,
     Prepares,
+    Withdraws,
     lacking_of,
 )
 from nemeses.base.driver import Driver
@@ -145,15 +146,13 @@ class Mix:
         for kinds, window in zip(chosen, windows, strict=True):
             concurrent_faults = [next(queues[kind]) for kind in kinds]
             for plan in _drop_conflicting(concurrent_faults, self._overlaps):
-                lane = self._overlaps[plan.nemesis].lane
                 plans.append(
                     msgspec.structs.replace(
                         plan,
                         fault_id=f"f{len(plans) + 1}",
                         start_ns=window[0].start_ns,
                         duration_ns=window[0].duration_ns,
-                        # The network first: a server that comes back needs its peers.
-                        heal_rank=int(bool(lane) and lane != "network"),
+                        heal_rank=self._overlaps[plan.nemesis].heal_order,
                     )
                 )
         absent = [name for name in offers if name not in {plan.nemesis for plan in plans}]
@@ -180,7 +179,7 @@ class Mix:
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         for member in self.parts.values():
-            if isinstance(member, Prepares):
+            if isinstance(member, Withdraws):
                 await member.withdraw(self._seen_by(member, ctx))
 
     async def setup(self, ctx: NemesisContext) -> None:

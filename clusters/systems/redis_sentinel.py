@@ -80,9 +80,9 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
     async def claims(self, name: str) -> bool:
         return "master" in ((await self.ask(REDIS, "ROLE"))[name] or ())
 
-    async def progress(self) -> dict[str, int | None]:
+    async def progress(self) -> dict[str, dict[str, int] | None]:
         infos = await self.ask(REDIS, "INFO", "replication")
-        return {n: int(i["master_repl_offset"]) if i else None for n, i in infos.items()}
+        return {n: {"": int(i["master_repl_offset"])} if i else None for n, i in infos.items()}
 
 
 class RedisClient(resp.RespClient):

@@ -86,9 +86,7 @@ def _leader_changes(facts: RunFacts) -> int:
 
 
 def _failover(facts: RunFacts) -> AuditRow:
-    aimed = [
-        r for r in facts.records if PathDetails.of(r).shape == "leader" or r.facts.get("failover")
-    ]
+    aimed = [r for r in facts.records if PathDetails.of(r).shape == "leader"]
     if not aimed:
         return na("no fault aimed at a leader")
     changes = _leader_changes(facts)

@@ -7,11 +7,12 @@ from typing import Final
 import msgspec
 
 from dstest.core.clock import RunClock
+from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.runner.board import Board
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Journal", "RunEpochs"]
+__all__ = ["Journal", "NoEpochs", "RunEpochs"]
 
 _LEAD_NS: Final = 5_000_000
 """A window is announced this long before it begins, so that no worker stamps by an old view."""
@@ -78,3 +79,15 @@ class RunEpochs:
         self._board.close_window(self._index[record.epoch], end_ns)
         await self._clock.until(end_ns)
         return msgspec.structs.replace(record, healed_at=end_ns)
+
+
+class NoEpochs:
+    """The Epochs where there is no load: none can be opened."""
+
+    opened: LandingRecord | None = None
+
+    async def open(self, record: LandingRecord) -> LandingRecord:
+        raise DstestError("a fault is to begin without a load")
+
+    async def close(self, record: LandingRecord) -> LandingRecord:
+        raise DstestError("a fault is to end without a load")

@@ -30,12 +30,19 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.worker import FINAL_S, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["Load", "LoadTraffic"]
+__all__ = ["Load", "LoadTraffic", "NoTraffic"]
 
 _READY_TIMEOUT_S: Final = 30.0
 _SILENCE_S: Final = 5.0
 _PROCESSES_PER_WORKER: Final = 10
 _WORKERS_MAX: Final = 4
+
+
+class NoTraffic:
+    """The Traffic of a cluster without load."""
+
+    def by_node(self) -> dict[str, dict[str, int]]:
+        return {}
 
 
 class LoadTraffic:

@@ -28,13 +28,14 @@ from dstest.core.protocols import (
     Prepares,
     Replicas,
     SystemTraits,
+    Withdraws,
 )
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
 from dstest.runner import host, recovery, residues
-from dstest.runner.epochs import Journal, RunEpochs
+from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
-from dstest.runner.load import Load
+from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
 from dstest.runner.log_fetch import fetch_logs
 from dstest.runner.nemesis_loop import NemesisLoop
@@ -133,7 +134,7 @@ class Run:
         deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
         await deployment.install()
         if isinstance(self._nemesis, Prepares):
-            await self._nemesis.prepare(self._context(RunClock(0), None))
+            await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
         await deployment.start()
         await check_probes(deployment, members)
         await self._guard_of_run().serve(deployment)
@@ -148,7 +149,7 @@ class Run:
         self._meta.workers = load.workers
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
-        await self._nemesis.setup(self._context(RunClock(0), None))
+        await self._nemesis.setup(self._context(RunClock(0), NoEpochs()))
         self._meta.node_clocks_start_ns = await host.node_clocks(self._nodes)
         self._meta.clock_start_ns = host.wall_minus_mono_ns()
         clock = load.begin()
@@ -207,14 +208,14 @@ class Run:
         assert self._guard is not None
         return self._guard
 
-    def _context(self, clock: RunClock, epochs: RunEpochs | None) -> NemesisContext:
+    def _context(self, clock: RunClock, epochs: RunEpochs | NoEpochs) -> NemesisContext:
         assert self._deployment is not None
         return NemesisContext(
             nodes=dict(self._members),
             lab=self._lab,
             deployment=self._deployment,
             clock=clock,
-            traffic=self._load.traffic if self._load else None,
+            traffic=self._load.traffic if self._load else NoTraffic(),
             epochs=epochs,
             options=self._plugins.spec.options,
         )
@@ -298,8 +299,8 @@ class Run:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
 
     async def _withdraw(self) -> None:
-        if isinstance(self._nemesis, Prepares):
-            await self._nemesis.withdraw(self._context(RunClock(0), None))
+        if isinstance(self._nemesis, Withdraws):
+            await self._nemesis.withdraw(self._context(RunClock(0), NoEpochs()))
 
     async def _end_of_watch(self) -> None:
         """What became of the system's processes; they are stopped by us from here on."""

@@ -252,7 +252,7 @@ class Driver(ABC):
         except ApplyFailed as failed:
             notes, facts = [*failed.notes], failed.facts
         except LabError as error:
-            notes.append(f"striking failed: {error.message}")
+            notes.append(f"apply failed: {error.message}")
         applied_ms = round((ctx.clock.now_ns() - (record.injected_at or 0)) / 1e6, 2)
         record = with_facts(record, {**(facts or {}), "requested_to_applied_ms": applied_ms})
         return msgspec.structs.replace(record, notes=notes)
@@ -348,6 +348,8 @@ class Driver(ABC):
         deadline_ns = ctx.clock.now_ns() + int(self.heal_within_s(ctx) * 1e9)
         while True:
             proven = await self.prove(ctx, record, healing)
+            own = await self.missing(ctx, record, healing)
+            proven = msgspec.structs.replace(proven, missing=[*own, *proven.missing])
             if not proven.missing or ctx.clock.now_ns() > deadline_ns:
                 return proven
             await asyncio.sleep(POLL_S)

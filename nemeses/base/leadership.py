@@ -1,8 +1,8 @@
 """Who leads, and did that change? For systems with and without epochs, of one group or several.
 
-An epoch (a raft term, a configuration epoch) that has risen proves an election. Where a system
-counts none, another member has to be named by a majority of those that the fault left alone, or
-has to take itself for the leader.
+Leader and epoch (a raft term, a configuration epoch) come from the same views: those at the highest
+epoch. A failover is proven by members that the fault left alone: at an epoch that has risen, or at
+none where a system counts none, most of them name a new leader, or it claims to lead itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = [
     "lead",
     "lead_of",
     "lead_when_known",
+    "leading",
     "moved",
     "moved_to",
     "unmoved",
@@ -32,7 +33,7 @@ POLL_S: Final = 0.1
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """Who leads a group, as most members have it, and the highest epoch that any of them tells."""
+    """Who leads a group at the highest epoch that is told of it, as most members there have it."""
 
     leader: str | None = None
     epoch: int | None = None
@@ -44,13 +45,19 @@ class Lead(msgspec.Struct, frozen=True):
         return {**found, "group": self.group} if self.group else found
 
 
+def _newest(views: Sequence[LeaderView], group: str) -> tuple[list[LeaderView], int | None]:
+    """(The views of this group at the highest epoch, that epoch); all where no epochs are told."""
+    mine = [view for view in views if view.group == group]
+    epoch = max((view.epoch for view in mine if view.epoch is not None), default=None)
+    return [view for view in mine if view.epoch == epoch], epoch
+
+
 def lead_of(views: Sequence[LeaderView], group: str) -> Lead:
     """What these views of a group come to."""
-    mine = [view for view in views if view.group == group]
-    named = [view.leader for view in mine if view.leader]
-    epochs = [view.epoch for view in mine if view.epoch is not None]
+    newest, epoch = _newest(views, group)
+    named = [view.leader for view in newest if view.leader]
     leader = max(sorted(set(named)), key=named.count) if named else None
-    return Lead(leader, max(epochs, default=None), group)
+    return Lead(leader, epoch, group)
 
 
 def _drawn(views: Sequence[LeaderView], seed: int) -> str:
@@ -66,6 +73,13 @@ async def lead(ctx: NemesisContext, group: str | None = None, *, seed: int = 0) 
         return Lead()
     views = await led.leaders()
     return lead_of(views, _drawn(views, seed) if group is None else group)
+
+
+async def leading(ctx: NemesisContext) -> set[str]:
+    """Who leads any group."""
+    views = await ctx.need(Leadership).leaders()
+    found = {lead_of(views, group).leader for group in {view.group for view in views}}
+    return {name for name in found if name is not None}
 
 
 async def lead_when_known(ctx: NemesisContext, *, wanted: bool = True, seed: int = 0) -> Lead:
@@ -84,18 +98,19 @@ def moved_to(
 ) -> Lead | None:
     """The lead that the group has moved to since `before`, None where it has not.
 
-    `away` are the members that the fault has cut off or hit: what they say of a leader without
-    an epoch does not count.
+    `away` are the members that the fault has cut off or hit: what they say does not count, and none
+    of them is a new leader. Who led before and was not hit may lead
+    again at a higher epoch.
     """
-    now = lead_of(views, before.group)
-    if before.epoch is not None:
-        return now if now.epoch is not None and now.epoch > before.epoch else None
-    others = [v for v in views if v.group == before.group and v.member not in away]
-    for name in sorted({v.leader for v in others if v.leader} - {before.leader} - {*away}):
-        naming = sum(view.leader == name for view in others)
-        itself = any(view.member == name and view.leader == name for view in others)
-        if itself or 2 * naming > len(set(voting) - {*away}):
-            return Lead(name, None, before.group)
+    others, epoch = _newest([v for v in views if v.member not in away], before.group)
+    if before.epoch is not None and (epoch is None or epoch <= before.epoch):
+        return None
+    old = {*away, before.leader} if before.epoch is None else {*away}
+    left = set(voting) - {*away}
+    for name in sorted({v.leader for v in others if v.leader} - old):
+        naming = {v.member for v in others if v.leader == name}
+        if name in naming or 2 * len(naming & left) > len(left):
+            return Lead(name, epoch, before.group)
     return None
 
 

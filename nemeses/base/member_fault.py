@@ -18,9 +18,11 @@ from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.observe.processes import mains, running
 
-__all__ = ["UNAIMED", "MemberFault", "bystanders", "patiently", "signal"]
+__all__ = ["WITHOUT_TARGETS", "MemberFault", "bystanders", "patiently", "signal"]
 
-UNAIMED: Final[Mapping[str, Option]] = {k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"}
+WITHOUT_TARGETS: Final[Mapping[str, Option]] = {
+    k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"
+}
 """Options of a fault that chooses its targets by what it is."""
 
 

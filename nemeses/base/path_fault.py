@@ -50,6 +50,7 @@ __all__ = [
     "STILL_S",
     "CountersAfterRemoval",
     "PathFault",
+    "landing_s",
     "sources_by_node",
 ]
 
@@ -58,6 +59,12 @@ STILL_S: Final = 0.15
 """Between two readings of counters that must stand still."""
 
 HEAL_DEADLINE_S: Final = 10.0
+"""Of rules and of probes of our own, which no system answers: its timing does not matter."""
+
+
+def landing_s(ctx: NemesisContext) -> float:
+    """Until each path that is in use has been used again, and probes have been sent on it."""
+    return max(LANDING_DEADLINE_S, 2 * ctx.deployment.timing.keepalive_s)
 
 
 class CountersAfterRemoval(NamedTuple):
@@ -209,7 +216,7 @@ class PathFault(Driver):
             raise ApplyFailed(notes)
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
-        return LANDING_DEADLINE_S
+        return landing_s(ctx)
 
     def landed(self, record: LandingRecord) -> Landed:
         return landed_on_used_paths(record)

@@ -28,12 +28,9 @@ Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
 QUIET_NS: Final = 300_000_000
 """Answers that were under way when the fault came are counted by then."""
 
-BAD_OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "gone": ("fail", "unknown"),
-    "stopped": ("fail", "unknown"),
-}
-"""What clients see of a process that is gone, and of one that is stopped: timeouts then, and one of
-them may be definite (a transaction that had only read so far)."""
+BAD_OUTCOMES: Final = ("fail", "unknown")
+"""What clients see of a process that is gone or stopped: of timeouts, too, one may be definite (a
+transaction that had only read so far)."""
 
 
 def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
@@ -65,14 +62,12 @@ def _answering(ctx: NemesisContext, record: LandingRecord) -> list[str]:
     return [name for name in record.targets if name in own]
 
 
-def _clients(
-    ctx: NemesisContext, record: LandingRecord, outcomes: tuple[str, ...]
-) -> tuple[dict[str, int], list[str]]:
+def _clients(ctx: NemesisContext, record: LandingRecord) -> tuple[dict[str, int], list[str]]:
     """Operations that ended badly at each target since the fault, and what speaks against it."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
     before = FaultDetails.of(record).traffic_at_inject
     bad = {
-        name: sum(traffic[name][kind] - before[name][kind] for kind in outcomes)
+        name: sum(traffic[name][kind] - before[name][kind] for kind in BAD_OUTCOMES)
         for name in _answering(ctx, record)
     }
     problems = [f"no client of {n} saw an operation end badly yet" for n, k in bad.items() if not k]
@@ -133,7 +128,7 @@ def control(
 
 
 async def gather(
-    ctx: NemesisContext, record: LandingRecord, outcome: str
+    ctx: NemesisContext, record: LandingRecord
 ) -> tuple[LandingRecord, dict[str, tuple[ProcessSnapshot, ProcessSnapshot]], Signal, Signal]:
     """(Record with newer facts, the targets' snapshots, victim signal, control signal)."""
     details, lead = ProcessDetails.of(record), LeadDetails.of(record)
@@ -152,7 +147,7 @@ async def gather(
         moved(ctx, lead, targets) if led else asyncio.sleep(0, {}),
     )
     record = with_facts(record, {"quiet": _quiet(ctx, record), **found})
-    bad, problems = _clients(ctx, record, BAD_OUTCOMES[outcome])
+    bad, problems = _clients(ctx, record)
     if details.scope == "primaries" and not LeadDetails.of(record).moved:
         problems.append(unmoved(lead))
     others = {n: pair for n, pair in snapshots.items() if n not in targets}

@@ -30,13 +30,13 @@ from dstest.core.protocols import (
     lacking_of,
 )
 from nemeses.base.driver import Driver
-from nemeses.base.leadership import lead_when_known
+from nemeses.base.leadership import lead_when_known, voters
 from nemeses.base.process_evidence import Snapshots, gather
 from nemeses.base.process_heal import leaks, not_serving, whole
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Standing
-from nemeses.observe.answers import ask_all, probe_pairs
+from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import (
     ProcessSnapshot,
     listeners,
@@ -81,30 +81,38 @@ def served_before(record: LandingRecord, name: str) -> list[str]:
 async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any) -> Choice:
     """The members of the planned scope, with their processes; `decided` go before the plan's facts.
 
-    Nothing is injected where no leader is known that the scope asks for, or a member lacks a
-    server.
+    Where the plan names a service, they are chosen among the members that have it. Nothing is
+    injected where no leader is known that the scope asks for, or a server does not run.
     """
     wanted = {**plan.facts, **decided}
     scope, seed = wanted["scope"], wanted["seed"]
+    service = wanted.get("service", "")
+    having = [n for n in ctx.nodes if services_of(ctx, n, service)] if service else [*ctx.nodes]
+    if not having:
+        return Choice(facts=decided, why_not=f"no member has a service {service!r}")
     lead = await lead_when_known(ctx, wanted=scope == "primaries", seed=seed)
     try:
         chosen = victims(
             scope,
-            list(ctx.nodes),
+            having,
             random.Random(seed),
             leader=lead.leader,
+            voting=[n for n in voters(ctx) if n in having],
             targets=wanted["targets"],
         )
     except ValueError as error:
         return Choice(facts=decided, why_not=str(error))
-    found = await running(ctx, wanted.get("service", ""))
+    lacking = [n for n in chosen if n not in having]
+    if lacking:
+        return Choice(facts=decided, why_not=f"{', '.join(lacking)} has no service {service!r}")
+    found = await running(ctx, service)
     facts = {
         **decided,
         **lead.facts(),
         "pids": mains(found),
         "processes": msgspec.to_builtins(found),
     }
-    lacking = [n for n in ctx.nodes if n not in facts["pids"]]
+    lacking = [n for n in having if n not in facts["pids"]]
     why_not = f"no server runs on {', '.join(lacking)}" if lacking else ""
     return Choice(targets=chosen, facts=facts, why_not=why_not)
 
@@ -112,12 +120,11 @@ async def choose_processes(ctx: NemesisContext, plan: FaultPlan, **decided: Any)
 async def gather_evidence(
     ctx: NemesisContext,
     record: LandingRecord,
-    outcome: str,
     injector: Callable[[LandingRecord, Snapshots], Signal],
 ) -> Observed:
     """What the targets and the others show, with the signal that `injector` makes of the targets'
     processes."""
-    record, snapshots, victim, control = await gather(ctx, record, outcome)
+    record, snapshots, victim, control = await gather(ctx, record)
     return Observed(
         injector=injector(record, snapshots), victim=victim, control=control, facts=record.facts
     )
@@ -138,11 +145,10 @@ def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:
 
 
 class ProcessFault(Driver):
-    """Base of the process nemeses. `outcome` is what becomes of a target: gone or stopped."""
+    """Base of the process nemeses."""
 
     requires: tuple[type, ...] = (Processes,)
     requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
-    outcome: ClassVar[str] = "gone"
     tolerated = (TimeoutError, LabError)
     missing_prefix = "after the heal: "
     once: ClassVar[bool] = False
@@ -248,9 +254,7 @@ class ProcessFault(Driver):
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """They serve, and as members of one cluster."""
-        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
-        own = await self.missing(ctx, record, healing)
-        return msgspec.structs.replace(proven, missing=[*own, *proven.missing])
+        return await whole(ctx, record, healing.counts_before, self.process_problem)
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]

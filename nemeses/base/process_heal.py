@@ -67,7 +67,7 @@ async def whole(
         if n < len(services_of(ctx, path.rpartition("->")[2]))
     ]
     healthy = await ctx.deployment.healthy()
-    missing += [f"{n} serves no linearizable request" for n in names if not healthy.get(n)]
+    missing += [f"{n} does not serve" for n in names if not healthy.get(n)]
     led = ctx.offered(Leadership)
     missing += agreement(await led.leaders(), ctx.nodes) if led else []
     traffic = ctx.traffic.by_node()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 __all__ = ["SCOPES", "fitting", "victims"]
@@ -25,21 +25,30 @@ def victims(
     *,
     leader: str | None = None,
     targets: Sequence[str] = (),
+    voting: Collection[str],
 ) -> list[str]:
     """The nodes to hit; `targets`, where given, are taken as they are.
+
+    A majority and a minority are of those that count for one, `voting`.
 
     Raises ValueError where no leader is known or the scope is unknown.
     """
     order = list(nodes)
     rng.shuffle(order)
-    majority = len(order) // 2 + 1
+    voters = [name for name in order if name in voting]
+    majority = len(voters) // 2 + 1
     if targets:
         return list(targets)
     if scope == "primaries":
         if leader is None:
             raise ValueError("no leader is known")
         return [leader]
-    sizes = {"one": 1, "minority": len(order) - majority, "majority": majority, "all": len(order)}
-    if scope not in sizes:
+    found = {
+        "one": order[:1],
+        "minority": voters[: max(1, len(voters) - majority)],
+        "majority": voters[:majority],
+        "all": order,
+    }
+    if scope not in found:
         raise ValueError(f"unknown scope {scope!r}; one of {', '.join(SCOPES)}")
-    return sorted(order[: max(1, sizes[scope])])
+    return sorted(found[scope])

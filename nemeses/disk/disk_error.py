@@ -98,7 +98,7 @@ class DiskErrorFault(DiskFault):
         rows = with_counts(record.facts["client_rows"], ctx.clock.now_ns(), counts)
         facts = {"disk": disk, "client_rows": rows, "clients_since": counts_since(rows)}
         record = with_facts(record, facts)
-        record, snapshots, victim, control = await gather(ctx, record, self.outcome)
+        record, snapshots, victim, control = await gather(ctx, record)
         alive = [n for n in record.targets if not snapshots[n][1].lost]
         record = with_facts(record, await self.fates(ctx, record, alive))
         if alive:
@@ -135,9 +135,7 @@ class DiskErrorFault(DiskFault):
         gone = [n for n in record.targets if n not in alive]
         if not gone:
             return signal
-        _, _, silent, _ = await gather(
-            ctx, msgspec.structs.replace(record, targets=gone), self.outcome
-        )
+        _, _, silent, _ = await gather(ctx, msgspec.structs.replace(record, targets=gone))
         return Signal(
             signal=f"{silent.signal}; {signal.signal}",
             before={**silent.before, **signal.before},

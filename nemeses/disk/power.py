@@ -24,6 +24,7 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import NemesisContext, Option, Process, Supervised
+from nemeses.base.leadership import voters
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import gather_evidence
 from nemeses.base.steps import Facts, Observed, with_facts
@@ -95,11 +96,7 @@ class Power(DiskFault):
         )
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        losers = list(record.targets)
-        if record.facts["lose"] == "majority":
-            random.Random(record.facts["seed"]).shuffle(losers)
-            losers = sorted(losers[: len(ctx.nodes) // 2 + 1])
-        return {"disk_before": await readings(ctx), "losers": losers}
+        return {"disk_before": await readings(ctx), "losers": losers(record, voters(ctx))}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """Stall all syncs until each target has something unsynced, then kill and cut.
@@ -131,7 +128,7 @@ class Power(DiskFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         record = with_facts(record, {"disk": await readings(ctx)})
-        seen = await gather_evidence(ctx, record, self.outcome, cut_signal)
+        seen = await gather_evidence(ctx, record, cut_signal)
         control = disk_control(record, seen.control, DISCARDED)
         return msgspec.structs.replace(seen, control=control)
 
@@ -148,6 +145,15 @@ class Power(DiskFault):
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
         return not_replaced(record, name, now, snapshot)
+
+
+def losers(record: LandingRecord, voting: Sequence[str]) -> list[str]:
+    """The targets that lose what they had not synced: all, or a majority of those that vote."""
+    if record.facts["lose"] != "majority":
+        return list(record.targets)
+    order = [*record.targets]
+    random.Random(record.facts["seed"]).shuffle(order)
+    return sorted([name for name in order if name in voting][: len(voting) // 2 + 1])
 
 
 def _counted_wrong(record: LandingRecord, name: str) -> str | None:

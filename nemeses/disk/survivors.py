@@ -22,7 +22,7 @@ __all__ = [
     "pids_of", "told", "victim", "with_counts",
 ]  # fmt: skip
 
-BAD: Final = BAD_OUTCOMES["gone"]
+BAD: Final = BAD_OUTCOMES
 
 BASELINE_S: Final = 2.0
 """How long clients are watched before the fault."""

@@ -39,14 +39,15 @@ from dstest.core.protocols import (
     Supervised,
 )
 from dstest.core.residue import Residue
-from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
+from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
+from nemeses.observe.progress import only_log
 
 __all__ = ["NEMESIS", "Backup"]
 
-GOES: Final = 3
+REJOIN_TRIES: Final = 3
 FIRST_ANSWER_S: Final = 10.0
 POLL_S: Final = 0.02
 
@@ -73,7 +74,7 @@ class Backup(MemberFault):
         "age_s": Option(
             type=float, default=2.0, least=0, most=3600, help="load between the copy and its return"
         ),
-        **UNAIMED,
+        **WITHOUT_TARGETS,
     }
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
@@ -85,7 +86,7 @@ class Backup(MemberFault):
     ) -> list[list[str]]:
         if record.facts["scope"] == "all":
             return [ctx.need(Snapshots).put_back_command()]
-        return [ctx.need(Members).rejoin_command(False)] * GOES
+        return [ctx.need(Members).rejoin_command(False)] * REJOIN_TRIES
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         return {"log_bytes": await ctx.need(ServerLogs).log_sizes(), "restore": {}}
@@ -99,7 +100,7 @@ class Backup(MemberFault):
         found["backup_at"] = ctx.clock.now_ns()
         found["copies"] = await ctx.need(Snapshots).back_up(names)
         await asyncio.sleep(record.facts["age_s"])
-        found["applied_before"] = await ctx.need(Replication).progress()
+        found["applied_before"] = only_log(await ctx.need(Replication).progress())
         found["revisions_before"] = await ctx.need(Revisions).revisions()
         found["restore_at"] = ctx.clock.now_ns()
         found["stores"] = await self.put_back(ctx, names)

@@ -45,8 +45,9 @@ from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
 from nemeses.base.steps import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.member import logtail
-from nemeses.member.membership import GOES, Listing, incomplete, plain
+from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
 from nemeses.observe.answers import ask_from_control, services_of
+from nemeses.observe.progress import only_log
 
 __all__ = ["NEMESIS", "BitFlip"]
 
@@ -97,7 +98,7 @@ class BitFlip(MemberFault):
     ) -> list[list[str]]:
         unflip = ctx.need(Damageable).unflip_command()
         if record.facts["what"] == "tail":
-            return [unflip, *[ctx.need(Members).rejoin_command(False)] * GOES]
+            return [unflip, *[ctx.need(Members).rejoin_command(False)] * REJOIN_TRIES]
         return [unflip]
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
@@ -110,7 +111,7 @@ class BitFlip(MemberFault):
         if record.facts["what"] == "store":
             await _in_the_file(ctx, record.targets)
         if record.facts["what"] == "tail":
-            facts["applied_before"] = await ctx.need(Replication).progress()
+            facts["applied_before"] = only_log(await ctx.need(Replication).progress())
         return facts
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:

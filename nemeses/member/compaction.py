@@ -31,7 +31,7 @@ from dstest.core.protocols import (
     Process,
     Revisions,
 )
-from nemeses.base.member_fault import UNAIMED, MemberFault, signal
+from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
 from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.observe.processes import ProcessSnapshot, mains, running
@@ -66,7 +66,7 @@ class Compaction(MemberFault):
         "keep": Option(
             type=int, default=20, least=0, most=10_000_000, help="newest revisions that are kept"
         ),
-        **UNAIMED,
+        **WITHOUT_TARGETS,
     }
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:

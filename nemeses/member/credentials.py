@@ -31,6 +31,7 @@ from dstest.core.protocols import (
     Supervised,
 )
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
+from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
@@ -84,7 +85,8 @@ class Credentials(MemberFault):
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         facts, targets = {**record.facts, **await _seen(ctx, "")}, record.targets
         if not any(facts["refuses_other"][n] for n in targets):
-            answered = {n: ctx.traffic.by_node()[n]["ok"] for n in targets}
+            now = ctx.traffic.by_node()
+            answered = {n: now[n]["ok"] for n in with_clients(ctx, {}) if n in targets}
             facts.setdefault("answered_until_then", answered)
         record = with_facts(record, facts)
         others = [n for n in ctx.nodes if n not in targets]
@@ -148,13 +150,14 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         f"{n}: {right[n] or 'takes it'}" for n in targets if not right[n].startswith(REFUSED)
     ]
     now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
-    refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets}
+    own = with_clients(ctx, {})
+    refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets if n in own}
     problems += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
     then = facts.get("answered_until_then", {})
     problems += [f"clients of {n} were answered since" for n, k in then.items() if now[n]["ok"] > k]
     return signal(
         "why the clients' token is refused, empty where it is taken; clients refused",
-        {**was, **{f"clients->{n}": 0 for n in targets}},
+        {**was, **{f"clients->{n}": 0 for n in refused}},
         {**right, **{f"clients->{n}": k for n, k in refused.items()}},
         problems,
         f"{', '.join(targets)} refuses it; {sum(refused.values())} operations of clients failed",

@@ -27,10 +27,10 @@ from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process.gone import gone_signal, not_replaced
 
-__all__ = ["GOES", "NEMESIS", "Listing", "Membership", "incomplete", "plain"]
+__all__ = ["NEMESIS", "REJOIN_TRIES", "Listing", "Membership", "incomplete", "plain"]
 
 JOINS: Final = ("voter", "learner")
-GOES: Final = 3
+REJOIN_TRIES: Final = 3
 """A janitor gives a command ten seconds; joining may take longer."""
 
 
@@ -82,14 +82,14 @@ class Membership(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         command = ctx.need(Members).rejoin_command(record.facts["join"] == "learner")
-        return [command] * GOES
+        return [command] * REJOIN_TRIES
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         return {"members_before": plain(await ctx.need(Members).listed())}
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         record = with_facts(record, {"members": plain(await ctx.need(Members).listed())})
-        return await gather_evidence(ctx, record, self.outcome, removed_signal)
+        return await gather_evidence(ctx, record, removed_signal)
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot

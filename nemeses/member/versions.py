@@ -37,7 +37,8 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
-from nemeses.base.member_fault import UNAIMED, MemberFault, bystanders, signal
+from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
+from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
@@ -88,9 +89,6 @@ class BuildFault(MemberFault):
             )
         self._other = other
 
-    async def prepare(self, ctx: NemesisContext) -> None:
-        """Nothing yet: which version runs shows only when it does."""
-
     async def withdraw(self, ctx: NemesisContext) -> None:
         """No other build on the nodes any more."""
         await ctx.need(Builds).drop_build()
@@ -113,12 +111,13 @@ class BuildFault(MemberFault):
         for name in names:
             await self.change(ctx, name)
             await ctx.need(Supervised).restart([name])
-            step = {
+            step: dict[str, Any] = {
                 "node": name,
                 "at_ns": ctx.clock.now_ns(),
                 "versions": await ctx.need(Builds).versions(),
-                "answered": ctx.traffic.by_node()[name]["ok"],
             }
+            if name in with_clients(ctx, {}):
+                step["answered"] = ctx.traffic.by_node()[name]["ok"]
             steps.append(step)
         return steps
 
@@ -174,13 +173,19 @@ def one_by_one(record: LandingRecord) -> list[str]:
 def answered_signal(ctx: NemesisContext, record: LandingRecord) -> Signal:
     """Victim: clients were answered by members that run as the other build."""
     now = ctx.traffic.by_node()
-    answered = {s["node"]: now[s["node"]]["ok"] - s["answered"] for s in record.facts["steps"]}
-    lacking = [n for n in record.targets if not answered.get(n)]
+    answered = {
+        s["node"]: now[s["node"]]["ok"] - s["answered"]
+        for s in record.facts["steps"]
+        if "answered" in s
+    }
+    own = [n for n in with_clients(ctx, {}) if n in record.targets]
+    problems = [f"no client of {n} was answered by it yet" for n in own if not answered.get(n)]
+    problems += [] if own else [f"{', '.join(record.targets)} answer no clients themselves"]
     return signal(
         "answers to clients since each member runs as the other build",
-        dict.fromkeys(record.targets, 0),
-        {n: answered.get(n, 0) for n in record.targets},
-        [f"no client of {n} was answered by it yet" for n in lacking],
+        dict.fromkeys(own, 0),
+        {n: answered.get(n, 0) for n in own},
+        problems,
         f"{sum(answered.values()):,} answers by {record.facts['other']}",
     )
 
@@ -240,7 +245,7 @@ class Upgrade(BuildFault):
     requires = (Supervised, Builds)
     scope = "all"
     once = True
-    options: Mapping[str, Option] = {**OTHER_BUILD, **UNAIMED}
+    options: Mapping[str, Option] = {**OTHER_BUILD, **WITHOUT_TARGETS}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """All of them, then until the common format is raised or will not be."""

@@ -13,11 +13,11 @@ from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.path_evidence import dropped
 from nemeses.base.path_fault import (
-    LANDING_DEADLINE_S,
     PATH_OPTIONS,
     STILL_S,
     CountersAfterRemoval,
     PathFault,
+    landing_s,
 )
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts
@@ -89,7 +89,7 @@ class RuleFault(PathFault):
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """Elections take several rounds."""
         led = record.facts["shape"] == "leader"
-        return ctx.deployment.timing.failover_s if led else LANDING_DEADLINE_S
+        return ctx.deployment.timing.failover_s if led else landing_s(ctx)
 
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord

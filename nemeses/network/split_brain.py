@@ -49,7 +49,6 @@ __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 ROUND_S: Final = 5.0
 """A leader notices within two election timeouts; others are elected within as long."""
 
-AGREE_S: Final = 10.0
 POLL_S: Final = 0.1
 ROUNDS_MAX: Final = 6
 ASK_AGAIN_S: Final = 0.02
@@ -170,7 +169,7 @@ class SplitBrain(RuleFault):
     async def _next_round(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Mend the network, wait until all follow one leader, cut that one off."""
         await self.remove(ctx, record)
-        deadline_ns = ctx.clock.now_ns() + int(AGREE_S * 1e9)
+        deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
             if not agreement(await ctx.need(Leadership).leaders(), ctx.nodes):
                 break

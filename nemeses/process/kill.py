@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dstest.core import protocols
 from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, PageCache
-from dstest.core.protocols import Kill as Killable
 from dstest.core.protocols import NemesisContext, Option, Process, Restartable, Supervised
 from nemeses.base.overlap import ENDS_TRAFFIC
 from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evidence
@@ -37,13 +37,13 @@ class Kill(ProcessFault):
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        await ctx.need(Killable).kill(record.targets, ProcessDetails.of(record).service)
+        await ctx.need(protocols.Kill).kill(record.targets, ProcessDetails.of(record).service)
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
-        return await gather_evidence(ctx, record, self.outcome, gone_signal)
+        return await gather_evidence(ctx, record, gone_signal)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        await ctx.need(Killable).restart(record.targets)
+        await ctx.need(protocols.Kill).restart(record.targets)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str

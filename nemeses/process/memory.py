@@ -68,7 +68,8 @@ SLACK_BYTES: Final = 1 << 13
 """A server that stays this far below its limit is not under pressure."""
 
 START_TRIES: Final = 3
-START_S: Final = 9.0
+START_SHARE: Final = 0.3
+"""Of the time that a heal has, what each try may take."""
 
 _SQUEEZE: Final = (
     'echo "$1" >"$0/memory.oom_control" || exit 1; used=$(cat "$0/memory.usage_in_bytes"); '
@@ -144,9 +145,10 @@ class Memory(ProcessFault):
         """No limit; a server that was refused memory may end only now that it can go on."""
         argv, names = ["sh", "-c", _LOOSEN, MEMORY.path], record.targets
         await asyncio.gather(*(ctx.node(n).run(argv, timeout_s=5.0) for n in names))
+        within_s = START_SHARE * ctx.deployment.timing.restart_s
         for _ in range(START_TRIES):
             try:
-                async with asyncio.timeout(START_S):
+                async with asyncio.timeout(within_s):
                     return await ctx.need(Supervised).restart(names)
             except TimeoutError:
                 continue
@@ -171,7 +173,7 @@ class Memory(ProcessFault):
             if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
                 await self.squeeze(ctx, record, name)
         record = with_facts(record, {"memory": await _readings(ctx)})
-        seen = await gather_evidence(ctx, record, self.outcome, limit_signal)
+        seen = await gather_evidence(ctx, record, limit_signal)
         others = [n for n in ctx.nodes if n not in record.targets]
         hit = [n for n in others if any(_counter_delta(record, n).values())]
         if not hit:

@@ -50,7 +50,6 @@ class Pause(ProcessFault):
         When("way", None, (Pausable,)),  # as schedules have it that are older than the option
     )
     residues: tuple[Residue, ...] = (STOPPED,)
-    outcome = "stopped"
     overlap = ENDS_TRAFFIC
     options: Mapping[str, Option] = {
         "way": Option(
@@ -101,7 +100,7 @@ class Pause(ProcessFault):
         await ctx.need(Freezes).freeze(names, service)
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
-        return await gather_evidence(ctx, record, self.outcome, standstill)
+        return await gather_evidence(ctx, record, standstill)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         service = ProcessDetails.of(record).service

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -119,7 +120,7 @@ class Restart(ProcessFault):
 
     async def arm(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """A process that starts the nodes where we are gone."""
-        healing = {n: self.heal_commands(ctx, record, n)[0] for n in record.targets}
+        healing = {n: as_one(self.heal_commands(ctx, record, n)) for n in record.targets}
         self._guards[record.fault_id] = await asyncio.to_thread(
             self.lab(ctx).guard, ctx.lab.lab_id, healing
         )
@@ -168,7 +169,7 @@ class Restart(ProcessFault):
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         lives = await self.lives(ctx)
         record = with_facts(record, {"lives_now": lives})
-        record, _, victim, control = await gather(ctx, record, self.outcome)
+        record, _, victim, control = await gather(ctx, record)
         before = record.facts["lives_before"]
         hit = [n for n in lives if n not in record.targets and lives[n] != before[n]]
         if hit:
@@ -198,6 +199,13 @@ class Restart(ProcessFault):
             if data.get(name) != record.facts["data_before"].get(name):
                 missing.append(f"{name} has another data directory than before")
         return msgspec.structs.replace(proven, missing=missing)
+
+
+def as_one(commands: Sequence[Sequence[str]]) -> list[str]:
+    """One command that runs these one after the other, as a lease does."""
+    if len(commands) == 1:
+        return [*commands[0]]
+    return ["sh", "-c", "; ".join(map(shlex.join, commands))]
 
 
 def _down(record: LandingRecord, lives: Lives) -> Signal:

@@ -37,6 +37,7 @@ from nemeses.base.leadership import (
     unmoved,
     voters,
 )
+from nemeses.base.process_evidence import with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import ApplyFailed, Choice, Facts, Observed, Standing, with_facts
@@ -179,7 +180,7 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
     while True:
         views = await ctx.need(Leadership).leaders()
         found = moved_to(before, views, voters(ctx), [name])
-        if (found and found.leader) or ctx.clock.now_ns() > deadline_ns:
+        if found or ctx.clock.now_ns() > deadline_ns:
             return found
         await asyncio.sleep(POLL_S)
 
@@ -206,9 +207,11 @@ def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
 def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
     steps, now = record.facts["steps"], ctx.traffic.by_node()
     before = record.facts["traffic_at_inject"]
+    own = with_clients(ctx, {})
     bad = {
         n: sum(now[n][kind] - before[n][kind] for kind in ("fail", "unknown"))
         for n in record.targets
+        if n in own
     }
     problems = [f"step {i + 1}: {_unmoved(s)}" for i, s in enumerate(steps) if not s["moved"]]
     problems += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.evidence import LandingRecord, Signal
@@ -33,11 +33,12 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
-from nemeses.base.leadership import lead, lead_when_known
+from nemeses.base.leadership import lead_when_known, leading
 from nemeses.base.process_fault import ProcessFault, choose_processes
 from nemeses.base.schedule import WINDOW_OPTIONS, check_range
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
+from nemeses.observe.progress import SILENT, lags
 from nemeses.tools.cgroup import Group
 
 __all__ = ["NEMESIS", "SlowFollower", "quota"]
@@ -54,9 +55,6 @@ USED_SHARE: Final = 0.1
 MEASURED_S: Final = 1.0
 TICKS_PER_S: Final = 100
 """Of /proc/PID/stat."""
-
-UNRESPONSIVE: Final = 1 << 60
-"""How far behind a server is that does not say where it is."""
 
 SAMPLES: Final = 5
 ENTER_TRIES: Final = 5
@@ -101,8 +99,11 @@ class SlowFollower(ProcessFault):
 
     async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
         """A follower of this moment."""
-        leader = (await lead_when_known(ctx)).leader
-        followers = [n for n in ctx.nodes if n != leader]
+        await lead_when_known(ctx)
+        leaders = await leading(ctx)
+        followers = [n for n in ctx.nodes if n not in leaders]
+        if not followers:
+            return Choice(why_not="every member leads a group")
         chosen = random.Random(plan.facts["seed"]).choice(followers)
         return await choose_processes(ctx, plan, targets=[chosen], scope="given")
 
@@ -148,8 +149,8 @@ class SlowFollower(ProcessFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         behind = await _behind(ctx)
-        throttled, led, outside = await asyncio.gather(
-            _throttled(ctx), lead(ctx), _outside(ctx, record)
+        throttled, leaders, outside = await asyncio.gather(
+            _throttled(ctx), leading(ctx), _outside(ctx, record)
         )
         record = with_facts(
             record, {"throttled_before": record.facts.get("throttled_before", throttled)}
@@ -157,7 +158,7 @@ class SlowFollower(ProcessFault):
         unit = ctx.need(Replication).replication_unit
         return Observed(
             injector=_injector(record, throttled, outside),
-            victim=_victim(record, behind, led.leader, unit),
+            victim=_victim(record, behind, leaders, unit),
             control=_control(record, behind, throttled, unit),
             facts=record.facts,
         )
@@ -206,13 +207,11 @@ async def _throttled(ctx: NemesisContext) -> dict[str, int]:
 
 
 async def _behind(ctx: NemesisContext) -> dict[str, int]:
-    """How far each server is behind the furthest, in the middle of some samples."""
+    """How far each server is behind the furthest of its group, in the middle of some samples."""
     samples: dict[str, list[int]] = {n: [] for n in ctx.nodes}
     for _ in range(SAMPLES):
-        at = await ctx.need(Replication).progress()
-        furthest = max((p for p in at.values() if p is not None), default=0)
-        for name, position in at.items():
-            samples[name].append(UNRESPONSIVE if position is None else furthest - position)
+        for name, lag in lags(await ctx.need(Replication).progress()).items():
+            samples[name].append(lag)
         await asyncio.sleep(SAMPLE_GAP_S)
     return {n: int(statistics.median(found)) for n, found in samples.items()}
 
@@ -228,7 +227,7 @@ async def _outside(ctx: NemesisContext, record: LandingRecord) -> dict[str, list
 
 
 def _far(behind: int, unit: Unit) -> str:
-    return "silent" if behind >= UNRESPONSIVE else f"{behind:,} {unit.name} behind"
+    return "silent" if behind >= SILENT else f"{behind:,} {unit.name} behind"
 
 
 def _injector(
@@ -252,12 +251,11 @@ def _injector(
 
 
 def _victim(
-    record: LandingRecord, behind: Mapping[str, int], leader: str | None, unit: Unit
+    record: LandingRecord, behind: Mapping[str, int], leaders: Collection[str], unit: Unit
 ) -> Signal:
     targets = record.targets
     problems = [f"{n} is {_far(behind[n], unit)}" for n in targets if behind[n] < unit.lag_min]
-    if leader in targets:
-        problems.append(f"{leader} leads")
+    problems += [f"{n} leads" for n in targets if n in leaders]
     return Signal(
         signal=f"{unit.name} of the log that it has not applied",
         before=dict.fromkeys(targets, 0),

@@ -16,8 +16,8 @@ import msgspec
 
 from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, PageCache, Signal
-from dstest.core.protocols import Kill as Killable
 from dstest.core.protocols import (
+    Kill,
     NemesisContext,
     Option,
     Process,
@@ -80,8 +80,8 @@ class Stop(ProcessFault):
         now = await running(ctx, service)
         late = [n for n in record.targets if {*now.get(n, ())} & {*processes_before(record, n)}]
         if late:
-            await ctx.need(Killable).kill(late, service)
-        await ctx.need(Killable).restart(record.targets)
+            await ctx.need(Kill).kill(late, service)
+        await ctx.need(Kill).restart(record.targets)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
@@ -102,7 +102,7 @@ class Stop(ProcessFault):
                     "exits": {n: exits.get(n, {}) for n in record.targets},
                 },
             )
-        return await gather_evidence(ctx, record, self.outcome, orderly_signal)
+        return await gather_evidence(ctx, record, orderly_signal)
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot

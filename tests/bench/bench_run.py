@@ -94,6 +94,8 @@ class _Epochs:
     def __init__(self, clock: RunClock) -> None:
         self._clock = clock
 
+    opened: LandingRecord | None = None
+
     async def open(self, record: LandingRecord) -> LandingRecord:
         import msgspec
 

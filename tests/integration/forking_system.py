@@ -151,8 +151,9 @@ class Forking(FullMesh, Clocked, Leadership, Replication):
     async def claims(self, name: str) -> bool:
         return name == next(iter(self.nodes))
 
-    async def progress(self) -> dict[str, int | None]:
-        return await self.ask("position")
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        said = await self.ask("position")
+        return {name: None if at is None else {"": at} for name, at in said.items()}
 
     async def server_time(self, name: str) -> ServerTime | None:
         said = (await self.ask("time"))[name]

@@ -173,7 +173,7 @@ class DeadPid(Pause):
 def test_a_dead_process_is_paused(lab: LabInfo, tmp_path: Path) -> None:
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=DeadPid(), options=OPTIONS))
     assert fault["landed"] == "no"
-    assert "striking failed" in fault["notes"][0]
+    assert "apply failed" in fault["notes"][0]
 
 
 class Supervised(Kill):

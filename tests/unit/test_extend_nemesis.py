@@ -54,6 +54,7 @@ class World:
     def __init__(self, fault: Fault) -> None:
         self.said: list[str] = []
         self.armed: list[str] = []
+        self.opened: LandingRecord | None = None
         self.ctx: Any = NemesisContext(
             nodes={name: self._node(name, fault) for name in NODES},
             lab=None,  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def test_attributes_need_a_value() -> None:
     class Said:
         replication_unit: Unit
 
-        async def progress(self) -> dict[str, int | None]:
+        async def progress(self) -> dict[str, dict[str, int] | None]:
             return {}
 
     assert missing(Said, Replication) == ["replication_unit"]

@@ -37,9 +37,12 @@ def all_say(leader: str | None, *members: str, epoch: int | None = None) -> list
     return views(dict.fromkeys(members or NODES, leader), epoch)
 
 
-def test_most_members_say_who_leads() -> None:
+def test_most_members_at_the_highest_epoch_say_who_leads() -> None:
     found = [*all_say("n1", "n1", "n2", "n3", epoch=4), *all_say("n5", "n4", "n5", epoch=7)]
-    assert lead_of(found, "") == Lead("n1", 7)
+    assert lead_of(found, "") == Lead("n5", 7)
+    assert lead_of([*found, *all_say("n4", "n3", epoch=7)], "") == Lead("n5", 7)
+    candidate = [*all_say("n1", "n1", "n2", epoch=4), *all_say(None, "n3", epoch=5)]
+    assert lead_of(candidate, "") == Lead(None, 5)
     assert lead_of(all_say(None), "") == Lead(None, None)
     assert lead_of([], "") == Lead()
 
@@ -49,7 +52,33 @@ def test_an_epoch_that_rises_is_an_election_and_one_that_does_not_is_none() -> N
     assert moved_to(before, all_say("n2", epoch=5), NODES, ["n1"]) == Lead("n2", 5)
     assert moved_to(before, all_say("n2", epoch=4), NODES, ["n1"]) is None
     assert moved_to(before, all_say(None), NODES, ["n1"]) is None
-    assert moved_to(before, all_say("n1", epoch=6), NODES, ["n1"]) == Lead("n1", 6), "led again"
+    assert moved_to(before, all_say("n1", epoch=6), NODES, ["n1"]) is None, "it was hit"
+    assert moved_to(before, all_say("n1", epoch=6), NODES, []) == Lead("n1", 6), "led again"
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ([("n2", "n1", 5), ("n3", None, 6), ("n4", "n1", 5), ("n5", "n1", 5)], None),
+        ([("n1", None, 6), ("n2", "n1", 5), ("n3", "n1", 5)], None),
+        ([("n1", "n2", 6), ("n2", None, 5), ("n3", "n1", 5)], None),
+        ([("n1", "n1", 9), ("n2", "n3", 6), ("n3", "n3", 6)], Lead("n3", 6)),
+        ([("n2", "n3", 6), ("n4", "n1", 5), ("n5", "n1", 5)], None),
+        ([("n3", "n3", 6), ("n4", "n1", 5), ("n5", "n1", 5)], Lead("n3", 6)),
+        ([("n2", "n3", 6), ("n4", "n3", 6), ("n5", "n3", 6)], Lead("n3", 6)),
+        ([("n2", "n3", 6), ("n3", "n3", 6), ("n4", None, 7)], None),
+    ],
+    ids=[
+        "a candidate, and the dead leader named at the old epoch", "the cut-off leader campaigns",
+        "only the cut-off one says so", "the cut-off one is ahead", "one follower alone names it",
+        "it claims to lead", "most name it", "a newer election goes on",
+    ],
+)  # fmt: skip
+def test_leader_and_epoch_come_from_the_same_views(
+    said: list[tuple[str, str | None, int]], found: Lead | None
+) -> None:
+    told = [LeaderView(member=m, leader=leader, epoch=epoch) for m, leader, epoch in said]
+    assert moved_to(Lead("n1", 5), told, NODES, ["n1"]) == found
 
 
 @pytest.mark.parametrize(

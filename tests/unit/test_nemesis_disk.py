@@ -112,7 +112,7 @@ class Cluster:
         monkeypatch.setattr(disk_error, "readings", self._readings)
         monkeypatch.setattr(disk_error, "sample", self._sample)
 
-    async def _gather(self, ctx: Any, record: LandingRecord, outcome: str) -> Any:
+    async def _gather(self, ctx: Any, record: LandingRecord) -> Any:
         looks = {n: (self.sights[n], self.sights[n]) for n in record.targets}
         quiet = {n: [self.traffic.rows[n]["ok"], 0] for n in record.targets}
         facts = {**record.facts, "quiet": quiet}

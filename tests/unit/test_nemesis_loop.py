@@ -13,6 +13,8 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
+from dstest.runner.epochs import NoEpochs
+from dstest.runner.load import NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
 
 MS = 1_000_000
@@ -48,9 +50,7 @@ class Told:
 
 
 class Deaf:
-    """A journal and epochs that keep nothing."""
-
-    opened = None
+    """A journal that keeps nothing."""
 
     def fault(self, record: LandingRecord) -> None:
         pass
@@ -60,7 +60,7 @@ def loop_of(nemesis: Told, **more: Any) -> NemesisLoop:
     deployment: Any = SimpleNamespace(timing=Timing())
     ctx = NemesisContext(
         nodes={}, lab=None, deployment=deployment, clock=RunClock(monotonic_ns()),  # type: ignore[arg-type]
-        traffic=None, epochs=Deaf(),
+        traffic=NoTraffic(), epochs=NoEpochs(),
     )  # fmt: skip
     return NemesisLoop(nemesis, ctx, Deaf(), lambda said: None, **more)  # type: ignore[arg-type]
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from third_party import context
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.protocols import Timing
 from nemeses.base.path_evidence import Reached, landed_on_used_paths
+from nemeses.base.path_fault import landing_s
 from nemeses.base.steps import with_signals
 from nemeses.network.new_connections import NEMESIS
 from nemeses.network.new_connections import judged as signals
@@ -116,3 +120,9 @@ def test_the_rules_stop_openings_and_reset_what_stands() -> None:
     assert "reset_n1" not in calm
     assert "ip saddr 10.0.0.1 meta l4proto tcp counter name kept_n1\n" in calm
     assert "counter name cut_n1 reject with tcp reset" in calm
+
+
+def test_a_path_that_is_seldom_used_is_waited_for() -> None:
+    for keepalive_s, wanted_s in ((2.0, 5.0), (8.0, 16.0)):
+        ctx: Any = context(SimpleNamespace(timing=Timing(keepalive_s=keepalive_s)))
+        assert landing_s(ctx) == wanted_s

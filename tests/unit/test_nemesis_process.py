@@ -21,12 +21,14 @@ from nemeses.base.landing import demote, landed
 from nemeses.base.process_evidence import control, victim
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.base.steps import Observed, with_signals
+from nemeses.disk.power import losers
 from nemeses.observe.answers import probe_pairs
 from nemeses.observe.processes import ProcessSnapshot, signal_command
 from nemeses.process.gone import gone_signal
 from nemeses.process.kill import NEMESIS as KILL
 from nemeses.process.pause import NEMESIS as PAUSE
 from nemeses.process.pause import standstill
+from nemeses.process.restart import as_one
 from nemeses.process.slow_follower import quota
 from nemeses.process.stop import NEMESIS as STOP
 from nemeses.process.stop import orderly_signal
@@ -54,13 +56,29 @@ def record(**facts: Any) -> LandingRecord:
 def test_scopes_hit_as_many_as_they_say() -> None:
     sizes = {"one": 1, "minority": 2, "majority": 3, "all": 5, "primaries": 1}
     for scope in SCOPES:
-        hit = victims(scope, NODES, random.Random(1), leader="n4")
+        hit = victims(scope, NODES, random.Random(1), leader="n4", voting=NODES)
         assert len(hit) == sizes[scope]
         assert set(hit) <= set(NODES)
-    assert victims("primaries", NODES, random.Random(1), leader="n4") == ["n4"]
-    assert victims("one", NODES, random.Random(1), targets=["n2"]) == ["n2"]
+    assert victims("primaries", NODES, random.Random(1), leader="n4", voting=NODES) == ["n4"]
+    assert victims("one", NODES, random.Random(1), targets=["n2"], voting=NODES) == ["n2"]
     with pytest.raises(ValueError, match="no leader"):
-        victims("primaries", NODES, random.Random(1))
+        victims("primaries", NODES, random.Random(1), voting=NODES)
+
+
+def test_majorities_are_of_those_that_vote() -> None:
+    for seed in range(9):
+        rng = random.Random(seed)
+        assert len({*victims("majority", NODES, rng, voting=NODES[:3])} & {*NODES[:3]}) == 2
+        assert len({*victims("minority", NODES, rng, voting=NODES[:3])} & {*NODES[:3]}) == 1
+        hit = msgspec.structs.replace(record(lose="majority", seed=seed), targets=NODES)
+        assert len({*losers(hit, NODES[2:])} & {*NODES[2:]}) == 2
+    assert victims("all", NODES, random.Random(1), voting=NODES[:3]) == NODES
+
+
+def test_a_guard_runs_all_commands_of_a_heal() -> None:
+    assert as_one([["start", "a b"]]) == ["start", "a b"]
+    told = as_one([["echo", "a b"], ["false"], ["echo", "c"]])
+    assert subprocess.run(told, capture_output=True, text=True).stdout == "a b\nc\n"
 
 
 def test_small_clusters_have_fewer_scopes() -> None:

@@ -101,6 +101,24 @@ def test_the_driver_alone_knows_the_order(kind: type) -> None:
     assert kind is Driver or not {*methods(kind)} & {*COURSE}
 
 
+def asked(kind: type) -> set[str]:
+    """The methods that a class calls of itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    return {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    }
+
+
+def test_the_driver_asks_every_step_that_it_declares() -> None:
+    steps = {name for name in methods(Driver) if not is_private(name)}
+    assert steps - {*COURSE, "audit"} <= asked(Driver)
+
+
 class Base:
     def step(self) -> None:
         return None
@@ -122,8 +140,14 @@ class Top(Middle):
         return None
 
 
+class Asks(Base):
+    def other(self) -> None:
+        self.step()
+
+
 def test_the_rules_see_what_breaks_them() -> None:
     assert overridden_private(Top) == ["_part"]
     assert [layers(kind, "step") for kind in (Base, Middle, Top)] == [0, 1, 2]
+    assert asked(Asks) == {"step"}
     assert raises_only(methods(Base)["_part"])
     assert not raises_only(methods(Top)["_part"])

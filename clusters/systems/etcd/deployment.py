@@ -178,10 +178,10 @@ class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication)
         status = await self._ask(self.nodes[name], "status", message("StatusRequest")(), 0.7)
         return status is not None and status.leader == status.header.member_id
 
-    async def progress(self) -> dict[str, int | None]:
+    async def progress(self) -> dict[str, dict[str, int] | None]:
         """Each member's applied raft index, None where it does not answer."""
         found = await self._status()
-        return {n: None if s is None else s.raft_applied_index for n, s in found.items()}
+        return {n: None if s is None else {"": s.raft_applied_index} for n, s in found.items()}
 
     async def server_time(self, name: str) -> ServerTime | None:
         """The `Date` of its answers, in whole seconds."""

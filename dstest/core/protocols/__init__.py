@@ -68,6 +68,7 @@ from dstest.core.protocols.faults import (
     Prepares,
     Traffic,
     When,
+    Withdraws,
     lacking_of,
 )
 from dstest.core.protocols.options import (
@@ -176,6 +177,7 @@ __all__ = [
     "Truncatable",
     "Unit",
     "When",
+    "Withdraws",
     "Workload",
     "lacking_of",
 ]

@@ -176,12 +176,13 @@ class Unit(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Replication(Protocol):
-    """Knows how far each member has come in the log that they share."""
+    """Knows how far each member has come in the log that its group shares."""
 
     replication_unit: Unit
 
-    async def progress(self) -> dict[str, int | None]:
-        """How much of the log each member has applied; None = no answer."""
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        """How much of its log each member has applied, by group as `LeaderView` names them (""
+        where there is one for all); None = no answer."""
         ...
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Prepares",
     "Traffic",
     "When",
+    "Withdraws",
     "lacking_of",
 ]
 
@@ -85,7 +86,11 @@ def lacking_of(options: Mapping[str, Any]) -> frozenset[type]:
 
 
 class Epochs(Protocol):
-    """Opens and closes fault epochs; clients stamp their operations with them."""
+    """Opens and closes fault epochs; clients stamp their operations with them. `opened` is the last
+    record whose epoch began."""
+
+    @property
+    def opened(self) -> LandingRecord | None: ...
 
     async def open(self, record: LandingRecord) -> LandingRecord:
         """Begin an epoch: the record with `epoch` and `injected_at`. Inject right afterwards."""
@@ -97,23 +102,19 @@ class Epochs(Protocol):
 
 
 class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a nemesis may touch. Nodes have been verified to carry the lab's marker.
+    """What a nemesis may touch. Nodes have been verified to carry the lab's marker."""
 
-    `traffic` is a `Traffic`, `epochs` an `Epochs`.
-    """
-
-    nodes: dict[str, Any]
+    nodes: dict[str, Node]
     lab: LabInfo
     deployment: Deployment
     clock: RunClock
-    traffic: Any
-    epochs: Any
+    traffic: Traffic
+    epochs: Epochs
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def node(self, name: str) -> Node:
         """The node called `name`; KeyError where it is not in the cluster."""
-        found: Node = self.nodes[name]
-        return found
+        return self.nodes[name]
 
     def need(self, capability: type[C]) -> C:
         """The deployment, as one that has `capability`.
@@ -199,6 +200,11 @@ class Prepares(Protocol):
     async def prepare(self, ctx: NemesisContext) -> None:
         """Before the system starts; may be called again where it has been done."""
         ...
+
+
+@runtime_checkable
+class Withdraws(Protocol):
+    """A nemesis that leaves something on the nodes for as long as the system runs."""
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """After the system has stopped for good."""

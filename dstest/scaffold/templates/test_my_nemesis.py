@@ -28,6 +28,7 @@ class Cluster:
 
     def __init__(self, *, felt: bool = True, goes: bool = True) -> None:
         self.felt, self.goes = felt, goes
+        self.opened: LandingRecord | None = None
         self.cut: set[str] = set()
         self.leases: list[str] = []
         self.armed_before_cut = True
