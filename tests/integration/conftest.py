@@ -17,20 +17,6 @@ from clusters.labs.packages import packages_of_all_systems
 from dstest.core.node import LabInfo
 from nemeses.catalogue import rows
 
-EVERY_TIME = {
-    "test_it_lands_and_heals[kill-primaries]",
-    "test_it_lands_and_heals[pause-majority]",
-    "test_the_wrong_process_is_killed",
-    "test_the_file_system_forgets_what_was_not_synced",
-    "test_unsynced_writes_are_lost_and_the_loss_is_found",
-    "test_all_go_back_and_the_loss_is_found",
-    "test_a_fault_lands_and_heals[memcached-kill]",
-    "test_a_fault_lands_and_heals[redis-sentinel-partition]",
-    "test_each_kind_of_cut_is_proven[leader-both-drop]",
-}
-"""Of the self-tests, those that `make test` runs as well."""
-
-
 TABLES: dict[str, Callable[[list[Seen]], str]] = {
     "--nemesis-table": lambda seen: table(rows(), seen),
     "--systems-table": systems_table,
@@ -83,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         here = item.path.parent == Path(__file__).parent
         single = "test_nemesis_" in item.path.name or item.path.name == "test_systems.py"
-        if here and single and item.name not in EVERY_TIME:
+        if here and single and not item.get_closest_marker("daily"):
             item.add_marker(pytest.mark.selftest)
 
 

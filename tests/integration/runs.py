@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from busy import assert_passed
+
 from clusters.labs import container, state
 from clusters.remote import connect_all
 from clusters.systems.etcd.system import SYSTEM as ETCD
@@ -147,7 +149,7 @@ def landed_and_healed(done: Finished) -> dict[str, Any]:
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)
     assert not fault["residue"]
     return fault
 

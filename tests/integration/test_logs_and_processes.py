@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_passed
 from runs import CALM, dstest, latest, run_here, start, verdict_of, wait_for
 
 from clusters.systems.etcd.on_node import PIDFILE, START
@@ -70,4 +71,4 @@ def test_what_a_fault_does_is_explained(lab: LabInfo, tmp_path: Path, nemesis: s
     real = resolve(spec, options).nemesis
     done = run_here(lab, tmp_path, nemesis=real, options=tuple(options), time_limit_s=24.0)
     assert rf7(done.path)["status"] == "ok", rf7(done.path)
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from busy import assert_code
 from runs import (
     SHORT,
     SHORT_S,
@@ -38,7 +39,7 @@ def main_job(lab: LabInfo, store: Path, *extra: str) -> subprocess.CompletedProc
 
 def test_partitions_land_and_etcd_passes(lab: LabInfo, tmp_path: Path) -> None:
     done = main_job(lab, tmp_path, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_code(done.returncode, latest(tmp_path), done.stdout + done.stderr)
     shown = json.loads(done.stdout)
     assert shown["exit"] == 0
     assert shown["verdict"]["verdict"] == "PASS-smoke"

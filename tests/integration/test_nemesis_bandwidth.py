@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from busy import assert_passed
 from runs import (
     CALM,
     assert_not_proven,
@@ -37,7 +38,7 @@ def test_a_cap_shows_in_transfers(lab: LabInfo, tmp_path: Path) -> None:
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
-    assert done.exit_code == Exit.PASS, done.verdict.reason
+    assert_passed(done)
     assert all(n > 0 for n in fault["injector"]["during"].values())
     assert all(0 < kbit <= 1200 for kbit in fault["victim"]["during"].values())
     assert all(kbit >= 3000 for kbit in fault["victim"]["after"].values())

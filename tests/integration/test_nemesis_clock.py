@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from busy import assert_passed
 from runs import (
     CALM,
     assert_not_proven,
@@ -38,7 +39,7 @@ def test_an_offset_shows_in_its_answers(lab: LabInfo, tmp_path: Path, skew_s: fl
     options = (*OPTIONS, f"skew_s={skew_s}")
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=options)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert fault["landed"] == "yes"
     assert fault["heal_verified"]
     assert all(hits > 0 for hits in fault["injector"]["during"].values())
@@ -54,7 +55,7 @@ def test_a_rate_shows_in_its_slope(lab: LabInfo, tmp_path: Path) -> None:
     options = ("fault_s=36", "quiet_s=8", "scope=one", "rate=1.05")
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=options, time_limit_s=50.0)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert_passed(done, fault)
     (slope,) = fault["facts"]["slopes"].values()
     assert abs(slope - 0.05) <= 0.0075
 
@@ -63,7 +64,7 @@ def test_a_strobe_shows_in_its_answers(lab: LabInfo, tmp_path: Path) -> None:
     options = (*OPTIONS, "skew_s=30", "strobe_ms=200")
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=options)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert all(jumps >= 2 for jumps in fault["victim"]["during"].values())
     assert all(abs(skew) < 0.6 for skew in fault["victim"]["after"].values())
 
@@ -155,7 +156,7 @@ def test_a_monotonic_offset_shows_in_lease_times(lab: LabInfo, tmp_path: Path) -
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)
     proof = fault["facts"]["lease"]["proof"]
     assert [proof["node"]] == fault["targets"]
     assert abs(proof["ahead_s"] - 30) <= 3 + proof["doubt_s"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from busy import assert_passed
 from runs import (
     CALM,
     assert_not_proven,
@@ -34,7 +35,7 @@ OPTIONS = ("fault_s=6", "quiet_s=8", "shape=halves", "direction=both")
 def test_the_share_asked_for_is_lost(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=(*OPTIONS, "loss_percent=20"))
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert fault["landed"] == "yes"
     assert fault["heal_verified"]
     assert abs(fault["facts"]["measured_share"] - 0.2) < 0.06

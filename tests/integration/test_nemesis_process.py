@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_passed
 from runs import (
     CALM,
     assert_not_proven,
@@ -58,9 +59,9 @@ def named(*names: str) -> Nemesis:
     ("nemesis", "scope"),
     [
         ("kill", "all"),
-        ("kill", "primaries"),
+        pytest.param("kill", "primaries", marks=pytest.mark.daily),
         ("stop", "minority"),
-        ("pause", "majority"),
+        pytest.param("pause", "majority", marks=pytest.mark.daily),
         ("pause way=freezer", "primaries"),
         ("pause way=freezer", "all"),
     ],
@@ -70,7 +71,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str, scope: s
     options = (*OPTIONS, f"scope={scope}", *way)
     done = run_here(lab, tmp_path, nemesis=named(nemesis), options=options)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert done.verdict.verdict == "PASS-smoke"
     assert fault["landed"] == "yes"
     assert fault["heal_verified"]
@@ -97,7 +98,7 @@ def test_three_kinds_in_one_run(lab: LabInfo, tmp_path: Path) -> None:
     mix = named("partition", "kill", "pause")
     done = run_here(lab, tmp_path, nemesis=mix, options=options, time_limit_s=26.0, seed=5)
     faults = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert_passed(done, faults)
     assert {f["nemesis"] for f in faults} == {"partition", "kill", "pause"}
     assert len({f["fault_id"] for f in faults}) == len(faults)
     for earlier, later in itertools.pairwise(faults):
@@ -113,6 +114,7 @@ class Elsewhere(Kill):
             await ctx.node(name).call("signal", signum=9, **other)
 
 
+@pytest.mark.daily
 def test_the_wrong_process_is_killed(lab: LabInfo, tmp_path: Path) -> None:
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Elsewhere(), options=OPTIONS))
     assert fault["landed"] == "no"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_passed
 from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core import registry
@@ -55,7 +56,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, name: str, direction: 
     options = (*OPTIONS, f"direction={direction}")
     done = run_here(lab, tmp_path, nemesis=nemesis, options=options)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict and done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert fault["landed"] == "yes"
     assert fault["heal_verified"], fault["notes"]
     assert not fault["control"]["moved"]

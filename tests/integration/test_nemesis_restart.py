@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_passed
 from runs import (
     CALM,
     assert_not_proven,
@@ -41,7 +42,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, scope: str, flaps: int
     before = LAB.boots(lab.lab_id)
     done = run_here(lab, tmp_path, nemesis=NEMESIS, options=options)
     (fault,) = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict and done.verdict.reason, fault)
+    assert_passed(done, fault)
     assert fault["landed"] == "yes"
     assert fault["heal_verified"], fault["notes"]
     assert len(fault["facts"]["lives_between"]) == flaps - 1

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_passed
 from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
@@ -26,7 +27,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path) -> None:
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
     assert fault["facts"]["leader_before"] not in fault["targets"]
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)
     assert groups(lab) == []
 
 

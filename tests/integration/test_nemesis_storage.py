@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from busy import assert_passed
 from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here
 
 from dstest.core.errors import Exit
@@ -57,11 +58,12 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: Any, scope: s
     done, fault = run(lab, tmp_path, nemesis, f"scope={scope}")
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)
     assert all(n > 0 for n in fault["injector"]["during"].values())
     assert not any(mounted(lab).values())
 
 
+@pytest.mark.daily
 def test_unsynced_writes_are_lost_and_the_loss_is_found(lab: LabInfo, tmp_path: Path) -> None:
     options = ("scope=all", "unsafe_no_fsync=true")
     done, fault = run(lab, tmp_path, POWER, *options)
@@ -72,7 +74,7 @@ def test_unsynced_writes_are_lost_and_the_loss_is_found(lab: LabInfo, tmp_path: 
 def test_synced_writes_survive(lab: LabInfo, tmp_path: Path) -> None:
     done, fault = run(lab, tmp_path, POWER, "scope=all", "lose=majority", "torn=true")
     assert fault["landed"] == "yes", fault
-    assert done.exit_code == Exit.PASS, done.verdict and done.verdict.reason
+    assert_passed(done)
 
 
 class OnlyKilled(Power):

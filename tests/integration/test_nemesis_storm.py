@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_code, assert_passed
 from runs import CALM, dstest, faults_of, latest, run_here
 
 from dstest.core import registry
-from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from nemeses.mix import Mix
 
@@ -28,7 +28,7 @@ def test_two_at_once_are_both_proven(lab: LabInfo, tmp_path: Path) -> None:
     mix = Mix([registry.load("nemeses", name) for name in KINDS])
     done = run_here(lab, tmp_path, nemesis=mix, options=OPTIONS, time_limit_s=75.0, seed=2)
     faults = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert_passed(done, faults)
     assert {fault["nemesis"] for fault in faults} == set(KINDS)
     assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in faults)
     assert any(_overlap(a, b) for a, b in itertools.combinations(faults, 2))
@@ -41,7 +41,7 @@ def test_what_reaches_into_the_system_joins_a_storm(lab: LabInfo, tmp_path: Path
     mix = Mix([registry.load("nemeses", name) for name in kinds])
     done = run_here(lab, tmp_path, nemesis=mix, options=(*OPTIONS, *own), time_limit_s=75.0, seed=2)
     faults = faults_of(done.path)
-    assert done.exit_code == Exit.PASS, (done.verdict.reason, faults)
+    assert_passed(done, faults)
     assert {fault["nemesis"] for fault in faults} == set(kinds)
     assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in faults)
     asked = {(f["nemesis"], f["facts"].get("scope")) for f in faults}
@@ -57,10 +57,10 @@ def test_a_schedule_is_followed_to_the_letter(lab: LabInfo, tmp_path: Path) -> N
         *common, "--seed", "7", "--nemesis", "partition,kill", "--store", stores[0],
         *("-o", "at_once=2", "-o", "fault_s=5"),
     )  # fmt: skip
-    assert first.returncode == Exit.PASS, first.stdout
+    assert_code(first.returncode, latest(stores[0]), first.stdout)
     schedule = latest(stores[0]) / "schedule.json"
     again = dstest(*common, "--seed", "8", "--schedule", schedule, "--store", stores[1])
-    assert again.returncode == Exit.PASS, again.stdout
+    assert_code(again.returncode, latest(stores[1]), again.stdout)
     assert (latest(stores[1]) / "schedule.json").read_bytes() == schedule.read_bytes()
 
     def asked(store: Path) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from busy import assert_code
 from runs import CALM, SHORT, SHORT_S, dstest, faults_of, latest
 
 from dstest.core.errors import Exit
@@ -45,7 +46,7 @@ def test_a_run_and_its_judgement(lab: LabInfo, tmp_path: Path) -> None:
         *CALM, "--workload", load, "--nemesis", fault, "--seed", "3", "--store", store,
         "--lab-id", lab.lab_id, "--time-limit", str(SHORT_S), *options,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_code(done.returncode, latest(store), done.stdout + done.stderr)
     run = latest(store)
     assert run.parent.name == "etcd-my-register-my-partition"
     (record,) = faults_of(run)

@@ -25,6 +25,8 @@ PAIRS = [(s, n) for s in TESTED for n in registry.names("nemeses") if n != "none
 FIT = [pair for pair in PAIRS if not lacks(*pair)]
 UNFIT = [pair for pair in PAIRS if lacks(*pair)]
 
+DAILY = {("memcached", "kill"), ("redis-sentinel", "partition")}
+
 OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
 """What a fault is told besides, where not every one of its kind can show on the system."""
 
@@ -32,7 +34,13 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
 @pytest.mark.lab
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("system", "nemesis"), FIT, ids=["-".join(pair) for pair in FIT])
+@pytest.mark.parametrize(
+    ("system", "nemesis"),
+    [
+        pytest.param(*p, id="-".join(p), marks=[pytest.mark.daily] if p in DAILY else [])
+        for p in FIT
+    ],
+)
 def test_a_fault_lands_and_heals(lab: LabInfo, tmp_path: Path, system: str, nemesis: str) -> None:
     wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=15.0, seed=11, rate=RATE)
     plugins = resolve(wanted, [*SHORT, *OPTIONS.get((system, nemesis), ())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from busy import assert_passed
 from runs import SHORT, run_here
 
 from dstest.core.node import LabInfo
@@ -22,7 +23,7 @@ def test_guarded_transactions_pass_under_partition(
     lab: LabInfo, tmp_path: Path, workload: str
 ) -> None:
     done = run_here(lab, tmp_path, workload=workload, rate=None)
-    assert done.exit_code == 0, done.verdict.reason
+    assert_passed(done)
     result = done.verdict.checkers[workload]
     assert result["valid"] is True
     assert result["model"] == "strict-serializable"

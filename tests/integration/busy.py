@@ -1,0 +1,60 @@
+"""A run that a busy host has spoiled says nothing of the code: its test measures the host, and is
+skipped with what it measured. What the code may have got wrong is never excused so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from dstest.core.errors import Exit
+from dstest.runner.session import Finished
+
+BUSY: Final = 3.0
+"""Tasks that wait for a core, for each core there is: from here on a run may get too little."""
+
+_TOO_FEW: Final = re.compile(r"seconds outside fault windows fell below|was silent for")
+_TOO_SLOW: Final = re.compile(r"of the last [\d,]+ operations succeeded .* p99 ")
+
+
+def assert_passed(done: Finished, *more: Any) -> None:
+    """The run passed; where it did not for want of a quiet host, the test is skipped."""
+    assert_code(done.exit_code, done.path, done.verdict and done.verdict.reason, *more)
+
+
+def assert_code(code: int, run: Path, *more: Any) -> None:
+    """The same of a run in a process of its own, which ended with `code`."""
+    if code != Exit.PASS:
+        _skip_if_starved(run)
+    assert code == Exit.PASS, (run, *more)
+
+
+def _skip_if_starved(path: Path) -> None:
+    """Skips where all that the run at `path` lacks is load, or answers in time, and the host had
+    more to do than it could."""
+    waiting = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if waiting < BUSY:
+        return
+    verdict = path / "verdict.json"
+    starved = starved_by(json.loads(verdict.read_text())) if verdict.exists() else None
+    if starved:
+        pytest.skip(f"needs a quieter host: {waiting:.1f} tasks wait for each core, and {starved}")
+
+
+def starved_by(verdict: dict[str, Any]) -> str | None:
+    """What the host kept from a run; None where the run lacks anything else, or nothing."""
+    evidence = verdict["evidence"]
+    if not verdict["verdict"].startswith("INCONCLUSIVE"):
+        return None
+    if any(fault["landed"] != "yes" for fault in evidence["faults"]):
+        return None
+    flags = evidence["redflags"]
+    found = {name: row["evidence"] for name, row in flags.items() if row["status"] == "short"}
+    known = {"RF1": _TOO_FEW, "RF8": _TOO_SLOW}
+    if not found or any(n not in known or not known[n].search(t) for n, t in found.items()):
+        return None
+    return "; ".join(f"{name}: {text}" for name, text in found.items())
