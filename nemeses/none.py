@@ -20,6 +20,7 @@ class NoNemesis:
     doc = "no fault"
     faults: tuple[str, ...] = ()
     requires: tuple[type, ...] = ()
+    injects = False
     options: Mapping[str, Option] = {}
 
     def plan(

@@ -22,6 +22,7 @@ from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
 from dstest.cli.sessions import resume
 from dstest.cli.streams import steady
+from dstest.core import plugin_files
 from dstest.core.errors import DstestError, Exit
 
 __all__ = ["app", "main"]
@@ -95,8 +96,11 @@ def main() -> None:
     except (MemoryError, RecursionError) as error:
         typer.echo(f"dstest: {type(error).__name__}: the input is too large to be judged", err=True)
         sys.exit(int(Exit.NOT_PROVEN))
-    except Exception:
-        # Exit 1 means that a violation was found; a bug of ours must not look like one.
+    except Exception as error:
+        # Exit 1 means that a violation was found; a bug must not look like one.
         traceback.print_exc()
-        typer.echo("dstest: this is a bug of dstest, not of what it tests", err=True)
+        place = plugin_files.place_of(error)
+        own = any(place.startswith(f"{path}, ") for path in plugin_files.used())
+        whose = f"a bug in {place}" if own else "a bug of dstest, not of what it tests"
+        typer.echo(f"dstest: this is {whose}", err=True)
         sys.exit(int(Exit.HARNESS))

@@ -28,6 +28,7 @@ __all__ = [
     "hint",
     "named_in",
     "offered",
+    "place_of",
     "plugin_in",
     "require",
     "unchanged",
@@ -149,6 +150,17 @@ def _module(path: Path) -> ModuleType:
             remedy="the file must run by itself: python3 FILE",
         ) from None
     return module
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE, line N` where the error came up: in the last file in use that it went through, or
+    where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = {str(path) for path in used()}
+    last = next((frame for frame in reversed(frames) if frame.filename in own), None)
+    if last is None and frames:
+        last = frames[-1]
+    return f"{last.filename}, line {last.lineno}" if last else "no known line"
 
 
 def digests(paths: Iterable[Path | str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,12 +16,14 @@ from dstest.core.protocols import (
     FaultPlan,
     Finishing,
     Nemesis,
+    NemesisTraits,
     Option,
     System,
     Workload,
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner.planned import end_ns, problem_of
 from dstest.runner.requirements import (
     check_client,
     check_lab,
@@ -168,13 +171,28 @@ def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
         raise ConfigError(
             f"the schedule is for {schedule.nodes} nodes", remedy=f"--nodes {schedule.nodes}"
         )
-    end_s = max((p.start_ns + p.duration_ns for p in schedule.plans), default=0) / 1e9 + RECOVERY_S
+    end_s = end_ns(schedule.plans) / 1e9 + RECOVERY_S
     if spec.time_limit_s < min(end_s, schedule.time_limit_s):
         raise ConfigError(
             f"--time-limit {spec.time_limit_s:g}: the last fault of the schedule would not fit",
             remedy=f"--time-limit {end_s:g} or more",
         )
     return [f"{key}={value}" for key, value in schedule.options.items()]
+
+
+def _check_planned(nemesis: Nemesis, plans: Sequence[FaultPlan], time_limit_s: float) -> None:
+    """A nemesis that plans nothing, or what no run of this length can do, is not followed."""
+    if not isinstance(plans, list) or not all(isinstance(plan, FaultPlan) for plan in plans):
+        raise ConfigError(f"--nemesis {nemesis.name}: its plan() returns no list of FaultPlan")
+    problem = problem_of(plans, nemesis.name.split(","))
+    if not plans and NemesisTraits.of(nemesis).injects:
+        problem = f"it plans no fault in {time_limit_s:g} s"
+    elif end_ns(plans) > time_limit_s * 1e9:
+        problem = f"its last fault ends at {end_ns(plans) / 1e9:g} s, after --time-limit"
+    if problem is not None:
+        raise ConfigError(
+            f"--nemesis {nemesis.name}: {problem}", remedy="a longer --time-limit, or its plan()"
+        )
 
 
 def schedule_of(plugins: Plugins) -> Schedule:
@@ -234,6 +252,7 @@ def resolve(
     if schedule is None:
         given = for_planning(system, chosen, options)
         plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, given)
+        _check_planned(chosen, plans, spec.time_limit_s)
     else:
         plans = schedule.plans
     check_plans(system, chosen, plans)

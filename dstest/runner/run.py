@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.remote import connect_all
+from dstest.core import plugin_files
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.node import LabInfo
@@ -113,7 +114,9 @@ class Run:
         except OSError as error:
             failure = disk_full(self._run.path, error)
         except Exception as error:
-            failure = HarnessError(f"{type(error).__name__}: {error}")
+            failure = HarnessError(
+                f"{plugin_files.place_of(error)}: {type(error).__name__}: {error}"
+            )
             self._meta.traceback = "".join(traceback.format_exception(error))
         try:
             await self._clean_up(failure)

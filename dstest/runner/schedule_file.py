@@ -18,6 +18,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan
+from dstest.runner.planned import problem_of
 
 __all__ = ["SCHEDULE", "Schedule", "read_schedule"]
 
@@ -41,19 +42,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def _problem(schedule: Schedule) -> str | None:
     """What is wrong with the plans, None where nothing is."""
     names = [name.strip() for name in schedule.nemesis.split(",")]
-    ids = [plan.fault_id for plan in schedule.plans]
     if schedule.schema != _SCHEMA:
         return f"its schema is {schedule.schema!r}, not {_SCHEMA!r}"
-    if len(set(ids)) < len(ids):
-        return "two faults have the same fault_id"
-    starts = [plan.start_ns for plan in schedule.plans]
-    if starts != sorted(starts):
-        return "its faults are not in order of start_ns"
-    for plan in schedule.plans:
-        if plan.nemesis not in names:
-            return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
-        if plan.start_ns < 0 or plan.duration_ns <= 0:
-            return f"{plan.fault_id} has no time"
+    if found := problem_of(schedule.plans, names):
+        return found
     absent = set(names) - {"none"} - {plan.nemesis for plan in schedule.plans}
     if absent:
         return f"it plans no {' and no '.join(sorted(absent))}"

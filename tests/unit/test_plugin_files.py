@@ -156,3 +156,18 @@ def test_a_name_that_nobody_knows_may_be_a_file_here(
     with pytest.raises(ConfigError) as unknown:
         registry.load("checkers", "early-reads")
     assert "one of your own: --plugin FILE.py" in (unknown.value.remedy or "")
+
+
+def test_an_error_is_placed_in_the_users_file(toy: Path) -> None:
+    toy.write_text(BARE + "\n\ndef fails():\n    return int('x y')\n\n\nSYSTEM.fails = fails\n")
+    plugin_in("systems", toy)
+    try:
+        registry.load("systems", "toy").fails()
+    except ValueError as error:
+        line = toy.read_text().splitlines().index("    return int('x y')") + 1
+        assert plugin_files.place_of(error) == f"{toy}, line {line}"
+    try:
+        len(3)  # type: ignore[arg-type]
+    except TypeError as error:
+        assert plugin_files.place_of(error).startswith(f"{__file__}, line ")
+    assert plugin_files.place_of(ValueError()) == "no known line"

@@ -1,0 +1,38 @@
+"""What any plan of faults must be, whoever made it: a nemesis by its seed, or a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from dstest.core.protocols import FaultPlan
+
+__all__ = ["end_ns", "problem_of"]
+
+_FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+"""It names files, leases and rules on the nodes."""
+
+
+def problem_of(plans: Sequence[FaultPlan], names: Sequence[str]) -> str | None:
+    """What is wrong with these plans of nemeses of these names, None where nothing is."""
+    ids = [plan.fault_id for plan in plans]
+    for name in ids:
+        if not _FAULT_ID.fullmatch(name):
+            return f"a fault_id is {name!r}: up to 32 letters, digits and any of _.- are allowed"
+    if len(set(ids)) < len(ids):
+        return "two faults have the same fault_id"
+    starts = [plan.start_ns for plan in plans]
+    if starts != sorted(starts):
+        return "its faults are not in order of start_ns"
+    for plan in plans:
+        if plan.nemesis not in names:
+            return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
+        if plan.start_ns < 0 or plan.duration_ns <= 0:
+            return f"{plan.fault_id} has no time"
+    return None
+
+
+def end_ns(plans: Sequence[FaultPlan]) -> int:
+    """When the last of them ends, in run time; 0 without any."""
+    return max((plan.start_ns + plan.duration_ns for plan in plans), default=0)
