@@ -29,7 +29,7 @@ def look(idents: list[list[int]]) -> list[dict[str, Any]]:
 def _one(pid: int, start: int, freezers: list[tuple[str, str]]) -> dict[str, Any]:
     info = process_info(pid)
     states = _threads(pid)
-    alive = info["start_time"] == start and (info["alive"] or len(states) > 1)
+    alive = info["start_time"] == start and bool(states) and (info["alive"] or len(states) > 1)
     if not alive:
         return {"alive": False, "running": 0, "ticks": 0, "frozen": ""}
     return {

@@ -45,6 +45,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     moved: bool = False
     detail: str = ""
 
+    @property
+    def shown(self) -> bool:
+        """It moved, and has a figure that differs from before: whoever says so has measured."""
+        return self.moved and bool(self.during) and self.during != self.before
+
 
 class LandingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One fault, from its schedule to the proof of its heal. Times in run nanoseconds.

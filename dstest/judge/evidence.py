@@ -159,12 +159,24 @@ def _idle(record: LandingRecord, traffic: _Traffic, elsewhere: Container[str]) -
     return None
 
 
+def _unshown(record: LandingRecord) -> str | None:
+    """Which side has no figure that the fault has changed, whatever its nemesis says of it."""
+    for name, signal in (("injector", record.injector), ("victim", record.victim)):
+        if signal is None or not signal.shown:
+            told = signal.signal if signal else "no signal"
+            return f"{name}: no figure of {told!r} differs from before the fault"
+    return None
+
+
 def demoted(facts: RunFacts) -> list[LandingRecord]:
-    """The landing records, those with an idle window demoted from yes to ambiguous."""
+    """The landing records: ambiguous and no longer yes where figures do not show the fault, or its
+    window was idle."""
     traffic = _Traffic(facts, end_of(facts.history))
     records = []
     for record in facts.records:
-        why = _idle(record, traffic, facts.served_elsewhere) if record.landed == "yes" else None
+        why = None
+        if record.landed == "yes":
+            why = _unshown(record) or _idle(record, traffic, facts.served_elsewhere)
         if why is not None:
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
         records.append(record)

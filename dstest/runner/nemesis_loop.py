@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.errors import DstestError
+from dstest.core.errors import DstestError, HarnessError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
@@ -23,6 +23,9 @@ __all__ = ["NemesisLoop", "describe"]
 
 _LOOK_S: Final = 0.2
 _TEARDOWN_S: Final = 20.0
+_STEP_S: Final = 120.0
+"""A nemesis gets this long for a step, and besides what the system takes for each of its members to
+be restarted, to rejoin and to elect, in turn: then it does not come back."""
 _PATIENCE_S: Final = 15.0
 """A cluster that has not recovered by then gets its next fault all the same."""
 
@@ -91,7 +94,8 @@ class NemesisLoop:
                 await self._ctx.clock.until(look_ns)
                 for record in list(self.standing.values()):
                     if record.injected_at is not None:
-                        self._stand(await self._nemesis.recheck(self._ctx, record))
+                        look = self._nemesis.recheck(self._ctx, record)
+                        self._stand(await self._in_time(record.fault_id, "recheck", look))
         await self.heal()
 
     async def _inject(self, plan: FaultPlan) -> LandingRecord:
@@ -99,9 +103,23 @@ class NemesisLoop:
         if self._before is not None:
             await self._before(plan.fault_id)
         self.standing[plan.fault_id] = self._stub(plan)
-        record = self._stand(await self._nemesis.inject(self._ctx, plan))
+        injected = self._nemesis.inject(self._ctx, plan)
+        record = self._stand(await self._in_time(plan.fault_id, "inject", injected))
         self._tell(f"{plan.fault_id}: landed {record.landed}; {describe(record)}")
         return record
+
+    async def _in_time(
+        self, fault_id: str, step: str, record: Awaitable[LandingRecord]
+    ) -> LandingRecord:
+        timing, members = self._ctx.deployment.timing, len(self._ctx.nodes)
+        limit_s = _STEP_S + members * (timing.restart_s + timing.rejoin_s + timing.failover_s)
+        try:
+            async with asyncio.timeout(limit_s):
+                return await record
+        except TimeoutError:
+            raise HarnessError(
+                f"{fault_id}: {step}() of {self._nemesis.name} did not come back in {limit_s:g} s"
+            ) from None
 
     def _stub(self, plan: FaultPlan) -> LandingRecord:
         return LandingRecord(
@@ -129,8 +147,9 @@ class NemesisLoop:
         opened = self._ctx.epochs.opened
         if record.injected_at is None and opened and opened.fault_id == record.fault_id:
             # Interrupted in mid-injection: the epoch's own record knows what was about to be done.
-            record = opened
-        record = self._keep(await self._nemesis.heal(self._ctx, record))
+            record = self.standing[record.fault_id] = opened
+        healed = self._nemesis.heal(self._ctx, record)
+        record = self._keep(await self._in_time(record.fault_id, "heal", healed))
         del self.standing[record.fault_id]
         state = "heal proven" if record.heal_verified else "HEAL NOT PROVEN"
         self._tell(f"{record.fault_id}: {state}")

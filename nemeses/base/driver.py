@@ -46,6 +46,8 @@ from nemeses.base.steps import (
 __all__ = ["Driver"]
 
 POLL_S: Final = 0.1
+LOOK_S_MAX: Final = 60.0
+"""For one look at a fault, or at its heal: a step that does not come back shows nothing."""
 
 
 class Driver(ABC):
@@ -259,7 +261,11 @@ class Driver(ABC):
 
     async def observed(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """The record as it is now."""
-        record = with_signals(record, await self.observe(ctx, record))
+        try:
+            async with asyncio.timeout(LOOK_S_MAX):
+                record = with_signals(record, await self.observe(ctx, record))
+        except TimeoutError:
+            return demote(record, f"no look at it could be taken within {LOOK_S_MAX:g} s")
         return msgspec.structs.replace(record, landed=self.landed(record))
 
     async def _landing(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
@@ -347,9 +353,13 @@ class Driver(ABC):
     async def _proven(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         deadline_ns = ctx.clock.now_ns() + int(self.heal_within_s(ctx) * 1e9)
         while True:
-            proven = await self.prove(ctx, record, healing)
-            own = await self.missing(ctx, record, healing)
-            proven = msgspec.structs.replace(proven, missing=[*own, *proven.missing])
+            try:
+                async with asyncio.timeout(LOOK_S_MAX):
+                    proven = await self.prove(ctx, record, healing)
+                    own = await self.missing(ctx, record, healing)
+                proven = msgspec.structs.replace(proven, missing=[*own, *proven.missing])
+            except TimeoutError:
+                proven = Proven([f"no look at its heal could be taken within {LOOK_S_MAX:g} s"])
             if not proven.missing or ctx.clock.now_ns() > deadline_ns:
                 return proven
             await asyncio.sleep(POLL_S)

@@ -13,8 +13,8 @@ __all__ = ["demote", "landed"]
 
 def landed(record: LandingRecord) -> Landed:
     """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
-    injector = record.injector is not None and record.injector.moved
-    victim = record.victim is not None and record.victim.moved
+    injector = record.injector is not None and record.injector.shown
+    victim = record.victim is not None and record.victim.shown
     control = record.control is not None and record.control.moved
     if not injector and not victim:
         return "no"

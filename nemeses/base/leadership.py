@@ -53,8 +53,10 @@ def _newest(views: Sequence[LeaderView], group: str) -> tuple[list[LeaderView], 
 
 
 def lead_of(views: Sequence[LeaderView], group: str) -> Lead:
-    """What these views of a group come to."""
+    """What these views of a group come to; nobody leads where two claim to at one epoch."""
     newest, epoch = _newest(views, group)
+    if len({view.member for view in newest if view.leader == view.member}) > 1:
+        return Lead(None, epoch, group)
     named = [view.leader for view in newest if view.leader]
     leader = max(sorted(set(named)), key=named.count) if named else None
     return Lead(leader, epoch, group)
@@ -83,14 +85,21 @@ async def leading(ctx: NemesisContext) -> set[str]:
 
 
 async def lead_when_known(ctx: NemesisContext, *, wanted: bool = True, seed: int = 0) -> Lead:
-    """As `lead`; where a leader is `wanted`, wait out an election first."""
-    offered = ctx.offered(Leadership) is not None
+    """As `lead`; where a leader is `wanted`, wait until two looks in a row find the same one.
+
+    Nobody leads where none was found in the time that a failover takes: a leader that changes
+    without a fault proves nothing by changing under one.
+    """
+    found = await lead(ctx, seed=seed)
+    if not wanted or ctx.offered(Leadership) is None:
+        return found
     deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
-    while True:
-        found = await lead(ctx, seed=seed)
-        if found.leader or not (wanted and offered) or ctx.clock.now_ns() > deadline_ns:
-            return found
+    while ctx.clock.now_ns() < deadline_ns:
         await asyncio.sleep(POLL_S)
+        earlier, found = found, await lead(ctx, seed=seed)
+        if found.leader and found == earlier:
+            return found
+    return msgspec.structs.replace(found, leader=None)
 
 
 def moved_to(
@@ -102,6 +111,8 @@ def moved_to(
     of them is a new leader. Who led before and was not hit may lead
     again at a higher epoch.
     """
+    if before.leader is None and before.epoch is None:
+        return None
     others, epoch = _newest([v for v in views if v.member not in away], before.group)
     if before.epoch is not None and (epoch is None or epoch <= before.epoch):
         return None

@@ -21,7 +21,7 @@ from nemeses.observe.processes import (
     take_snapshots,
 )
 
-__all__ = ["leaks", "not_serving", "whole"]
+__all__ = ["leaks", "not_serving", "still_standing", "whole"]
 
 Healed = Callable[[LandingRecord, str, Sequence[Process], ProcessSnapshot], str | None]
 """What is wrong with a target's processes, None where nothing is."""
@@ -44,6 +44,12 @@ def _incomplete(ctx: NemesisContext, name: str, now: Sequence[Process]) -> str |
     return f"{', '.join(lost)} does not run" if there else "its server does not run"
 
 
+def still_standing(snapshot: ProcessSnapshot) -> str | None:
+    """What still stands, stopped or frozen."""
+    pids = ", ".join(map(str, snapshot.standing))
+    return f"process {pids} still stands, stopped or frozen" if pids else None
+
+
 async def whole(
     ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any], healed: Healed
 ) -> Proven:
@@ -57,7 +63,11 @@ async def whole(
     missing: list[str] = []
     for name in names:
         lost = _incomplete(ctx, name, now.get(name, ()))
-        wrong = lost or healed(record, name, now[name], snapshots[name])
+        wrong = (
+            lost
+            or still_standing(snapshots[name])
+            or healed(record, name, now[name], snapshots[name])
+        )
         missing += [f"{name}: {wrong}"] if wrong else []
     served = {n: (snapshots[n].listener or 0) if n in snapshots else 0 for n in names}
     asked = await ask_all(ctx, probe_pairs(list(ctx.nodes), names))

@@ -145,7 +145,9 @@ class SplitBrain(RuleFault):
                 record = with_facts(record, {"rivals": msgspec.to_builtins(found)})
             if found is not None or record.facts["round"] >= record.facts["rounds"]:
                 return record
-            record = await self._next_round(ctx, record)
+            record, again = await self._next_round(ctx, record)
+            if not again:
+                return record
 
     async def _watch(self, ctx: NemesisContext, old: str) -> Rivals | None:
         """Ask each node without pause until two claims overlap or the round is over."""
@@ -166,8 +168,10 @@ class SplitBrain(RuleFault):
         await asyncio.gather(*map(ask, ctx.nodes))
         return found[0] if found else None
 
-    async def _next_round(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Mend the network, wait until all follow one leader, cut that one off."""
+    async def _next_round(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> tuple[LandingRecord, bool]:
+        """Mend the network, wait until all follow one leader, cut that one off, if there is one."""
         await self.remove(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
@@ -175,6 +179,8 @@ class SplitBrain(RuleFault):
                 break
             await asyncio.sleep(POLL_S)
         lead = await lead_when_known(ctx, seed=record.facts["seed"])
+        if lead.leader is None:
+            return record, False
         cut = cuts_for("leader", "both", list(ctx.nodes), random.Random(0), leader=lead.leader)
         facts = {
             "round": record.facts["round"] + 1,
@@ -184,7 +190,7 @@ class SplitBrain(RuleFault):
         record = msgspec.structs.replace(with_facts(record, facts), targets=cut.targets)
         by_node = {name: rows for name, rows in sources_by_node(record).items() if rows}
         await asyncio.gather(*(self.apply_to(ctx, record, n, rows) for n, rows in by_node.items()))
-        return record
+        return record, True
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         """A partition's signals; the victim's is two leaders at once."""

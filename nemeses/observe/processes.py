@@ -86,7 +86,8 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `left` are pids of those asked for that are still there, `lost` main ones that are not, `more`
     what there is besides. `stopped`: all threads of all of them are in state T. `frozen`: the
-    control groups in which all of them stand still, empty where one does not. `listening` are pids
+    control groups in which all of them stand still, empty where one does not. `standing` are pids
+    of which all threads are stopped, or that are frozen, be it one of many. `listening` are pids
     that listen at the ports of their services.
     """
 
@@ -95,6 +96,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     more: tuple[int, ...] = ()
     stopped: bool = False
     frozen: str = ""
+    standing: tuple[int, ...] = ()
     ticks: int = 0
     listening: frozenset[int] = frozenset()
 
@@ -106,7 +108,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def whole(self) -> bool:
         """Do they run, all main ones, and none stands still?"""
-        return self.alive and not (self.lost or self.stopped or self.frozen)
+        return self.alive and not (self.lost or self.standing)
 
     @property
     def listener(self) -> int | None:
@@ -177,6 +179,7 @@ async def take_snapshot(
         more=tuple(p.pid for p, _ in there if p.pid not in left),
         stopped=bool(there) and not any(row["running"] for _, row in there),
         frozen="" if "" in groups else ", ".join(sorted(groups)),
+        standing=tuple(p.pid for p, row in there if row["frozen"] or not row["running"]),
         ticks=sum(row["ticks"] for _, row in there),
         listening=heard,
     )

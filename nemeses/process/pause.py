@@ -122,10 +122,6 @@ class Pause(ProcessFault):
         old = {p for p in processes_before(record, name) if p.main}
         if not old <= {*now}:
             return "its server is gone"
-        if snapshot.stopped:
-            return f"process {now[0].pid} is still stopped"
-        if snapshot.frozen:
-            return f"process {now[0].pid} is still frozen in {snapshot.frozen}"
         return not_serving(now, snapshot)
 
 

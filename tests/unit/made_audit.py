@@ -35,8 +35,10 @@ def record(i: int, **changes: Any) -> LandingRecord:
         "targets": [NODES[i % 5]],
         "scheduled_at": start,
         "injected_at": start,
-        "injector": Signal(signal="packets dropped", moved=True),
-        "victim": Signal(signal="probes", moved=True),
+        "injector": Signal(
+            signal="packets dropped", before={"n1->n2": 0}, during={"n1->n2": 9}, moved=True
+        ),
+        "victim": Signal(signal="probes", before={"n1->n2": 2}, during={"n1->n2": 0}, moved=True),
         "control": Signal(signal="probes", moved=False),
         "landed": "yes",
         "landed_at": start + S // 10,

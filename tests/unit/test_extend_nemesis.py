@@ -15,10 +15,14 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.extend.nemesis import Healing, NodeFault, Observed
+from nemeses.base import driver
 
 NODES = ("n1", "n2", "n3")
 Signals = tuple[Signal, Signal, Signal]
-MOVED, STILL = Signal(signal="s", moved=True), Signal(signal="s")
+MOVED = Signal(signal="s", before={"n": 0}, during={"n": 1}, moved=True)
+STILL = Signal(signal="s")
+NO_FIGURE = Signal(signal="s", moved=True)
+SAME_FIGURE = Signal(signal="s", before={"n": 0}, during={"n": 0}, moved=True)
 
 
 class Fault(NodeFault):
@@ -115,6 +119,8 @@ def test_the_order_of_a_fault() -> None:
         ((MOVED, STILL, STILL), "ambiguous"),
         ((STILL, MOVED, STILL), "ambiguous"),
         ((MOVED, MOVED, MOVED), "ambiguous"),
+        ((NO_FIGURE, NO_FIGURE, STILL), "no"),
+        ((MOVED, SAME_FIGURE, STILL), "ambiguous"),
         ((MOVED, MOVED, STILL), "yes"),
     ],
 )
@@ -185,3 +191,61 @@ def test_a_fault_that_stays_or_cannot_be_seen_is_a_leak(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(fault, "stands_on", lost)
     assert asyncio.run(fault.audit(ctx))["n2"] == ["cannot be audited: n2 is gone"]
+
+
+class Hanging(Fault):
+    """Steps named in `hangs` never come back."""
+
+    hangs: frozenset[str] = frozenset()
+
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        if "observe" in self.hangs:
+            await asyncio.Event().wait()
+        return await super().observe(ctx, record)
+
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> list[str]:
+        if "missing" in self.hangs:
+            await asyncio.Event().wait()
+        return []
+
+
+@pytest.fixture
+def _short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LOOK_S_MAX", 0.05)
+
+
+@pytest.mark.usefixtures("_short_looks")
+def test_a_look_that_never_ends_shows_nothing() -> None:
+    fault = Hanging()
+    ctx = World(fault).ctx
+
+    async def course() -> tuple[LandingRecord, LandingRecord]:
+        fault.hangs = frozenset(("observe",))
+        unseen = await fault.inject(ctx, plan("n1"))
+        fault.hangs = frozenset()
+        landed = await fault.inject(ctx, plan("n2"))
+        fault.hangs = frozenset(("observe",))
+        return unseen, await fault.recheck(ctx, landed)
+
+    unseen, doubtful = asyncio.run(course())
+    assert unseen.landed == "no"
+    assert doubtful.landed == "ambiguous"
+    assert "no look at it could be taken" in unseen.notes[0]
+
+
+@pytest.mark.usefixtures("_short_looks")
+def test_a_heal_that_cannot_be_looked_at_is_not_proven() -> None:
+    fault = Hanging()
+    world = World(fault)
+
+    async def course() -> LandingRecord:
+        record = await fault.inject(world.ctx, plan("n2"))
+        fault.hangs = frozenset(("missing",))
+        return await fault.heal(world.ctx, record)
+
+    healed = asyncio.run(course())
+    assert not healed.heal_verified
+    assert "no look at its heal" in healed.notes[0]
+    assert "n2 undo" in world.said

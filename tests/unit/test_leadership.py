@@ -47,6 +47,14 @@ def test_most_members_at_the_highest_epoch_say_who_leads() -> None:
     assert lead_of([], "") == Lead()
 
 
+def test_where_two_claim_to_lead_nobody_does() -> None:
+    both = [*views({"n1": "n1", "n2": "n2"}), *all_say("n1", "n3", "n4")]
+    assert lead_of(both, "") == Lead()
+    stale = [*views({"n1": "n1"}, 4), *views({"n2": "n2", "n3": "n2"}, 5)]
+    assert lead_of(stale, "") == Lead("n2", 5), "an older epoch is no claim"
+    assert moved_to(Lead(), both, NODES, ["n1"]) is None, "nobody was known to lead before"
+
+
 def test_an_epoch_that_rises_is_an_election_and_one_that_does_not_is_none() -> None:
     before = Lead("n1", 4)
     assert moved_to(before, all_say("n2", epoch=5), NODES, ["n1"]) == Lead("n2", 5)
@@ -160,9 +168,16 @@ def context(led: Led | None) -> Any:
     )
 
 
+def _rotating(*names: str) -> list[list[LeaderView]]:
+    return [all_say(names[n % len(names)]) for n in range(99)]
+
+
 def test_an_election_is_waited_out() -> None:
     ctx = context(Led(all_say(None), all_say(None), all_say("n2", epoch=2)))
     assert asyncio.run(lead_when_known(ctx)) == Lead("n2", 2)
+    assert asyncio.run(lead_when_known(context(Led(*_rotating("n1", "n2"))))).leader is None
+    rising = [all_say("n1", epoch=n) for n in range(99)]
+    assert asyncio.run(lead_when_known(context(Led(*rising)))).leader is None
     assert asyncio.run(lead_when_known(context(Led(all_say(None))))) == Lead(None, None)
     assert asyncio.run(lead_when_known(context(Led(all_say(None))), wanted=False)) == Lead()
 

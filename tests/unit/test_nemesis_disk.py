@@ -149,7 +149,10 @@ class Cluster:
     def ended(self, *names: str) -> None:
         for name in names:
             self.sights[name] = GONE
-        self.silent = Signal(signal="silence", moved=True, detail="nobody gets an answer")
+        self.silent = Signal(
+            signal="silence", before={"n1": 2}, during={"n1": 0}, moved=True,
+            detail="nobody gets an answer",
+        )  # fmt: skip
 
     def look(self, record: LandingRecord | None = None, after_s: int = 3) -> LandingRecord:
         self.now_ns += after_s * SECOND

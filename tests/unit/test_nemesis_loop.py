@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from dstest.core.clock import RunClock, monotonic_ns
-from dstest.core.errors import LabError
+from dstest.core.errors import HarnessError, LabError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
+from dstest.runner import nemesis_loop
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.load import NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
@@ -22,6 +23,8 @@ MS = 1_000_000
 
 class Told:
     """A nemesis that tells what is asked of it; `broken` are faults whose heal fails."""
+
+    name = "told"
 
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         self.calls: list[str] = []
@@ -103,3 +106,37 @@ def test_the_next_fault_waits_for_the_cluster() -> None:
     asyncio.run(loop.run([plan("f1", 5), plan("f2", 30)]))
     assert told.calls[-1] == "heal f2"
     assert next(looks, None) is None
+
+
+class Stuck(Told):
+    """Never comes back from its injection, whose epoch has begun."""
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        ctx.epochs.opened = LandingRecord(  # type: ignore[misc]
+            fault_id=plan.fault_id, nemesis=plan.nemesis, targets=["n1"], scheduled_at=0,
+            epoch=plan.fault_id, injected_at=7,
+        )  # fmt: skip
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_step_that_never_comes_back_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nemesis_loop, "_STEP_S", 0.05)
+    stuck = Stuck()
+    loop = loop_of(stuck)
+    with pytest.raises(HarnessError, match=r"f1: inject\(\) of told did not come back in 0.05 s"):
+        asyncio.run(loop.run([plan("f1", 5)]))
+    assert not asyncio.run(loop.finish())
+    assert loop.records["f1"].injected_at == 7, "what was about to be done is known"
+
+
+def test_a_fault_whose_heal_failed_was_injected_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nemesis_loop, "_STEP_S", 0.05)
+    stuck = Stuck(broken=("f1",))
+    loop = loop_of(stuck)
+    with pytest.raises(HarnessError):
+        asyncio.run(loop.run([plan("f1", 5)]))
+    assert asyncio.run(loop.finish())
+    assert loop.records["f1"].injected_at == 7

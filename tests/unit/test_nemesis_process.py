@@ -19,6 +19,7 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Process
 from nemeses.base.landing import demote, landed
 from nemeses.base.process_evidence import control, victim
+from nemeses.base.process_heal import still_standing
 from nemeses.base.scopes import SCOPES, fitting, victims
 from nemeses.base.steps import Observed, with_signals
 from nemeses.disk.power import losers
@@ -98,8 +99,9 @@ def test_a_node_that_is_no_target_asks() -> None:
 GROUP = "/dstest-service-toy"
 SERVING = frozenset({100})
 GONE = ProcessSnapshot(lost=(100,))
-FROZEN = ProcessSnapshot(left=(100,), frozen=GROUP, ticks=50, listening=SERVING)
-STOPPED = ProcessSnapshot(left=(100,), stopped=True, ticks=50, listening=SERVING)
+FROZEN = ProcessSnapshot(left=(100,), frozen=GROUP, standing=(100,), ticks=50, listening=SERVING)
+STOPPED = ProcessSnapshot(left=(100,), stopped=True, standing=(100,), ticks=50, listening=SERVING)
+ONE_OF_TWO = ProcessSnapshot(left=(100, 101), standing=(101,), ticks=50, listening=SERVING)
 RUNS = ProcessSnapshot(left=(100,), ticks=50, listening=SERVING)
 FORKED = {"processes": {"n1": [["toy", 100, 7, True], ["toy", 101, 8, False]]}}
 """A server that has forked a child."""
@@ -238,10 +240,11 @@ def test_what_counts_as_frozen(
 
 def test_what_is_healed_runs_and_serves_as_the_same_processes() -> None:
     now = [Process("toy", 100, 7)]
-    frozen = PAUSE.process_problem(record(), "n1", now, FROZEN)
-    assert frozen is not None
-    assert "still frozen" in frozen
-    assert PAUSE.process_problem(record(), "n1", now, STOPPED) == "process 100 is still stopped"
+    for stands in (FROZEN, STOPPED, ONE_OF_TWO):
+        assert still_standing(stands) is not None
+        assert not stands.whole
+    assert still_standing(ONE_OF_TWO) == "process 101 still stands, stopped or frozen"
+    assert still_standing(RUNS) is None
     assert (
         PAUSE.process_problem(record(), "n1", [Process("toy", 100, 8)], RUNS)
         == "its server is gone"
@@ -271,7 +274,7 @@ def decided(given: LandingRecord, injector: Signal, victim: Signal, control: Sig
 
 
 def test_landed_needs_both_sides_and_untouched_others() -> None:
-    yes, no = Signal(signal="s", moved=True), Signal(signal="s")
+    yes, no = Signal(signal="s", during={"n1": 1}, moved=True), Signal(signal="s")
     assert decided(record(), yes, yes, no) == "yes"
     assert decided(record(), yes, no, no) == "ambiguous"
     assert decided(record(), no, yes, no) == "ambiguous"

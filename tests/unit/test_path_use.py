@@ -60,7 +60,7 @@ def test_idle_is_what_is_neither_listed_nor_seen(
     assert used_paths(found) == [name for name in NAMES if name not in idle]
 
 
-YES, NO = Signal(signal="", moved=True), Signal(signal="", moved=False)
+YES, NO = Signal(signal="", during={"n1": 1}, moved=True), Signal(signal="", moved=False)
 
 
 @pytest.mark.parametrize(
