@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dstest.core.protocols import FaultPlan
+from dstest.core.protocols import FaultPlan, Option
 
-__all__ = ["end_ns", "problem_of"]
+__all__ = ["end_ns", "facts_problem", "problem_of"]
 
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 """It names files, leases and rules on the nodes."""
@@ -30,6 +30,26 @@ def problem_of(plans: Sequence[FaultPlan], names: Sequence[str]) -> str | None:
             return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
         if plan.start_ns < 0 or plan.duration_ns <= 0:
             return f"{plan.fault_id} has no time"
+    return None
+
+
+def facts_problem(
+    plans: Sequence[FaultPlan], samples: Sequence[FaultPlan], options: Mapping[str, Option]
+) -> str | None:
+    """What no nemesis would plan so: facts that are lacking, or have no such value.
+
+    `samples` are plans of the same nemeses as they make them. An option that is younger than a
+    schedule is not in its facts, and has its default there.
+    """
+    known = {plan.nemesis: plan.facts.keys() for plan in samples}
+    for plan in plans:
+        lacking = known.get(plan.nemesis, set()) - plan.facts.keys() - options.keys()
+        if lacking:
+            return f"{plan.fault_id} does not say its {', '.join(sorted(lacking))}"
+        for key in plan.facts.keys() & options.keys():
+            choices = options[key].choices
+            if choices and plan.facts[key] not in choices:
+                return f"{plan.fault_id}: {key} is {plan.facts[key]!r}, none of {choices}"
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +23,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
-from dstest.runner.planned import end_ns, problem_of
+from dstest.runner.planned import end_ns, facts_problem, problem_of
 from dstest.runner.requirements import (
     check_client,
     check_lab,
@@ -165,6 +165,10 @@ def _check_services(options: dict[str, Any], declared: dict[str, Option], system
             )
 
 
+_SAMPLES_S: Final = 600.0
+"""A run of this length has room for a fault of each nemesis, whose facts a schedule must have."""
+
+
 def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
     """The options that a schedule brings with it, as the user would give them."""
     if schedule.nodes != spec.nodes:
@@ -189,9 +193,14 @@ def _check_planned(nemesis: Nemesis, plans: Sequence[FaultPlan], time_limit_s: f
         problem = f"it plans no fault in {time_limit_s:g} s"
     elif end_ns(plans) > time_limit_s * 1e9:
         problem = f"its last fault ends at {end_ns(plans) / 1e9:g} s, after --time-limit"
+    _refuse(nemesis, problem)
+
+
+def _refuse(nemesis: Nemesis, problem: str | None) -> None:
     if problem is not None:
         raise ConfigError(
-            f"--nemesis {nemesis.name}: {problem}", remedy="a longer --time-limit, or its plan()"
+            f"--nemesis {nemesis.name}: {problem}",
+            remedy="a longer --time-limit, or another plan: its plan(), or --schedule",
         )
 
 
@@ -249,12 +258,15 @@ def resolve(
     names = _members(system, spec, options)
     _check_nodes(options, declared, names)
     _check_services(options, declared, system)
+    given = for_planning(system, chosen, options)
+    rng = stream(spec.seed, "nemesis")
     if schedule is None:
-        given = for_planning(system, chosen, options)
-        plans = chosen.plan(stream(spec.seed, "nemesis"), names, spec.time_limit_s, given)
-        _check_planned(chosen, plans, spec.time_limit_s)
+        plans = chosen.plan(rng, names, spec.time_limit_s, given)
     else:
         plans = schedule.plans
+        samples = chosen.plan(rng, names, max(spec.time_limit_s, _SAMPLES_S), given)
+        _refuse(chosen, facts_problem(plans, samples, chosen.options))
+    _check_planned(chosen, plans, spec.time_limit_s)
     check_plans(system, chosen, plans)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),

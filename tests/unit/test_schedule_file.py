@@ -129,3 +129,28 @@ def test_a_file_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
     for wrong in (path, tmp_path / "absent"):
         result = CliRunner().invoke(app, ["run", "--schedule", str(wrong)])
         assert isinstance(result.exception, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"start_ns": 10**12}, "its last fault ends at 1005 s, after --time-limit"),
+        ({"fault_id": "../f1"}, "a fault_id is '../f1'"),
+        ({"facts": {}}, "f1 does not say its "),
+        ({"facts": {"shape": "zzz"}}, "f1: shape is 'zzz', none of"),
+    ],
+)
+def test_a_schedule_that_no_nemesis_would_plan_is_refused(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    made = resolve(RunSpec(nemesis="partition", time_limit_s=30.0), ["fault_s=5"])
+    schedule = schedule_of(made)
+    first = schedule.plans[0]
+    facts = change.get("facts")
+    if facts:
+        change = {"facts": {**first.facts, **facts}}
+    plans = [msgspec.structs.replace(first, **change)]
+    with pytest.raises(ConfigError) as refused:
+        edited = read_schedule(kept(tmp_path, msgspec.structs.replace(schedule, plans=plans)))
+        resolve(RunSpec(time_limit_s=30.0), [], schedule=edited)
+    assert said in str(refused.value)
