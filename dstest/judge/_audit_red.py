@@ -161,6 +161,9 @@ def _load(facts: RunFacts) -> AuditRow:
     absent = _absent_clients(facts)
     if absent:
         return short(f"{len(absent)} of {header.concurrency} clients never asked for anything")
+    never = sorted(facts.minimum.keys() - {op.op_type for op in facts.history.ops})
+    if never:
+        return short(f"no operation of type {', '.join(never)} was ever asked for")
     good = Counter(op.op_type for op in ops if op.outcome is Outcome.OK)
     for kind, least in facts.minimum.items():
         if good[kind] < least:

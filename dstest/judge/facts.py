@@ -110,9 +110,10 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     that they are aimed at, and what becomes of unsynced writes.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
-    `minimum` says how many good operations of a type the workload needs to prove anything.
-    `healthy` says per node whether it served after the settle phase, `residue` what
-    the leak audit found. `replicas` is each member's state once nobody wrote any more, None where
+    `minimum` says how many good operations of a type the workload needs to prove anything; each
+    type in it must have been asked for.
+    `healthy` says per node whether it served after the settle phase, `residue` what the leak audit
+    found. `replicas` is each member's state once nobody wrote any more, None where
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
     None where the system has no membership. `workers` is how many load workers there were, each
     with a tap. `problems` are steps of the clean-up that failed, `recoveries` the heals, in order.

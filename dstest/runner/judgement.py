@@ -231,7 +231,7 @@ def _run_facts(
         page_cache={name: one.page_cache for name, one in nemeses.items()},
         settled_ns=_known(meta.settled_ns),
         load_end_ns=load_end_ns,
-        minimum=dict(workload.minimum),
+        minimum={**dict.fromkeys(workload.op_types, 0), **workload.minimum},
         healthy=meta.healthy or {},
         mismatches=[*agreed.wrong, *_foreign(meta, workload)],
         forgiven=agreed.forgiven,

@@ -22,11 +22,14 @@ from typing import Final, Literal, NamedTuple
 
 from nemeses.observe.probes import Path
 
-__all__ = ["DIRECTIONS", "SHAPES", "CutSet", "Direction", "Path", "cuts_for", "named"]
+__all__ = ["DIRECTIONS", "SHAPES", "TARGETED", "CutSet", "Direction", "Path", "cuts_for", "named"]
 
 Direction = Literal["both", "in", "out"]
 
 SHAPES: Final = ("halves", "one", "majority", "majorities-ring", "bridge", "leader")
+TARGETED: Final = ("one", "halves", "majority")
+"""Of them those whose targets can be named."""
+
 DIRECTIONS: Final = ("both", "in", "out")
 
 
@@ -86,7 +89,7 @@ def cuts_for(
     """The cut paths of a shape over `nodes` (at least three).
 
     `leader` is needed for the shape of that name. `targets`, where given, are taken instead of a
-    random choice for `one` and `halves`. Raises ValueError where a shape cannot be made.
+    random choice for those of `TARGETED`. Raises ValueError where a shape cannot be made.
     """
     order = list(nodes)
     rng.shuffle(order)
@@ -94,7 +97,7 @@ def cuts_for(
     if n < 3:
         raise ValueError(f"a partition needs at least three nodes, not {n}")
     small = n - (n // 2 + 1)
-    if targets:
+    if targets and shape in TARGETED:
         chosen = list(targets)
     elif shape == "leader":
         if leader is None:

@@ -146,7 +146,8 @@ class PathFault(Driver):
         options = PlanOptions(self.plan_options(options), lacking_of(options))
         if len(nodes) < 3:
             raise ConfigError(
-                f"a {self.name} needs at least three nodes, not {len(nodes)}", remedy="--nodes 5"
+                f"a {self.name} needs at least three nodes, not {len(nodes)}",
+                remedy="--nodes 5, and as many members where the system takes fewer",
             )
         draw = drawing(
             rng,

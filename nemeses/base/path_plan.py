@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, Option, When
-from nemeses.base.cut_sets import DIRECTIONS, SHAPES, CutSet, cuts_for, named
+from nemeses.base.cut_sets import DIRECTIONS, SHAPES, TARGETED, CutSet, cuts_for, named
 from nemeses.base.path_evidence import path_name
-from nemeses.base.schedule import drawable
+from nemeses.base.schedule import drawable, given_targets
 
 __all__ = ["PATH_OPTIONS", "cuts_of", "drawing"]
 
@@ -43,7 +43,7 @@ def drawing(
     come in turn."""
     shapes: list[str] = []
     shuffled: list[bool] = []
-    given = _given(nodes, options)
+    given = {**_apart(options), **_given(nodes, options)}
 
     def draw() -> dict[str, Any]:
         if not shapes:
@@ -62,6 +62,19 @@ def drawing(
         }
 
     return draw
+
+
+def _apart(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shape that cuts the targets which the user has named off, nothing where none were."""
+    targets, shape = given_targets(options), options["shape"]
+    if not targets or shape in TARGETED:
+        return {}
+    if shape != "random":
+        raise ConfigError(
+            f"-o targets leaves no choice of shape={shape}",
+            remedy=f"-o shape={' or shape='.join(TARGETED)}, or no -o targets",
+        )
+    return {"shape": "one" if len(targets) == 1 else "halves"}
 
 
 def _given(nodes: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:

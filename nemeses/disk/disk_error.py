@@ -23,7 +23,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process
-from nemeses.base.process_evidence import Snapshots, gather
+from nemeses.base.process_evidence import Snapshots, gather, with_clients
 from nemeses.base.process_fault import choose_processes, served_before
 from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Choice, Facts, Observed, with_facts
@@ -122,7 +122,10 @@ class DiskErrorFault(DiskFault):
         inside = {n: samples.share for n, samples in zip(alive, found, strict=True)}
         before, since = record.facts["clients_before"], record.facts["clients_since"]
         fates: dict[str, Fate] = dict.fromkeys(record.targets, "gone")
-        fates |= {n: fate_of(before[n], since[n], share) for n, share in inside.items()}
+        apart = record.targets if len(record.targets) == 1 else with_clients(ctx, {})
+        fates |= {
+            n: fate_of(before[n], since[n], share, own=n in apart) for n, share in inside.items()
+        }
         # Clients of a survivor may be answered while the fault stands: what it need not write.
         quiet = {n: row for n, row in record.facts["quiet"].items() if n not in alive}
         return {"fates": fates, "inside": inside, "quiet": quiet}

@@ -93,9 +93,13 @@ def is_worse(before: Counts, since: Counts) -> bool:
     return now - was >= max(RISE_MIN * (1 - was), SIGMAS * error)
 
 
-def fate_of(before: Counts, since: Counts, inside: float) -> Fate:
-    """Of a server that runs; `inside`: the share of samples with a thread in the refused call."""
-    if is_worse(before, since):
+def fate_of(before: Counts, since: Counts, inside: float, *, own: bool = True) -> Fate:
+    """Of a server that runs; `inside`: the share of samples with a thread in the refused call.
+
+    `own` is false where others are hit beside it whose clients cannot be told from its own: that
+    operations end badly says then that some server refuses, and not which.
+    """
+    if own and is_worse(before, since):
         return "refusing"
     more = before[0] > 0 and since[1] > 0 and _share(since) > _share(before)
     return "waiting" if inside >= WAITING_MIN and more else "unharmed"

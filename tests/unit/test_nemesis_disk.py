@@ -57,6 +57,8 @@ def test_when_clients_fare_worse(before: list[int], since: list[int], worse: boo
 
 def test_a_server_waits_where_a_thread_is_inside_and_clients_fare_worse() -> None:
     assert fate_of([100, 0], [40, 40], 0.0) == "refusing"
+    assert fate_of([100, 0], [40, 40], 0.0, own=False) == "unharmed", "others may refuse"
+    assert fate_of([100, 0], [40, 40], 0.9, own=False) == "waiting"
     assert fate_of([100, 0], [40, 2], 0.9) == "waiting"
     assert fate_of([100, 0], [40, 2], 0.1) == "unharmed"
     assert fate_of([100, 0], [40, 0], 0.9) == "unharmed"
@@ -239,6 +241,7 @@ def test_what_is_no_survivor(cluster: Cluster, why: str) -> None:
 
 
 def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_error, "with_clients", lambda ctx, facts: ["n1", "n2"])
     cluster = Cluster(monkeypatch, "n1", "n2")
     record = cluster.record()
     cluster.refuse()
@@ -252,6 +255,20 @@ def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.ended()
     cluster.traffic.add("n2", ok=4000)
     assert cluster.look(record).landed == "no"
+
+
+def test_of_two_whose_clients_are_the_same_none_is_known_to_refuse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disk_error, "with_clients", lambda ctx, facts: [])
+    cluster = Cluster(monkeypatch, "n1", "n2")
+    record = cluster.record()
+    cluster.refuse()
+    cluster.ended("n1")
+    cluster.traffic.add("n2", ok=0, fail=40)
+    found = cluster.look(record)
+    assert found.landed == "no"
+    assert found.facts["fates"] == {"n1": "gone", "n2": "unharmed"}
 
 
 def test_a_survivor_may_answer_while_the_fault_stands(cluster: Cluster) -> None:

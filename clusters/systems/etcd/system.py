@@ -12,6 +12,7 @@ from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core import limits
+from dstest.core.errors import ConfigError
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, Option
 
@@ -80,7 +81,12 @@ class Etcd:
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """The first ones, as many as `-o members` says."""
-        return list(nodes)[: options["members"] or None]
+        wanted = options["members"] or len(nodes)
+        if wanted > len(nodes):
+            raise ConfigError(
+                f"-o members={wanted}: there are {len(nodes)} nodes", remedy=f"--nodes {wanted}"
+            )
+        return list(nodes)[:wanted]
 
     def client(
         self,

@@ -54,7 +54,8 @@ class Workload(Protocol):
     """What clients do, which capability they need, and which checkers judge it.
 
     `claims` are categories of `dstest.core.claims`. `fields` says what the lints ask of its
-    operations. `minimum` is how many good operations of a type prove anything.
+    operations. Each of `op_types` must be asked for at least once; `minimum` is how
+    many good operations of a type prove anything.
     """
 
     name: str
