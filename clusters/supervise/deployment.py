@@ -17,6 +17,7 @@ from clusters.remote.agent_start import PREPARE_S
 from clusters.supervise import on_node
 from clusters.supervise.member_logs import MemberLogs
 from dstest.core import clock
+from dstest.core.answers import check_health
 from dstest.core.errors import LabError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
@@ -105,7 +106,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
         look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
         while True:
-            healthy = await self.healthy()
+            healthy = check_health(self, await self.healthy())
             waiting = [name for name in names if not healthy.get(name)]
             if not waiting:
                 return

@@ -33,7 +33,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
-from dstest.runner import host, recovery, residues
+from dstest.runner import answers, host, recovery, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load, NoTraffic
@@ -134,7 +134,9 @@ class Run:
         ui.phase("deploy", plugins.system.name)
         members = self._members = {name: self._nodes[name] for name in plugins.members}
         nodes = list(members.values())
-        deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
+        deployment = deployed(plugins.system, nodes, spec.options)
+        answers.check_members(deployment, plugins.members)
+        self._deployment = deployment
         await deployment.install()
         if isinstance(self._nemesis, Prepares):
             await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
@@ -143,7 +145,9 @@ class Run:
         await self._guard_of_run().serve(deployment)
         self._meta.system_version = await deployment.version()
         endpoints = deployment.endpoints()
+        answers.check_places(plugins.system, deployment, members, endpoints)
         check_endpoints(plugins.system, endpoints)
+        await answers.check_relations(deployment)
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
             self._meta.log_files = deployment.log_files()
