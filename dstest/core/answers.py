@@ -46,7 +46,7 @@ def wrong_type(value: Any, kind: type[msgspec.Struct]) -> str:
         plain = msgspec.to_builtins(value, builtin_types=(bytes,))
         msgspec.convert(plain, kind, builtin_types=(bytes,))
     except (msgspec.ValidationError, TypeError) as error:
-        return f"{_shown(value)}: {error}"
+        return f"a {kind.__name__} in which {error}: {_shown(value)}"
     return ""
 
 

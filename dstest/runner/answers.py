@@ -53,6 +53,8 @@ def check_members(deployment: Deployment, names: Sequence[str]) -> None:
         for service in member.services:
             _check_service(deployment, name, service)
         _check_order(deployment, name, member.services)
+    if not any(member.services for member in members.values()):
+        raise refused(deployment, "services", "nothing on any node", "what runs there")
 
 
 def _check_service(deployment: Deployment, name: str, service: Service) -> None:
@@ -98,7 +100,7 @@ def check_places(
             _check_place(system, deployment, nodes, end)
         elif end.pinned:
             found = f"an endpoint at {end.node!r}, which carries no member"
-            expected = f"one of {', '.join(members)}, or an endpoint_kind of no member"
+            expected = f"one of {', '.join(members)}, or a proxy or seed"
             raise refused(deployment, "endpoints()", found, expected)
     known = {p for member in members.values() for s in member.services for p in ports_of(s)}
     at_members = any(end.node in members for end in rows)

@@ -154,8 +154,14 @@ def test_services_that_cannot_be(services: Any, said: str) -> None:
 
 def test_members_are_those_that_were_planned() -> None:
     toy: Any = Toy()
+    toy.members["n1"] = Member("n1", ())
+    check_members(toy, NAMES)
     told = refusal(lambda: check_members(toy, ["n1"]))
     assert told.message == "Toy.members answers members n1, n2; expected: one on each of n1"
+    toy.members["n2"] = Member("n2", ())
+    assert (
+        "services answers nothing on any node" in refusal(lambda: check_members(toy, NAMES)).message
+    )
     toy.members = {}
     assert "no member" in refusal(lambda: check_members(toy, NAMES)).message
 
