@@ -17,6 +17,7 @@ from clusters.remote.agent_start import PREPARE_S
 from clusters.supervise import on_node
 from clusters.supervise.member_logs import MemberLogs
 from dstest.core import clock
+from dstest.core.answers import check_health
 from dstest.core.errors import LabError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
@@ -105,7 +106,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
         look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
         while True:
-            healthy = await self.healthy()
+            healthy = check_health(self, await self.healthy())
             waiting = [name for name in names if not healthy.get(name)]
             if not waiting:
                 return
@@ -113,16 +114,21 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
                 await self._none_ended(waiting)
                 look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
             if clock.monotonic_ns() > deadline_ns:
-                log = self.members[waiting[0]].services[0].log
-                tail = await self.log_tail(waiting[0], log)
-                why = self.last_errors.get(waiting[0])
-                asked = f"{waiting[0]}, asked last: {why}; " if why else ""
-                raise LabError(
-                    f"{', '.join(waiting)} serve nobody after {self.timing.start_s:.0f} s; {asked}"
-                    f"end of {log} on {waiting[0]}: {tail}",
-                    remedy="see the logs in nodes/ of the run directory",
-                )
+                raise await self._late(waiting)
             await asyncio.sleep(POLL_S)
+
+    async def _late(self, names: Sequence[str]) -> LabError:
+        """What is known of members that do not serve in time."""
+        first = names[0]
+        why = self.last_errors.get(first)
+        asked = f"; {first}, asked last: {why}" if why else ""
+        logs = [service.log for service in self.members[first].services][:1]
+        tails = [f"; end of {log} on {first}: {await self.log_tail(first, log)}" for log in logs]
+        return LabError(
+            f"{', '.join(names)} serve nobody after {self.timing.start_s:.0f} s"
+            f"{asked}{''.join(tails) or f'; {first} has no service'}",
+            remedy="see the logs in nodes/ of the run directory",
+        )
 
     async def _none_ended(self, names: Sequence[str]) -> None:
         """Raises LabError where all processes of a service of these members are gone."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.remote.bundle import module_texts
+from dstest.core.errors import ConfigError
 from dstest.core.protocols import Service
 
 __all__ = ["GROUPS", "HOME", "MEMBER", "PROGRAM", "held", "override_of", "programs", "spec"]
@@ -37,8 +38,18 @@ def programs() -> dict[str, bytes]:
     return {**found, PROGRAM: _PROGRAM.encode()}
 
 
+_OURS: Final = ("groups", "lib", "lock", "member.json", "services")
+"""What lies in `HOME` beside a directory for each service."""
+
+
 def spec(services: Sequence[Service]) -> bytes:
-    """The text of `MEMBER`: services in the order in which they start."""
+    """The text of `MEMBER`: services in the order in which they start. ConfigError where one has
+    the name of a file of ours."""
+    if taken := [service.name for service in services if service.name in _OURS]:
+        raise ConfigError(
+            f"no service can be called {' or '.join(taken)}: its place on a node is taken",
+            remedy="another name for the service",
+        )
     rows: list[dict[str, Any]] = []
     for service in _in_order(services):
         row = msgspec.to_builtins(service)

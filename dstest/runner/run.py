@@ -33,7 +33,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
-from dstest.runner import host, recovery, residues
+from dstest.runner import answers, host, listeners, recovery, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load, NoTraffic
@@ -134,7 +134,10 @@ class Run:
         ui.phase("deploy", plugins.system.name)
         members = self._members = {name: self._nodes[name] for name in plugins.members}
         nodes = list(members.values())
-        deployment = self._deployment = deployed(plugins.system, nodes, spec.options)
+        deployment = deployed(plugins.system, nodes, spec.options)
+        answers.check_members(deployment, plugins.members)
+        self._deployment = deployment
+        await listeners.check_free(deployment, members)
         await deployment.install()
         if isinstance(self._nemesis, Prepares):
             await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
@@ -143,7 +146,10 @@ class Run:
         await self._guard_of_run().serve(deployment)
         self._meta.system_version = await deployment.version()
         endpoints = deployment.endpoints()
+        answers.check_places(plugins.system, deployment, members, endpoints)
         check_endpoints(plugins.system, endpoints)
+        await answers.check_relations(deployment)
+        await listeners.check_listeners(deployment, members, endpoints)
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
             self._meta.log_files = deployment.log_files()
@@ -300,6 +306,9 @@ class Run:
             left[name] = list(dict.fromkeys([*left.get(name, []), *row]))
         for name in guard.lost:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
+        if self._deployment is not None:
+            for held in await listeners.held_by_others(self._deployment, self._members):
+                left.setdefault(held.name, []).append(held.what)
 
     async def _withdraw(self) -> None:
         if isinstance(self._nemesis, Withdraws):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from dstest.core.answers import check_health
 from dstest.core.protocols import Deployment
 
 __all__ = ["all_serve"]
@@ -17,7 +18,7 @@ async def all_serve(deployment: Deployment) -> dict[str, bool]:
     """Per node whether it serves, as soon as all do, or as it is after some tries."""
     healthy: dict[str, bool] = {}
     for _ in range(_TRIES):
-        healthy = await deployment.healthy()
+        healthy = check_health(deployment, await deployment.healthy())
         if all(healthy.values()):
             break
         await asyncio.sleep(_GAP_S)

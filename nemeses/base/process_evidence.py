@@ -37,9 +37,11 @@ def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
     """Members that answer clients themselves, by one of the services that the fault is about."""
     found = []
     for endpoint in ctx.deployment.endpoints():
+        if not endpoint.pinned:
+            continue
         services = services_of(ctx, endpoint.node, facts.get("service", ""))
         ports = {port for s in services for port in (s.probe.port, *s.ports.values())}
-        if endpoint.pinned and endpoint.port in ports and endpoint.node not in found:
+        if endpoint.port in ports and endpoint.node not in found:
             found.append(endpoint.node)
     return found
 

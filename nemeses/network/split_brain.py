@@ -43,6 +43,7 @@ from nemeses.base.path_fault import sources_by_node
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Observed, with_facts
 from nemeses.network.rules import RuleFault, cut_rules, draw_action
+from nemeses.observe.relations import leaders_of
 
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
@@ -175,7 +176,7 @@ class SplitBrain(RuleFault):
         await self.remove(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            if not agreement(await ctx.need(Leadership).leaders(), ctx.nodes):
+            if not agreement(await leaders_of(ctx), ctx.nodes):
                 break
             await asyncio.sleep(POLL_S)
         lead = await lead_when_known(ctx, seed=record.facts["seed"])

@@ -42,6 +42,7 @@ from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import ApplyFailed, Choice, Facts, Observed, Standing, with_facts
 from nemeses.observe.processes import listeners, mains, ports_of, running
+from nemeses.observe.relations import leaders_of
 
 __all__ = ["NEMESIS", "Rolling"]
 
@@ -178,7 +179,7 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
     """The leader that the others have come to; None where they have not in time."""
     deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
     while True:
-        views = await ctx.need(Leadership).leaders()
+        views = await leaders_of(ctx)
         found = moved_to(before, views, voters(ctx), [name])
         if found or ctx.clock.now_ns() > deadline_ns:
             return found

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from made_audit import but, with_facts
+from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
@@ -27,8 +28,7 @@ ONE_WAY = {"n1->n2": 30, "n2->n1": 20, "n1->n3": 0}
 
 
 def facts(links: list[Path] | None, packets: dict[str, int]) -> dict[str, Any]:
-    deployment = SimpleNamespace(links=lambda: links)
-    ctx: Any = SimpleNamespace(need=lambda capability: deployment)
+    ctx = context(SimpleNamespace(links=lambda: links, members=("n1", "n2", "n3")))
     return use_of(ctx, {path: packets[name] for path, name in zip(CUTS, NAMES, strict=True)})
 
 

@@ -15,6 +15,7 @@ import pytest
 from clusters.remote import agent_probe
 from clusters.supervise import LineRequests, RespRequests
 from clusters.supervise.on_node import spec
+from dstest.core.errors import ConfigError
 from dstest.core.protocols import Probe, Service
 from nemeses.observe.answers import ask_from_control
 
@@ -28,6 +29,12 @@ def test_services_start_after_those_that_they_name() -> None:
     assert [row["name"] for row in rows] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="wait for one another: a, b"):
         spec([service("a", "b"), service("b", "a")])
+
+
+@pytest.mark.parametrize("name", ["lib", "services", "lock"])
+def test_no_service_takes_the_place_of_what_runs_it(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"no service can be called {name}"):
+        spec([service("a"), service(name)])
 
 
 def test_files_may_be_of_any_bytes() -> None:

@@ -127,6 +127,14 @@ def test_what_cannot_be_started_is_said_with_the_end_of_a_log() -> None:
         asyncio.run(made(command=1)[0].install())
 
 
+def test_a_member_without_a_service_that_does_not_serve_is_named() -> None:
+    deployment, *_ = made()
+    deployment.well = False
+    deployment.members["n1"] = Member("n1", ())
+    with pytest.raises(LabError, match=r"n1, n2 serve nobody after 0 s; n1 has no service"):
+        asyncio.run(deployment.start())
+
+
 def test_a_server_that_has_ended_is_not_waited_for() -> None:
     deployment, *_ = made()
     deployment.well, deployment.timing = False, Timing(start_s=60.0)

@@ -1,0 +1,138 @@
+"""What the file of a system says of its members and endpoints, looked at before anybody uses it.
+
+Faults are planned, injected and proven by these answers: what is wrong with one of them would show
+in the middle of a fault, or in a fault that seems to have landed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dstest.core.answers import (
+    check_leaders,
+    check_links,
+    refused,
+    rows_of,
+    wrong_type,
+)
+from dstest.core.errors import ConfigError
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    Deployment,
+    Endpoint,
+    Leadership,
+    Linked,
+    Member,
+    Service,
+    System,
+    Tapped,
+)
+
+__all__ = ["check_members", "check_places", "check_relations", "ports_of"]
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+"""Directories and control groups are called by it."""
+
+
+def ports_of(service: Service) -> set[int]:
+    """All ports that a service names."""
+    return {service.probe.port, *service.ports.values()}
+
+
+def check_members(deployment: Deployment, names: Sequence[str]) -> None:
+    """Raises ConfigError where the members are not these, or one of their services cannot be."""
+    members = deployment.members
+    if not isinstance(members, Mapping) or sorted(members) != sorted(names):
+        found = f"members {', '.join(map(str, members))}" if members else "no member"
+        raise refused(deployment, "members", found, f"one on each of {', '.join(names)}")
+    for name, member in members.items():
+        if wrong := wrong_type(member, Member):
+            raise refused(deployment, "members", f"on {name} {wrong}", "a Member with its services")
+        for service in member.services:
+            _check_service(deployment, name, service)
+        _check_order(deployment, name, member.services)
+    if not any(member.services for member in members.values()):
+        raise refused(deployment, "services", "nothing on any node", "what runs there")
+
+
+def _check_service(deployment: Deployment, name: str, service: Service) -> None:
+    if not PLAIN.fullmatch(service.name):
+        expected = "a name of letters, digits, `_`, `-` and dots"
+        raise refused(deployment, "services", f"on {name} a service {service.name!r}", expected)
+    for port in sorted(ports_of(service)):
+        if not 0 < port < 1 << 16:
+            found = f"on {name} port {port} of service {service.name}"
+            raise refused(deployment, "services", found, "a port from 1 to 65535")
+
+
+def _check_order(deployment: Deployment, name: str, services: Sequence[Service]) -> None:
+    """Names are distinct, and there is an order in which the services can start."""
+    there = [service.name for service in services]
+    if double := sorted({one for one in there if there.count(one) > 1}):
+        found = f"on {name} more than one service {', '.join(double)}"
+        raise refused(deployment, "services", found, "a name of its own for each service")
+    left = {service.name: {*service.after} for service in services}
+    while ready := [one for one, after in left.items() if not after & {*left}]:
+        for one in ready:
+            del left[one]
+    strangers = sorted({one for service in services for one in service.after} - {*there})
+    if left or strangers:
+        found = f"on {name} services that start after {', '.join(strangers or left)}"
+        raise refused(deployment, "services", found, "`after` names services that start before")
+
+
+def check_places(
+    system: System, deployment: Deployment, nodes: Mapping[str, Node], endpoints: Sequence[Endpoint]
+) -> None:
+    """Raises ConfigError where clients of a member would not be served by a service of its own.
+
+    What clients see of a fault counts where they ask a service that the fault is about: of one that
+    nobody knows, they would be left out, and the fault would count without them.
+    """
+    rows: list[Endpoint] = rows_of(deployment, "endpoints()", endpoints, Endpoint)
+    if not rows:
+        raise refused(deployment, "endpoints()", "nothing", "where clients connect")
+    members = deployment.members
+    for end in rows:
+        if end.node in members:
+            _check_place(system, deployment, nodes, end)
+        elif end.pinned:
+            found = f"an endpoint at {end.node!r}, which carries no member"
+            expected = f"one of {', '.join(members)}, or a proxy or seed"
+            raise refused(deployment, "endpoints()", found, expected)
+    known = {p for member in members.values() for s in member.services for p in ports_of(s)}
+    at_members = any(end.node in members for end in rows)
+    if at_members and isinstance(system, Tapped) and system.client_port not in known:
+        raise _no_service(f"client_port {system.client_port} of system {system.name}")
+
+
+def _check_place(
+    system: System, deployment: Deployment, nodes: Mapping[str, Node], end: Endpoint
+) -> None:
+    others = {node.info.address: name for name, node in nodes.items() if name != end.node}
+    if end.address != nodes[end.node].info.address and end.address in others:
+        found = f"{end.address} for {end.node}, which is the address of {others[end.address]}"
+        raise refused(deployment, "endpoints()", found, "the address of the node")
+    services = deployment.members[end.node].services
+    if all(end.port not in ports_of(service) for service in services):
+        where = f"endpoints() of system {system.name}: port {end.port} of {end.node}"
+        there = [f"{s.name} has {', '.join(map(str, sorted(ports_of(s))))}" for s in services]
+        raise _no_service(where, "; ".join(there))
+
+
+def _no_service(where: str, there: str = "") -> ConfigError:
+    return ConfigError(
+        f"{where} belongs to no service of a member{f' ({there})' if there else ''}, so that no"
+        " fault of a service could be proven by its clients",
+        remedy='name the port where it is served: Service(ports={"client": ...})',
+    )
+
+
+async def check_relations(deployment: Deployment) -> None:
+    """Raises ConfigError where leaders or links, asked once, are not what they are to be."""
+    if isinstance(deployment, Linked):
+        check_links(deployment, deployment.links())
+    if isinstance(deployment, Leadership):
+        check_leaders(deployment, await deployment.leaders())

@@ -1,0 +1,18 @@
+"""Who leads and who talks to whom, as the system tells it, and only where it can be so."""
+
+from __future__ import annotations
+
+from dstest.core.answers import check_leaders, check_links
+from dstest.core.protocols import Leadership, LeaderView, Linked, NemesisContext
+
+__all__ = ["leaders_of", "links_of"]
+
+
+async def leaders_of(ctx: NemesisContext) -> list[LeaderView]:
+    """The views of all members that answer."""
+    return check_leaders(ctx.deployment, await ctx.need(Leadership).leaders())
+
+
+def links_of(ctx: NemesisContext) -> list[tuple[str, str]] | None:
+    """The paths on which members talk by themselves, None for all."""
+    return check_links(ctx.deployment, ctx.need(Linked).links())
