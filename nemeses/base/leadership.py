@@ -71,15 +71,16 @@ def _drawn(views: Sequence[LeaderView], seed: int) -> str:
 
 async def lead(ctx: NemesisContext, group: str | None = None, *, seed: int = 0) -> Lead:
     """Who leads `group`, or the one that `seed` draws; nobody where the system has no leaders."""
-    if ctx.offered(Leadership) is None:
+    led = ctx.offered(Leadership)
+    if led is None:
         return Lead()
-    views = await leaders_of(ctx)
+    views = await leaders_of(ctx, led)
     return lead_of(views, _drawn(views, seed) if group is None else group)
 
 
 async def leading(ctx: NemesisContext) -> set[str]:
     """Who leads any group."""
-    views = await leaders_of(ctx)
+    views = await leaders_of(ctx, ctx.need(Leadership))
     found = {lead_of(views, group).leader for group in {view.group for view in views}}
     return {name for name in found if name is not None}
 
@@ -134,7 +135,7 @@ def voters(ctx: NemesisContext) -> list[str]:
 async def moved(ctx: NemesisContext, lead: LeadDetails, away: Collection[str]) -> dict[str, Any]:
     """What a record says of the new leader; {} where the lead is as it was before."""
     before = Lead(lead.leader_before, lead.term_before, lead.group)
-    found = moved_to(before, await leaders_of(ctx), voters(ctx), away)
+    found = moved_to(before, await leaders_of(ctx, ctx.need(Leadership)), voters(ctx), away)
     return {} if found is None else {"new_term": found.epoch, "new_leader": found.leader}
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from dstest.core.details import LeadDetails, PathDetails
 from dstest.core.evidence import Landed, LandingRecord, Signal
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import Linked, NemesisContext
 from nemeses.base.cluster import nodes_of
 from nemeses.base.cut_sets import Path
 from nemeses.base.landing import landed
@@ -79,7 +79,7 @@ def landed_on_used_paths(record: LandingRecord) -> Landed:
 
 def use_of(ctx: NemesisContext, packets: Mapping[Path, int]) -> dict[str, Any]:
     """What a record says of the paths to be cut, each with its packets in the time just before."""
-    listed = links_of(ctx)
+    listed = links_of(ctx, ctx.need(Linked))
     idle = [path for path, n in packets.items() if not n]
     return {
         "cuts": [path_name(path) for path in packets],

@@ -79,8 +79,8 @@ async def whole(
     ]
     healthy = await ctx.deployment.healthy()
     missing += [f"{n} does not serve" for n in names if not healthy.get(n)]
-    led = ctx.offered(Leadership) is not None
-    missing += agreement(await leaders_of(ctx), ctx.nodes) if led else []
+    led = ctx.offered(Leadership)
+    missing += agreement(await leaders_of(ctx, led), ctx.nodes) if led else []
     traffic = ctx.traffic.by_node()
     own = [n for n in with_clients(ctx, {}) if n in names]
     answered = {n: traffic[n]["ok"] - before[n]["ok"] for n in own}

@@ -176,7 +176,7 @@ class SplitBrain(RuleFault):
         await self.remove(ctx, record)
         deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.rejoin_s * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            if not agreement(await leaders_of(ctx), ctx.nodes):
+            if not agreement(await leaders_of(ctx, ctx.need(Leadership)), ctx.nodes):
                 break
             await asyncio.sleep(POLL_S)
         lead = await lead_when_known(ctx, seed=record.facts["seed"])

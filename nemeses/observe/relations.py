@@ -8,11 +8,11 @@ from dstest.core.protocols import Leadership, LeaderView, Linked, NemesisContext
 __all__ = ["leaders_of", "links_of"]
 
 
-async def leaders_of(ctx: NemesisContext) -> list[LeaderView]:
+async def leaders_of(ctx: NemesisContext, led: Leadership) -> list[LeaderView]:
     """The views of all members that answer."""
-    return check_leaders(ctx.deployment, await ctx.need(Leadership).leaders())
+    return check_leaders(ctx.deployment, await led.leaders())
 
 
-def links_of(ctx: NemesisContext) -> list[tuple[str, str]] | None:
+def links_of(ctx: NemesisContext, linked: Linked) -> list[tuple[str, str]] | None:
     """The paths on which members talk by themselves, None for all."""
-    return check_links(ctx.deployment, ctx.need(Linked).links())
+    return check_links(ctx.deployment, linked.links())

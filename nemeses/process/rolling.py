@@ -179,7 +179,7 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
     """The leader that the others have come to; None where they have not in time."""
     deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.failover_s * 1e9)
     while True:
-        views = await leaders_of(ctx)
+        views = await leaders_of(ctx, ctx.need(Leadership))
         found = moved_to(before, views, voters(ctx), [name])
         if found or ctx.clock.now_ns() > deadline_ns:
             return found
