@@ -31,6 +31,7 @@ __all__ = [
     "place_of",
     "plugin_in",
     "require",
+    "said_of",
     "unchanged",
     "use",
     "used",
@@ -161,6 +162,11 @@ def place_of(error: BaseException) -> str:
     if last is None and frames:
         last = frames[-1]
     return f"{last.filename}, line {last.lineno}" if last else "no known line"
+
+
+def said_of(error: BaseException) -> str:
+    """What was raised and where, in one line."""
+    return f"{place_of(error)}: {type(error).__name__}: {error}"
 
 
 def digests(paths: Iterable[Path | str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
+from dstest.judge.answers import asked
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
@@ -123,7 +124,7 @@ def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
     for name in meta.checkers:
         checker = registry.load("checkers", name)
         model = model_of(checker, meta.model)
-        check = partial(checker.check, model=model, budget=Budget())
+        check = partial(asked, checker, model=model, budget=Budget(), looks=False)
         tried = canaries(checker, model, history, seed, check)
         details += tried.details
         undistinguished += tried.undistinguished
