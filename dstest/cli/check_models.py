@@ -8,7 +8,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
-from dstest.judge.answers import asked
+from dstest.judge.checker_answers import asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, Seconds
 from dstest.core.history import History
-from dstest.judge.answers import TimeUp, asked, unknown
+from dstest.judge.checker_answers import TimeUp, asked, unknown
 
 __all__ = [
     "Job",

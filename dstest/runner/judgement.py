@@ -25,12 +25,12 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
-from dstest.judge.answers import asked
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
 from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_canaries
 from dstest.judge.canary_family import canaries
+from dstest.judge.checker_answers import asked
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts, Wire

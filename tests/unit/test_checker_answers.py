@@ -13,8 +13,8 @@ from true_histories import history
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
-from dstest.judge.answers import asked
 from dstest.judge.budgeted import budgeted
+from dstest.judge.checker_answers import asked
 
 MADE = history("set-full", 1, 30)
 N = len(MADE.ops)
