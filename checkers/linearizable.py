@@ -59,7 +59,7 @@ class Linearizable:
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
         """The verdict, with one minimal witness per illegal key. Raises ValueError for a model
-        that is not one of `models`, and for a semaphore whose permits nobody told."""
+        that is not one of `models`, ConfigError for a semaphore whose permits nobody told."""
         if model not in self.models:
             raise ValueError(f"model {model!r}: linearizable knows {', '.join(self.models)}")
         started = monotonic_ns()

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from checkers.lin.model import Affine, Call, Model, flag
+from dstest.core.errors import ConfigError
 from dstest.core.op import Op
 
 __all__ = ["FencingLock", "Mutex", "ReentrantMutex", "Semaphore"]
@@ -112,7 +113,7 @@ class FencingLock(_Lock):
 
 
 class Semaphore(Model):
-    """`total` permits; state = those that are free. Raises ValueError where `total` is no positive
+    """`total` permits; state = those that are free. Raises ConfigError where `total` is no positive
     integer."""
 
     name = "semaphore"
@@ -120,7 +121,10 @@ class Semaphore(Model):
 
     def __init__(self, total: int) -> None:
         if type(total) is not int or not 0 < total < 2**40:
-            raise ValueError(f"permits={total!r}: a semaphore needs a positive number of permits")
+            raise ConfigError(
+                f"permits={total!r}: a semaphore needs a positive number of permits",
+                remedy="for example -o permits=3",
+            )
         self.initial = self.total = total
 
     def read(self, op: Op, known: bool) -> Call | str:

@@ -23,19 +23,25 @@ from dstest.cli.run import recover, replay, run
 from dstest.cli.sessions import resume
 from dstest.cli.streams import steady
 from dstest.core import plugin_files
+from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit
 
 __all__ = ["app", "main"]
 
 
 class _Commands(TyperGroup):
-    """Ends of files and of pipes are no exit 1, which typer makes of them: 1 is a violation."""
+    """Ends of files and of pipes are no exit 1, which typer makes of them: 1 is a violation. And no
+    plug-in has the say about the exit code; ours are typer.Exit or exceptions."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except (EOFError, BrokenPipeError) as error:
             raise RuntimeError(f"something ended in mid-read or mid-write: {error!r}") from error
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as end:
+            raise quit_by(end) from end
 
 
 app = typer.Typer(

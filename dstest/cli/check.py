@@ -118,7 +118,7 @@ def _answer(
     from dstest.cli.check_workload import require_fitting
     from dstest.core.errors import MemorySpent
     from dstest.core.plugin_files import named_in
-    from dstest.judge.budgeted import unknown
+    from dstest.judge.checker_answers import unknown
 
     workload = None if workload is None else named_in("workloads", workload)
     checker = None if checker is None else named_in("checkers", checker)

@@ -8,6 +8,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
+from dstest.judge.checker_answers import asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +68,4 @@ def judge_objects(history: History, model: str | None, budget: Budget) -> CheckR
 
     if model is None or model in REGISTERS or model not in MODELS:
         return None
-    try:
-        return CHECKER.check(history, model, budget)
-    except ValueError as error:
-        raise ConfigError(str(error), remedy="for example -o permits=3") from None
+    return asked(CHECKER, history, model, budget)

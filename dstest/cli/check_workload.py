@@ -84,10 +84,7 @@ def judge_by_workload(
     """One answer, within the budget; several checkers work at once, each in its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
     if len(able) == 1:
-        try:
-            result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
-        except ValueError as error:
-            raise ConfigError(f"{able[0].name}: {error}", remedy="see -o of dstest check") from None
+        result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
     else:
         options = loaded.header.options
         jobs = [

@@ -14,6 +14,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,6 +32,7 @@ __all__ = [
     "place_of",
     "plugin_in",
     "require",
+    "said_of",
     "unchanged",
     "use",
     "used",
@@ -90,15 +92,28 @@ def use(paths: Iterable[Path | str]) -> None:
 
 
 def offered(path: Path) -> dict[str, Any]:
-    """Group -> the plug-in of it in this file. Raises ConfigError where the file cannot be run."""
-    module = _module(path)
-    found = {group: getattr(module, word, None) for group, word in WORDS.items()}
+    """Group -> the plug-in of it in this file. Raises ConfigError where the file cannot be run, or
+    what it offers is no plug-in."""
+    return dict(_offered(_module(path), path))
+
+
+@cache
+def _offered(module: ModuleType, path: Path) -> Mapping[str, Any]:
+    from dstest.core.plugin_shape import require_plugin
+
+    found = {group: vars(module).get(word) for group, word in WORDS.items()}
+    found = {group: plugin for group, plugin in found.items() if plugin is not None}
     for group, plugin in found.items():
-        if plugin is not None and not isinstance(getattr(plugin, "name", None), str):
+        try:
+            require_plugin(group, plugin, f"{path}: {WORDS[group]}")
+        except (Exception, SystemExit) as error:
+            if isinstance(error, ConfigError):
+                raise
             raise ConfigError(
-                f"{path}: {WORDS[group]} has no name", remedy='`name = "..."` in its class'
-            )
-    return {group: plugin for group, plugin in found.items() if plugin is not None}
+                f"{path}: {WORDS[group]} cannot be looked at: {said_of(error)}",
+                remedy="its attributes must be there without anything being done",
+            ) from None
+    return found
 
 
 def plugin_in(group: str, path: Path | str) -> str:
@@ -161,6 +176,11 @@ def place_of(error: BaseException) -> str:
     if last is None and frames:
         last = frames[-1]
     return f"{last.filename}, line {last.lineno}" if last else "no known line"
+
+
+def said_of(error: BaseException) -> str:
+    """What was raised and where, in one line."""
+    return f"{place_of(error)}: {type(error).__name__}: {error}"
 
 
 def digests(paths: Iterable[Path | str]) -> dict[str, str]:

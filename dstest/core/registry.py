@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,8 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 
 __all__ = ["GROUPS", "load", "look_again", "names", "parse_options"]
+
+_WITHOUT: Final = "uninstall it, or set DSTEST_NO_PLUGINS=1"
 
 GROUPS = ("labs", "systems", "workloads", "nemeses", "checkers")
 
@@ -51,10 +53,30 @@ def look_again() -> None:
 def _installed(group: str) -> list[tuple[str, _Point]]:
     all_of_them = os.environ.get("DSTEST_NO_PLUGINS") != "1"
     return [
-        (point.name, _Point(point.value, point.load))
+        (point.name, _Point(point.value, point.load if ours else partial(_shipped, group, point)))
         for ours, point in _registered(group, tuple(sys.path))
         if ours or all_of_them
     ]
+
+
+def _shipped(group: str, point: EntryPoint) -> Any:
+    """What somebody else's distribution brings. Raises ConfigError where that is no plug-in."""
+    from dstest.core.plugin_shape import require_object
+
+    of = f"{point.value}, an installed plug-in of dstest.{group},"
+    try:
+        plugin = point.load()
+        require_object(plugin, of)
+        told = plugin.name
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(
+            f"{of} cannot be loaded: {plugin_files.said_of(error)}", remedy=_WITHOUT
+        ) from None
+    if told != point.name:
+        raise ConfigError(f"{of} calls itself {told!r}, not {point.name!r}", remedy=_WITHOUT)
+    return plugin
 
 
 def _of_files(group: str) -> list[tuple[str, _Point]]:
@@ -72,6 +94,8 @@ def _of_files(group: str) -> list[tuple[str, _Point]]:
 
 
 def _found(group: str) -> dict[str, _Point]:
+    from dstest.core.plugin_shape import require_name
+
     points: dict[str, _Point] = {}
     for name, point in [*_installed(group), *_of_files(group)]:
         if name in points and points[name].origin != point.origin:
@@ -80,6 +104,8 @@ def _found(group: str) -> dict[str, _Point]:
                 f"{points[name].origin} and {point.origin}",
                 remedy="rename one of them, uninstall one, or set DSTEST_NO_PLUGINS=1",
             )
+        if name not in points:
+            require_name(name, f"{point.origin}, a plug-in of dstest.{group},")
         points[name] = point
     return points
 

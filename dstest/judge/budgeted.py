@@ -23,8 +23,9 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds
+from dstest.core.check import Budget, CheckResult, Seconds
 from dstest.core.history import History
+from dstest.judge.checker_answers import TimeUp, asked, unknown
 
 __all__ = [
     "Job",
@@ -35,7 +36,6 @@ __all__ = [
     "model_of",
     "run_jobs",
     "size_bytes",
-    "unknown",
 ]
 
 GRACE_S: Final = 5.0
@@ -63,25 +63,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _TimeUp(Exception):
-    """The timer rang."""
-
-
 def model_of(checker: Any, asked: str) -> str:
     """`asked`, or the checker's own first model where it judges by another kind."""
     return asked if asked in checker.models else str(checker.models[0])
-
-
-def unknown(checker: str, model: str | None, reason: str, total: int = 0) -> CheckResult:
-    """An answer that decides nothing; its one key is the whole history."""
-    return CheckResult(
-        checker=checker,
-        valid="unknown",
-        model=model,
-        ops=OpCount(total=total),
-        keys=KeyCount(total=1, decided=0, undecided=["*"]),
-        reason=reason,
-    )
 
 
 def size_bytes() -> int:
@@ -95,7 +79,7 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
     limited. The limits are taken back afterwards."""
 
     def ring(signum: int, frame: Any) -> None:
-        raise _TimeUp
+        raise TimeUp
 
     before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGALRM, ring)
@@ -105,27 +89,15 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        result: CheckResult = checker.check(history, model, budget)
-    except _TimeUp:
+        return asked(checker, history, model, budget)
+    except TimeUp:
         message = f"time budget of {budget.time_s:g} s used up, and {checker.name} did not stop"
-        return unknown(checker.name, model, message, len(history.ops))
-    except MemoryError:
-        message = f"memory budget of {budget.memory_mb} MB used up"
-        return unknown(checker.name, model, message, len(history.ops))
-    except RecursionError:
-        message = "an operation's value is nested too deeply"
-        return unknown(checker.name, model, message, len(history.ops))
-    except RuntimeError as error:
-        if "thread" not in str(error):
-            raise
-        message = f"memory budget of {budget.memory_mb} MB used up: {error}"
         return unknown(checker.name, model, message, len(history.ops))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, *timer)
         resource.setrlimit(resource.RLIMIT_AS, before)
-    return result
 
 
 def run_jobs(jobs: Sequence[Job]) -> list[CheckResult]:

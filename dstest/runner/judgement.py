@@ -30,6 +30,7 @@ from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
 from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_canaries
 from dstest.judge.canary_family import canaries
+from dstest.judge.checker_answers import asked
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts, Wire
@@ -123,7 +124,7 @@ def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
     for name in meta.checkers:
         checker = registry.load("checkers", name)
         model = model_of(checker, meta.model)
-        check = partial(checker.check, model=model, budget=Budget())
+        check = partial(asked, checker, model=model, budget=Budget(), looks=False)
         tried = canaries(checker, model, history, seed, check)
         details += tried.details
         undistinguished += tried.undistinguished

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.errors import DstestError, HarnessError
+from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
@@ -134,11 +134,11 @@ class NemesisLoop:
 
     async def heal(self) -> None:
         """Heal what stands; the first failure is raised once every heal was tried."""
-        failure: Exception | None = None
+        failure: BaseException | None = None
         for fault_id in sorted(self.standing, key=lambda name: self._ranks.get(name, 0)):
             try:
                 await self._heal(self.standing[fault_id])
-            except (DstestError, OSError) as error:
+            except (Exception, SystemExit) as error:
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -164,7 +164,7 @@ class NemesisLoop:
             try:
                 async with asyncio.timeout(wait_s):
                     await step()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 problems.append(f"{type(error).__name__}: {error}")
         for record in self.standing.values():
             note = "its heal failed; the node's own lease heals it"
@@ -176,7 +176,7 @@ class NemesisLoop:
         try:
             async with asyncio.timeout(_TEARDOWN_S):
                 return await self._nemesis.audit(self._ctx)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return {"cluster": [f"leak audit failed: {type(error).__name__}: {error}"]}
 
 

@@ -19,6 +19,7 @@ import msgspec
 from clusters.remote import connect_all
 from dstest.core import plugin_files
 from dstest.core.clock import RunClock
+from dstest.core.contained import contained
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.node import LabInfo
 from dstest.core.protocols import (
@@ -86,8 +87,9 @@ class Run:
     async def execute(self) -> DstestError | None:
         """Run to the end. Raises nothing of ours: the error that ended it early is returned, None
         where it ran its time."""
-        body = asyncio.create_task(self._body())
         loop = asyncio.get_running_loop()
+        loop.set_task_factory(contained)
+        body = asyncio.create_task(self._body())
         signals = (signal.SIGINT, signal.SIGTERM)
         stopped: list[str] = []
 
@@ -254,7 +256,7 @@ class Run:
         try:
             async with asyncio.timeout(timeout_s):
                 await action()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Whatever a plug-in does here, the next step must be taken.
             said = f"{name}: {type(error).__name__}: {error}"
             self._meta.clean_up_problems = [*(self._meta.clean_up_problems or []), said]

@@ -15,6 +15,7 @@ import msgspec
 
 from clusters.labs.packages import absent, packages_for
 from dstest.core import clock, plugin_files
+from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
@@ -226,17 +227,30 @@ def run_session(
             run.write_meta(meta)
             if name is None:
                 link_latest(store, run.path)
-            failure = asyncio.run(Run(plugins, lab, run, meta, ui).execute())
+            failure = _executed(Run(plugins, lab, run, meta, ui))
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")
         raise
     except KeyboardInterrupt:
         run.write_status("interrupted")
         raise
+    except SystemExit as end:
+        ended = quit_by(end)
+        run.write_status(f"error: {ended.message.splitlines()[0]}")
+        raise ended from end
     else:
         return _finish(run, meta, failure, ui, sign_key)
     finally:
         ui.close_log()
+
+
+def _executed(run: Run) -> DstestError | None:
+    """The run to its end. SystemExit of a callback, which is in no task, comes out here, when all
+    tasks have been cancelled and the run has cleaned up."""
+    try:
+        return asyncio.run(run.execute())
+    except SystemExit as end:
+        return quit_by(end)
 
 
 def _finish(
@@ -262,7 +276,7 @@ def _finish(
         return Finished(path=run.path, exit_code=failure.exit_code, failure=failure)
     except DstestError as error:
         return Finished(path=run.path, exit_code=error.exit_code, failure=failure or error)
-    except Exception:
+    except (Exception, SystemExit):
         run.write_status("error: judging failed; `dstest recover` judges again")
         raise
     return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)

@@ -23,6 +23,7 @@ import msgspec
 
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
+from dstest.core.contained import quit_by
 from dstest.core.protocols import (
     Answer,
     Client,
@@ -297,7 +298,7 @@ class Worker:
                 event = ["f", op_id, now_ns, str(error), name, epoch]
         except asyncio.CancelledError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Whatever we do not know to be definite is unknown: never guess an outcome.
             text = f"{type(error).__name__}: {error}"
             now_ns = self._clock.now_ns()
@@ -338,7 +339,14 @@ def main() -> None:
     if os.getppid() != config.parent_pid:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    worker = Worker(config)
+    try:
+        _load(Worker(config))
+    except SystemExit as end:
+        # Its last words are what the run says of its death.
+        raise quit_by(end) from end
+
+
+def _load(worker: Worker) -> None:
     try:
         asyncio.run(worker.run())
     except BaseException:

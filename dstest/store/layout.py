@@ -68,6 +68,8 @@ def link_latest(store: Path, path: Path) -> None:
 
 def new_directory(store: Path, name: str, seed: int) -> Path:
     """A directory `store/name/<utc>-<seed>` that was not there. Raises OSError."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ConfigError(f"a run called {name!r} would lie outside {store}")
     stamp = clock.utc_stamp()
     for attempt in range(100):
         suffix = f"-{attempt}" if attempt else ""

@@ -11,7 +11,7 @@ from true_histories import KINDS, history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.core.check import Budget, CheckResult
+from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.judge import budgeted
@@ -100,7 +100,8 @@ class Greedy:
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:
         self._act()
-        return CheckResult(checker=self.name, valid=True)
+        judged = OpCount(total=len(history.ops), consumed=len(history.ops))
+        return CheckResult(checker=self.name, valid=True, model=model, ops=judged)
 
 
 def eat() -> None:

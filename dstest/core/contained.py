@@ -1,0 +1,56 @@
+"""Plug-ins that raise SystemExit: what they raise is an error of theirs, and no exit code of ours.
+
+asyncio lets SystemExit of any task end the whole loop, clean-up and all. `contained` makes tasks
+that turn it into an error which ends a run as others do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+from dstest.core.errors import HarnessError
+from dstest.core.plugin_files import said_of
+
+__all__ = ["contained", "quit_by"]
+
+
+def quit_by(end: BaseException) -> HarnessError:
+    """The error that it is for us where a plug-in wanted to end the process."""
+    return HarnessError(
+        f"{said_of(end)}: a plug-in tried to end dstest", remedy="raise another exception there"
+    )
+
+
+def contained(
+    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    **more: Any,
+) -> asyncio.Task[Any]:  # fmt: skip
+    """A factory of tasks, for `loop.set_task_factory`."""
+    return asyncio.Task(_Contained(coro), loop=loop, **more)
+
+
+class _Contained(Coroutine[Any, Any, Any]):
+    """A coroutine that raises HarnessError in place of SystemExit."""
+
+    def __init__(self, inner: Coroutine[Any, Any, Any] | Generator[Any, None, Any]) -> None:
+        self._inner = inner
+
+    def send(self, value: Any) -> Any:
+        try:
+            return self._inner.send(value)
+        except SystemExit as end:
+            raise quit_by(end) from end
+
+    def throw(self, *error: Any) -> Any:
+        try:
+            return self._inner.throw(*error)
+        except SystemExit as end:
+            raise quit_by(end) from end
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from asyncio.ensure_future(self))

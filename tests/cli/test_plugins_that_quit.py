@@ -1,0 +1,75 @@
+"""A plug-in that ends the process decides no exit code of ours: 0 is a pass, 1 is a violation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+IDS = [
+    {"type": t, "f": "generate", "process": 0, "index": i, "time": i * 1000, "value": v}
+    for i, (t, v) in enumerate([("invoke", None), ("ok", 1), ("invoke", None), ("ok", 2)])
+]
+
+QUITS = """
+import sys
+class Quits:
+    name, kind, models = "quits", "history", ("unique",)
+    def check(self, history, model, budget):
+        {act}
+CHECKER = Quits()
+"""
+
+NEMESIS = """
+import sys
+from nemeses.none import NoNemesis
+class Quits(NoNemesis):
+    name = "quits"
+    def plan(self, *given):
+        sys.exit({code})
+NEMESIS = Quits()
+"""
+
+
+def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "dstest", *words]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("sys.exit(0)", "SystemExit: 0"),
+        ("sys.exit(1)", "SystemExit: 1"),
+        ("raise ValueError('x')", "ValueError: x"),
+        ("raise GeneratorExit", "GeneratorExit"),
+    ],
+)
+def test_a_checker_that_fails_is_unknown(tmp_path: Path, act: str, said: str) -> None:
+    (tmp_path / "quits.py").write_text(QUITS.format(act=act))
+    (tmp_path / "h.json").write_text(json.dumps(IDS))
+    done = dstest("check", "h.json", "--checker", "./quits.py", cwd=tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert f"checker quits failed: {tmp_path}/quits.py, line 6: {said}" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 130])
+def test_a_plan_that_ends_the_process_is_an_error(tmp_path: Path, code: int) -> None:
+    (tmp_path / "quits.py").write_text(NEMESIS.format(code=code))
+    done = dstest("run", "--nemesis", "./quits.py", cwd=tmp_path)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"{tmp_path}/quits.py, line 7: SystemExit: {code}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refused_option_is_wrong_usage(tmp_path: Path) -> None:
+    act = "from dstest.core.errors import ConfigError; raise ConfigError('-o a=b: no')"
+    (tmp_path / "quits.py").write_text(QUITS.format(act=act))
+    (tmp_path / "h.json").write_text(json.dumps(IDS))
+    done = dstest("check", "h.json", "--checker", "./quits.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "dstest: -o a=b: no\n"

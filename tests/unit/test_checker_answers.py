@@ -1,0 +1,172 @@
+"""What a checker answers is believed only where it can be read and agrees with itself."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import force_setattr, replace
+from true_histories import history
+
+from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
+from dstest.core.errors import ConfigError
+from dstest.core.history import Header, History
+from dstest.judge.budgeted import budgeted
+from dstest.judge.checker_answers import asked
+
+MADE = history("set-full", 1, 30)
+N = len(MADE.ops)
+GOOD = CheckResult(
+    checker="mine",
+    valid=True,
+    model="any",
+    ops=OpCount(total=N, consumed=N),
+    keys=KeyCount(total=1, decided=1),
+)
+
+
+class Mine:
+    name, kind, models = "mine", "history", ("any",)
+
+    def __init__(self, answer: Callable[[History], Any]) -> None:
+        self._answer = answer
+
+    def check(self, history: History, model: str, budget: Budget) -> Any:
+        return self._answer(history)
+
+
+def answered(answer: Callable[[History], Any], made: History = MADE) -> CheckResult:
+    """The same answer in a run and in `dstest check`; the copies of a canary are asked alike."""
+    found = budgeted(Mine(answer), made, "any", Budget())
+    assert asked(Mine(answer), made, "any", Budget(), looks=False).valid in (found.valid, True)
+    return found
+
+
+def test_a_good_answer_is_what_it_was() -> None:
+    assert answered(lambda _: GOOD) is GOOD
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "a NoneType instead of a CheckResult"),
+        ({"valid": True}, "a dict instead of a CheckResult"),
+        (CheckResult, "a StructMeta instead of a CheckResult"),
+        (replace(GOOD, valid="true"), "cannot be read: Invalid enum value 'true'"),
+        (replace(GOOD, valid=None), "cannot be read"),
+        (replace(GOOD, valid=1), "cannot be read"),
+        (replace(GOOD, ops=None), "cannot be read"),
+        (replace(GOOD, ops=OpCount(total=N, consumed="all")), "cannot be read"),  # type: ignore[arg-type]
+        (replace(GOOD, anomalies=[]), "cannot be read"),
+        (replace(GOOD, stats={"x": object()}), "cannot be read"),
+        (replace(GOOD, checker="linearizable"), "is that of 'linearizable'"),
+        (replace(GOOD, model="other"), "was asked about 'any' and found 'other' to hold"),
+        (replace(GOOD, model=None), "was asked about 'any' and found None to hold"),
+        (replace(GOOD, anomaly_types=["lost"]), "valid, with lost"),
+        (replace(GOOD, anomalies={"lost": [Anomaly(type="lost")]}), "valid, with lost"),
+        (replace(GOOD, not_=["any"]), "valid, with its model ruled out"),
+        (replace(GOOD, ops=OpCount()), f"none of {N} operations was judged"),
+        (replace(GOOD, ops=OpCount(total=N, consumed=-1)), f"none of {N} operations was judged"),
+        (replace(GOOD, ops=OpCount(total=N, consumed=10**9)), "1000000000 operations were judged"),
+        (replace(GOOD, keys=KeyCount(total=1, decided=2)), "2 of 1 keys were decided"),
+    ],
+)
+def test_what_is_no_answer_is_unknown(answer: Any, said: str) -> None:
+    found = answered(lambda _: answer)
+    assert found.valid == "unknown"
+    assert found.checker == "mine"
+    assert (found.reason or "").startswith("checker mine gave no answer: ")
+    assert said in (found.reason or "")
+    assert found.ops == OpCount(total=N)
+
+
+def test_a_violation_needs_no_counts() -> None:
+    bad = CheckResult(checker="mine", valid=False, model="any", anomaly_types=["lost"])
+    assert answered(lambda _: bad) is bad
+
+
+def test_nothing_is_valid_of_an_empty_history() -> None:
+    nothing = replace(GOOD, ops=OpCount(), keys=KeyCount())
+    found = answered(lambda _: nothing, History(header=Header(), ops=[]))
+    assert found.valid == "unknown"
+
+
+def clears(made: History) -> CheckResult:
+    made.ops.clear()
+    return GOOD
+
+
+def turns(made: History) -> CheckResult:
+    made.ops.reverse()
+    return GOOD
+
+
+def adds(made: History) -> CheckResult:
+    next(op.output for op in made.ops if type(op.output) is list).append("x")
+    return GOOD
+
+
+def takes(made: History) -> CheckResult:
+    made.header.options.clear()
+    return GOOD
+
+
+def sets(made: History) -> CheckResult:
+    force_setattr(made.ops[-1], "output", "x")
+    return GOOD
+
+
+@pytest.mark.parametrize("change", [clears, turns, adds, takes, sets])
+def test_a_history_that_was_changed_is_not_judged(change: Callable[[History], CheckResult]) -> None:
+    made = history("set-full", 1, 30)
+    made.header.options["k"] = 1
+    found = budgeted(Mine(change), made, "any", Budget())
+    assert found.valid == "unknown"
+    assert "checker mine changed the history" in (found.reason or "")
+    assert len(made.ops) == N
+    assert made.ops == sorted(made.ops, key=lambda op: op.invoke_ts)
+
+
+def raising(error: BaseException) -> Callable[[History], Any]:
+    def raises(_: History) -> Any:
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(0), "SystemExit: 0"),
+        (SystemExit(1), "SystemExit: 1"),
+        (ValueError("x"), "ValueError: x"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (RuntimeError("x"), "RuntimeError: x"),
+        (GeneratorExit(), "GeneratorExit"),
+        (CancelledError(), "CancelledError"),
+        (OSError(28, "no space"), "OSError: [Errno 28] no space"),
+    ],
+)
+def test_what_a_checker_raises_is_unknown(error: BaseException, said: str) -> None:
+    found = answered(raising(error))
+    assert found.valid == "unknown"
+    assert "checker mine failed: " in (found.reason or "")
+    assert "test_checker_answers.py, line " in (found.reason or "")
+    assert said in (found.reason or "")
+
+
+def test_an_option_that_a_checker_refuses_is_wrong_usage() -> None:
+    with pytest.raises(ConfigError, match="permits"):
+        answered(raising(ConfigError("permits are missing")))
+
+
+def test_what_is_spent_in_a_copy_is_unknown_as_well() -> None:
+    for error in (MemoryError(), RecursionError()):
+        assert answered(raising(error)).valid == "unknown"
+
+
+def test_ctrl_c_is_none_of_the_checker() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answered(raising(KeyboardInterrupt()))

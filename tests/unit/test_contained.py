@@ -1,0 +1,192 @@
+"""SystemExit of a plug-in ends a run as any error does: it is cleaned up, and says who it was."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+from test_nemesis_loop import Told, loop_of, plan
+
+from dstest.core.contained import contained
+from dstest.core.errors import DstestError, HarnessError
+from dstest.core.protocols import OpDraft
+from dstest.core.run_meta import RunMeta
+from dstest.runner import session, worker
+from dstest.runner.run import Run
+
+
+async def quits() -> None:
+    sys.exit(0)
+
+
+async def gathers() -> None:
+    await asyncio.gather(asyncio.sleep(0), quits())
+
+
+async def in_a_thread() -> None:
+    await asyncio.to_thread(sys.exit, 1)
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(5))
+        group.create_task(quits())
+
+
+async def when_cancelled() -> None:
+    try:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(5)
+    except TimeoutError:
+        sys.exit(0)
+
+
+class Bare(Run):
+    """A run whose body is given; its clean-up is noted."""
+
+    def __init__(self, body: Callable[[], Awaitable[None]]) -> None:
+        self._given = body
+        self._meta = cast(RunMeta, SimpleNamespace())
+        self.cleaned: list[DstestError | None] = []
+
+    async def _body(self) -> None:
+        await self._given()
+
+    async def _clean_up(self, failure: DstestError | None) -> None:
+        await asyncio.sleep(0)
+        self.cleaned.append(failure)
+
+
+@pytest.mark.parametrize("body", [quits, gathers, in_a_thread, when_cancelled])
+def test_a_run_is_cleaned_up_and_says_who_it_was(body: Callable[[], Awaitable[None]]) -> None:
+    run = Bare(body)
+    failure = session._executed(run)
+    assert isinstance(failure, HarnessError)
+    assert run.cleaned == [failure]
+    assert "SystemExit: " in failure.message
+    assert failure.message.endswith("a plug-in tried to end dstest")
+
+
+def test_a_group_of_tasks_ends_as_for_any_error() -> None:
+    run = Bare(in_a_group)
+    failure = session._executed(run)
+    assert isinstance(failure, HarnessError)
+    assert "ExceptionGroup" in failure.message
+    assert run.cleaned == [failure]
+
+
+def test_a_callback_is_in_no_task() -> None:
+    async def calls() -> None:
+        asyncio.get_running_loop().call_soon(sys.exit, 0)
+        await asyncio.sleep(5)
+
+    run = Bare(calls)
+    failure = session._executed(run)
+    assert isinstance(failure, HarnessError)
+    assert "SystemExit: 0" in failure.message
+    assert len(run.cleaned) == 1
+
+
+def test_tasks_are_otherwise_what_they_were() -> None:
+    async def answers() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(contained)
+        task = asyncio.create_task(answers(), name="seven")
+        assert await task == 7
+        assert task.get_name() == "seven"
+        assert "seven" in repr(task)
+        never = asyncio.create_task(answers())
+        never.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await never
+        with pytest.raises(KeyError):
+            await asyncio.create_task(cast(Any, raises_key_error()))
+
+    asyncio.run(main())
+
+
+async def raises_key_error() -> None:
+    raise KeyError
+
+
+class Quitting(Told):
+    """Its first heal, its teardown and its audit want to end the process."""
+
+    async def heal(self, ctx: Any, record: Any) -> Any:
+        healed = await super().heal(ctx, record)
+        if record.fault_id == "f1":
+            sys.exit(0)
+        return healed
+
+    async def teardown(self, ctx: Any) -> None:
+        sys.exit(0)
+
+    async def audit(self, ctx: Any) -> Any:
+        sys.exit(0)
+
+
+def test_every_step_of_the_clean_up_is_taken() -> None:
+    async def main() -> None:
+        told = Quitting()
+        loop = loop_of(told)
+        for name in ("f1", "f2"):
+            await loop._inject(plan(name, 0))
+        assert await loop.finish() == ["SystemExit: 0", "SystemExit: 0"]
+        assert told.calls[-2:] == ["heal f1", "heal f2"]
+        assert list(loop.standing) == ["f1"]
+        assert await loop.audit() == {"cluster": ["leak audit failed: SystemExit: 0"]}
+
+    asyncio.run(main())
+
+
+def test_an_operation_that_wants_to_end_its_worker_is_of_unknown_outcome() -> None:
+    written: list[list[Any]] = []
+
+    class Client:
+        async def invoke(self, draft: OpDraft, timeout_s: float) -> Any:
+            sys.exit(0)
+
+    made = worker.Worker.__new__(worker.Worker)
+    nothing = SimpleNamespace(invoked=lambda *a: None, completed=lambda *a: None)
+    made._config = cast(Any, SimpleNamespace(
+        workers=1, worker=0, op_timeout_s=1.0, endpoints=[SimpleNamespace(node="n1")]
+    ))  # fmt: skip
+    made._board = cast(Any, nothing)
+    made._next_op, made._clock = 0, cast(Any, SimpleNamespace(now_ns=lambda: 5))
+    made._epoch = lambda *a: None  # type: ignore[method-assign]
+    made._write = lambda event: not written.append(event)  # type: ignore[method-assign, func-returns-value]
+    answer = asyncio.run(made._operation(OpDraft("read", "k"), 0, 0, cast(Any, Client()), 0))
+    assert answer.kind == "unknown"
+    assert written[-1] == ["u", 0, 5, "SystemExit: 0", None]
+
+
+def test_a_worker_that_is_ended_leaves_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quits_at_once(config: Any) -> Any:
+        sys.exit(0)
+
+    config = worker.WorkerConfig(
+        worker=0, workers=1, board="", segment="", system="", workload="", capability="", seed=0,
+        options={}, endpoints=[], slots=[], concurrency=1, rate=None, op_timeout_s=1.0,
+        parent_pid=os.getppid(),
+    )  # fmt: skip
+    (tmp_path / "w.json").write_bytes(msgspec.json.encode(config))
+    monkeypatch.setattr(sys, "argv", ["worker", str(tmp_path / "w.json")])
+    monkeypatch.setattr(worker, "Worker", quits_at_once)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: SimpleNamespace(prctl=lambda *a: 0))
+    monkeypatch.setattr(signal, "signal", lambda *a: None)
+    with pytest.raises(HarnessError, match=r"test_contained\.py, line \d+: SystemExit: 0"):
+        worker.main()

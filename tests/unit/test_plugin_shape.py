@@ -1,0 +1,121 @@
+"""What is no plug-in is refused where it is loaded, with what to do; names are plain words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from third_party import BARE, ship
+
+from dstest.core import plugin_files, registry
+from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import FILES, use
+from dstest.core.plugin_shape import require_name
+from dstest.store.layout import new_directory
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILES, "")
+
+
+@pytest.mark.parametrize("name", ["a", "0", "my-db", "my_db.v2", "a" * 64])
+def test_plain_words_are_names(name: str) -> None:
+    require_name(name, "it")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../../tmp/x", "/x", "a/b", "a b", "a,b", "a+b", "Kill", "-a", "_a", "a\n", "é",
+     "a" * 65, "a\0"],
+)  # fmt: skip
+@pytest.mark.parametrize("word", ["SYSTEM", "NEMESIS", "WORKLOAD", "CHECKER", "LAB"])
+def test_other_names_are_refused_in_every_group(tmp_path: Path, word: str, name: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"class Mine:\n    name = {name!r}\n{word} = Mine()\n")
+    with pytest.raises(ConfigError, match=rf"mine\.py: {word} is called .* no name of a plug-in"):
+        use([path])
+    assert plugin_files.used() == []
+
+
+MALFORMED = [
+    (BARE.replace("SYSTEM = Toy()", "SYSTEM = Toy"), r"SYSTEM is the class Toy.*\n.*`Toy\(\)`"),
+    (BARE.replace('"toy", "a toy"', '5, "a toy"'), "SYSTEM has no name"),
+    (BARE.replace("def deploy(", "def deployed("), "SYSTEM lacks deploy\n"),
+    (BARE.replace("def members(self, nodes, options)", "def members(self)"), "members .must take"),
+    (BARE.replace('frozenset({"register"})', "'register'"), "its capabilities is 'register'"),
+    (BARE.replace("services, options =", "options, services ="), "services is {}"),
+    (BARE.replace("(), {}\n    capa", "(), 5\n    capa"), "its options is 5\n.*a mapping"),
+    (BARE.replace('"a toy", ()', '"a toy", (1,)'), r"its packages is \(1,\)\n.*a tuple of texts"),
+    ("class C:\n    name = 'c'\n    check = 5\nCHECKER = C()", "CHECKER lacks kind, models, check"),
+    (
+        "class C:\n    @property\n    def name(self):\n        raise KeyError('x')\nCHECKER = C()",
+        "CHECKER cannot be looked at: .*line 4: KeyError",
+    ),
+    (
+        "class C:\n    @property\n    def name(self):\n        raise SystemExit(0)\nNEMESIS = C()",
+        "NEMESIS cannot be looked at: .*line 4: SystemExit: 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), MALFORMED)
+def test_what_is_malformed_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"(?s){said}"):
+        use([path])
+
+
+@pytest.mark.parametrize(
+    "command", [["list", "--system"], ["run", "--system"], ["run", "--plugin"]]
+)
+def test_no_command_calls_it_a_bug_of_ours(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "mine.py").write_text(MALFORMED[0][0])
+    done = subprocess.run(
+        [sys.executable, "-m", "dstest", *command, "./mine.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "mine.py: SYSTEM is the class Toy, not an object of it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "point", "said"),
+    [
+        (BARE, "../x = toy_plugin:SYSTEM", r"is called '\.\./x'"),
+        (BARE, "toy = toy_plugin:Toy", "is the class Toy"),
+        (BARE, "other = toy_plugin:SYSTEM", "calls itself 'toy', not 'other'"),
+        (BARE.replace('"toy", "a toy"', '"../toy", "a"'), "toy = toy_plugin:SYSTEM", "is called"),
+        ("raise SystemExit(0)", "toy = toy_plugin:SYSTEM", "cannot be loaded: .*SystemExit: 0"),
+        ("", "toy = toy_plugin:SYSTEM", "cannot be loaded: .*AttributeError"),
+    ],
+)
+def test_installed_ones_are_held_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, point: str, said: str
+) -> None:
+    ship(tmp_path, source, systems=point)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "toy_plugin", raising=False)
+    with pytest.raises(ConfigError, match=said):
+        registry.load("systems", point.split(" ")[0])
+    monkeypatch.delitem(sys.modules, "toy_plugin", raising=False)
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/../../x"])
+def test_no_run_lies_outside_its_store(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="would lie outside"):
+        new_directory(tmp_path / "store", name, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ours_hold_the_rule() -> None:
+    from dstest.core.plugin_shape import require_plugin
+
+    for group in registry.GROUPS:
+        for name in registry.names(group, ours=True):
+            require_plugin(group, registry.load(group, name), name)
+            require_name(name, name)
