@@ -122,7 +122,7 @@ def test_the_wrong_process_is_killed(lab: LabInfo, tmp_path: Path) -> None:
     assert "still answers" in fault["victim"]["detail"]
 
 
-def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def wrapped(monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool) -> None:
     """The deployment takes a wrapper for the server: kills and pauses hit that one."""
     real = EtcdDeployment.processes
     wrappers: dict[str, Process] = {}
@@ -133,11 +133,19 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
         asked = names or list(self.nodes)
         return {n: [wrappers[n]] for n in asked} if wrappers else await real(self, names)
 
-    async def version(self: EtcdDeployment) -> str:
-        for name, node in self.nodes.items():
+    async def wrap(deployment: EtcdDeployment) -> None:
+        for name, node in deployment.nodes.items():
             row = await node.call("spawn", argv=["/bin/sleep", "100"])
             wrappers[name] = Process("etcd", row["pid"], row["start_time"])
+
+    async def version(self: EtcdDeployment) -> str:
+        if from_the_start:
+            await wrap(self)
         return "3.4.23"
+
+    async def ready(self: ProcessFault, ctx: NemesisContext) -> None:
+        if not from_the_start:
+            await wrap(etcd(ctx))
 
     def signalling(number: int) -> Any:
         async def send(self: EtcdDeployment, names: Sequence[str], service: str = "") -> None:
@@ -149,6 +157,8 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(EtcdDeployment, "processes", processes)
     monkeypatch.setattr(EtcdDeployment, "version", version)
+    monkeypatch.setattr(Kill, "ready", ready)
+    monkeypatch.setattr(Pause, "ready", ready)
     monkeypatch.setattr(EtcdDeployment, "kill", signalling(9))
     monkeypatch.setattr(EtcdDeployment, "pause", signalling(19))
 
@@ -157,11 +167,21 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrapper_is_hit_instead_of_the_server(
     lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nemesis: ProcessFault
 ) -> None:
-    wrapped(monkeypatch)
+    wrapped(monkeypatch, from_the_start=False)
     options = (*OPTIONS, "scope=one")
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=options))
     assert "was not the one that served" in fault["injector"]["detail"]
     assert "still answers" in fault["victim"]["detail"]
+
+
+def test_a_server_that_another_program_is_taken_for_gets_no_load(
+    lab: LabInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped(monkeypatch, from_the_start=True)
+    done = run_here(lab, tmp_path, nemesis=Kill(), options=OPTIONS)
+    assert done.failure is not None
+    assert "which is not of service etcd" in done.failure.message
+    assert done.exit_code not in (Exit.PASS, Exit.FAIL)
 
 
 class DeadPid(Pause):
