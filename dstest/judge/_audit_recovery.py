@@ -66,26 +66,30 @@ def _recoveries(facts: RunFacts) -> str:
     return f"; steady {max(found):.1f} s after a heal at the latest ({len(found)} heals)"
 
 
+def _left(facts: RunFacts) -> list[str]:
+    """What was still wrong with the nodes at the end."""
+    nodes = facts.history.header.nodes
+    sick = [n for n in nodes if not facts.healthy.get(n)]
+    unseen = [n for n in nodes if n not in facts.residue and "cluster" not in facts.residue]
+    leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
+    leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
+    standing = [r.fault_id for r in facts.records if not r.heal_verified]
+    rows = {
+        "not serving after the settle phase": sick if nodes else ["no node known"],
+        "nobody looked for leftovers on": unseen,
+        "left behind": leaks,
+        "heal not verified": standing,
+        "clean-up failed": facts.problems,
+    }
+    return [f"{what}: {'; '.join(found)}" for what, found in rows.items() if found]
+
+
 def recovered_row(facts: RunFacts) -> AuditRow:
     """The row."""
     nodes = facts.history.header.nodes
-    sick = [n for n in nodes if not facts.healthy.get(n)]
-    if sick or not nodes:
-        return short(f"not serving after the settle phase: {', '.join(sick) or 'no node known'}")
-    unseen = [n for n in nodes if n not in facts.residue and "cluster" not in facts.residue]
-    if unseen:
-        return short(f"nobody looked for leftovers on {', '.join(unseen)}")
-    leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
-    leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
-    if leaks:
-        return short(f"left behind: {'; '.join(leaks)}")
-    standing = [r.fault_id for r in facts.records if not r.heal_verified]
-    if standing:
-        return short(f"heal not verified: {', '.join(standing)}")
-    failed = f"clean-up failed: {'; '.join(facts.problems)}" if facts.problems else None
-    for message in (failed, _differing(facts), _never_again(facts)):
-        if message:
-            return short(message)
+    wrong = [*_left(facts), _differing(facts), _never_again(facts)]
+    if told := [message for message in wrong if message]:
+        return short("; ".join(told))
     alike = f"; {len(facts.replicas)} replicas agree" if facts.replicas else ""
     if not facts.records:
         return ok(f"no fault to recover from; all {len(nodes)} nodes serve{alike}")

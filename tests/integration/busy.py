@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from dstest.core.errors import Exit
+from dstest.core.verdict import State
 from dstest.runner.session import Finished
 
 BUSY: Final = 3.0
@@ -48,7 +49,7 @@ def _skip_if_starved(path: Path) -> None:
 def starved_by(verdict: dict[str, Any]) -> str | None:
     """What the host kept from a run; None where the run lacks anything else, or nothing."""
     evidence = verdict["evidence"]
-    if not verdict["verdict"].startswith("INCONCLUSIVE"):
+    if State(verdict["verdict"]).failed:
         return None
     if any(fault["landed"] != "yes" for fault in evidence["faults"]):
         return None

@@ -36,6 +36,7 @@ SLOW = "99.0% of the last 100 operations succeeded (100% before), 9/s (9/s), p99
 @pytest.mark.parametrize("flags", [{"RF1": FEW}, {"RF8": SLOW}, {"RF1": FEW, "RF8": SLOW}])
 def test_too_little_load_and_late_answers(starved_by: Any, flags: dict[str, str]) -> None:
     assert starved_by(a_verdict(**flags)) is not None
+    assert starved_by({**a_verdict(**flags), "verdict": "PARTIAL-model"}) is not None
 
 
 @pytest.mark.parametrize(
