@@ -189,9 +189,5 @@ def describe(record: LandingRecord) -> str:
     """The numbers of a landing, in a few words."""
     if record.injector is None or record.victim is None:
         return "; ".join(record.notes) or "nothing was injected"
-    told = record.injector.detail
-    if record.injector.signal.startswith("nft packets dropped"):
-        packets = sum(v for v in record.injector.during.values() if isinstance(v, int))
-        told = f"{packets} packets dropped by {len(record.injector.during)} rules ({told})"
     control = record.control.detail if record.control else "none"
-    return f"{told}; {record.victim.detail}; control: {control}"
+    return f"{record.injector.detail}; {record.victim.detail}; control: {control}"

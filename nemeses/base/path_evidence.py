@@ -143,14 +143,16 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     clients = [f"clients->{t}" for t in record.targets if paths.clients]
     rules, used = [*(paths.cuts or ()), *clients], used_paths(record)
     silent = [rule for rule in (*used, *clients) if counted.get(rule, 0) == 0]
+    during = {rule: counted.get(rule, 0) for rule in rules}
+    counting = f"every rule of {len(used)} used paths counted"
+    if silent:
+        counting = f"no packet yet on {', '.join(silent)}"
     return Signal(
         signal="nft packets dropped per rule",
         before=dict.fromkeys(rules, 0),
-        during={rule: counted.get(rule, 0) for rule in rules},
+        during=during,
         moved=bool(used) and not silent,
-        detail=f"no packet yet on {', '.join(silent)}"
-        if silent
-        else f"every rule of {len(used)} used paths counted",
+        detail=f"{sum(during.values())} packets dropped by {len(rules)} rules ({counting})",
     )
 
 
