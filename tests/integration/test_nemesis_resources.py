@@ -22,6 +22,7 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext, Process
+from dstest.runner import residues
 from nemeses.process import descriptors, memory
 from nemeses.process.descriptors import Descriptors, files_of, lowered
 from nemeses.process.memory import MEMORY, Memory, limited
@@ -124,11 +125,13 @@ def test_the_audit_finds_a_limit(lab: LabInfo) -> None:
         script = 'echo 64M >"$0/memory.limit_in_bytes"'
         await node.run(["sh", "-c", script, MEMORY.path])
         found = await memory.NEMESIS.extra_leaks(cast(Any, None), node, [])
+        left = await residues.leaks({"n2": node}, [MEMORY.residue])
         await MEMORY.withdraw(node)
-        return found + await MEMORY.leaks(node)
+        return [*found, *left["n2"], *await MEMORY.leaks(node)]
 
     assert on_nodes(lab, ask) == [
         "its memory is limited to 67,108,864 bytes",
+        f"mount {MEMORY.mount}",
         f"control group {MEMORY.path}",
     ]
 
