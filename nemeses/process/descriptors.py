@@ -124,12 +124,18 @@ class Descriptors(ProcessFault):
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         """The limit first: a server that may open nothing cannot even say that it serves."""
         now = await running(ctx)
-        for name in record.targets:
-            rows = [*processes_before(record, name), *now.get(name, ())]
-            await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
+        try:
+            for name in record.targets:
+                rows = [*processes_before(record, name), *now.get(name, ())]
+                await ctx.node(name).run(_restoring(record, name, rows), timeout_s=5.0)
+        finally:
+            self.let_go(record)
+        await ctx.need(Supervised).restart(record.targets)
+
+    def let_go(self, record: LandingRecord) -> None:
+        """Close the connections that were held for this fault."""
         for writer in self._held.pop(record.fault_id, ()):
             writer.close()
-        await ctx.need(Supervised).restart(record.targets)
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str

@@ -189,10 +189,10 @@ def test_fds_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
 
 
 class Forgetful(Descriptors):
-    """Nothing is put back."""
+    """Nothing is put back on the nodes."""
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        pass
+        self.let_go(record)
 
 
 def test_the_audit_finds_what_was_not_put_back(lab: LabInfo, tmp_path: Path) -> None:
