@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
+LABS := -n 2 --dist worksteal
 NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
@@ -66,15 +67,16 @@ lab-down: setup
 bench: setup
 	$(BIN)/python tests/bench/bench.py $(BENCH_ARGS)
 
-## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us
+## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us;
+##                 two labs side by side
 nemesis-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short --nemesis-table=build/nemesis-selftest.md \
+	$(BIN)/python -m pytest -v --tb=short $(LABS) --nemesis-table=build/nemesis-selftest.md \
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
 ## make systems-selftest   every fault that fits memcached and Redis, landed and healed: docs/systems.md
 systems-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short --systems-table=docs/systems.md \
+	$(BIN)/python -m pytest -v --tb=short $(LABS) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from selftest_table import Seen, look_at, table
 from systems_table import systems_table
@@ -22,8 +23,9 @@ TABLES: dict[str, Callable[[list[Seen]], str]] = {
     "--systems-table": systems_table,
 }
 
-SEEN: pytest.StashKey[list[Seen]] = pytest.StashKey()
-FAILED: pytest.StashKey[set[str]] = pytest.StashKey()
+FAILED: pytest.StashKey[bool] = pytest.StashKey()
+RUNS = "runs"
+"""What tests hand over to whoever writes the tables: it may be another process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,15 +34,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SEEN] = []
-    config.stash[FAILED] = set()
+    wanted = {name: path for name in TABLES if (path := config.getoption(name, None))}
+    if wanted and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Tables({n: Path(p) for n, p in wanted.items()}))
+
+
+class Tables:
+    """Collects what the runs of passed tests recorded, and writes the tables that are wanted."""
+
+    def __init__(self, wanted: dict[str, Path]) -> None:
+        self.wanted = wanted
+        self.seen: list[Seen] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown" and report.passed:
+            for name, runs in report.user_properties:
+                if name == RUNS:
+                    self.seen += msgspec.json.decode(str(runs), type=list[Seen])
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for name, path in self.wanted.items():
+            text = TABLES[name](self.seen)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            terminalreporter.write(text)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     if report.failed:
-        item.config.stash[FAILED].add(item.nodeid)
+        item.stash[FAILED] = True
     return report
 
 
@@ -48,20 +72,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 def _runs_are_read(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """Keeps what the test's runs recorded, where somebody wants the table of faults."""
     yield
-    if any(request.config.getoption(name, None) for name in TABLES):
-        request.config.stash[SEEN] += look_at(request.node.nodeid, tmp_path)
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    failed = config.stash[FAILED]
-    seen = [s for s in config.stash[SEEN] if s.test not in failed]
-    for name, made in TABLES.items():
-        path = config.getoption(name, None)
-        if path:
-            text = made(seen)
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(text)
-            terminalreporter.write(text)
+    wanted = any(request.config.getoption(name, None) for name in TABLES)
+    if wanted and not request.node.stash.get(FAILED, False):
+        runs = msgspec.json.encode(look_at(request.node.nodeid, tmp_path)).decode()
+        request.node.user_properties.append((RUNS, runs))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -91,11 +105,14 @@ def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
 
 
 def _free_id() -> str:
-    """`pytest`, unless another test run that is under way has it or may have it.
+    """`pytest`, unless another test run that is under way has it or may have it. Tests that run
+    side by side have a lab each.
 
     Bridges of one lab id have one name on the whole host: whoever uses a lab directory of his own
     cannot see the lab of that id in another, and would take it down for a leftover.
     """
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        return f"pytest-{os.getppid()}-{worker}"
     if "DSTEST_LAB_DIR" in os.environ:
         return f"pytest-{os.getpid()}"
     known = state.load("pytest")

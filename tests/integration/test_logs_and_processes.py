@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from busy import assert_passed
-from runs import CALM, dstest, latest, run_here, start, verdict_of, wait_for
+from runs import CALM, RATE, dstest, latest, run_here, start, verdict_of, wait_for
 
 from clusters.systems.etcd.on_node import PIDFILE, START
 from dstest.core.errors import Exit
@@ -67,7 +67,7 @@ def test_a_crash_that_only_the_log_tells_of(lab: LabInfo, tmp_path: Path) -> Non
 @pytest.mark.parametrize("nemesis", ["partition", "kill", "pause", "clock", "memory", "io-error"])
 def test_what_a_fault_does_is_explained(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     options = ["fault_s=4", "quiet_s=8"]
-    spec = RunSpec(nemesis=nemesis, time_limit_s=24.0, seed=11, rate=400.0)
+    spec = RunSpec(nemesis=nemesis, time_limit_s=24.0, seed=11, rate=RATE)
     real = resolve(spec, options).nemesis
     done = run_here(lab, tmp_path, nemesis=real, options=tuple(options), time_limit_s=24.0)
     assert rf7(done.path)["status"] == "ok", rf7(done.path)

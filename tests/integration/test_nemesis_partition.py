@@ -52,7 +52,7 @@ def test_paths_by_name(lab: LabInfo, tmp_path: Path, name: str) -> None:
     ids=lambda options: "-".join(o.split("=")[1] for o in options),
 )
 def test_each_kind_of_cut_is_proven(lab: LabInfo, tmp_path: Path, options: tuple[str, ...]) -> None:
-    done = run_here(lab, tmp_path, options=(*SHORT, *options), rate=None)
+    done = run_here(lab, tmp_path, options=(*SHORT, *options))
     assert done.exit_code == 0, (done.verdict.reason, faults_of(done.path))
     (fault,) = faults_of(done.path)
     wanted = dict(option.split("=") for option in options)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CALM, SHORT, SHORT_S, dstest, start, wait_for
+from runs import CALM, RATE, SHORT, SHORT_S, dstest, start, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
@@ -73,7 +73,7 @@ def test_a_sabotaged_seed_is_no_pass(lab: LabInfo, tmp_path: Path) -> None:
         return resolve(spec, given, nemesis=sabotaged)
 
     done = begin(
-        RunSpec(rate=400.0),
+        RunSpec(rate=RATE),
         [*SHORT, "shape=one"],
         plan,
         store=tmp_path,
