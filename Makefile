@@ -27,9 +27,9 @@ test: test-no-lab test-lab
 test-no-lab: setup
 	$(BIN)/python -m pytest -rs $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, one test after the other
+## make test-lab   the other part, in two labs side by side
 test-lab: setup
-	$(BIN)/python -m pytest -rs -m "lab and not selftest and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs $(LABS) -m "lab and not selftest and not long" $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup

@@ -84,14 +84,14 @@ def test_serializable_reads_fail_with_a_small_witness(lab: LabInfo, tmp_path: Pa
 
 @pytest.mark.long
 def test_cas_register_passes(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, workload="cas-register", rate=None)
+    done = run_here(lab, tmp_path, workload="cas-register")
     assert done.exit_code == 0, done
     assert done.verdict.checkers["linearizable"]["model"] == "cas-register"
 
 
 @pytest.mark.long
 def test_no_nemesis_is_a_smoke_pass(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, options=(), nemesis=NoNemesis(), time_limit_s=21.0, rate=None)
+    done = run_here(lab, tmp_path, options=(), nemesis=NoNemesis(), time_limit_s=21.0)
     assert done.exit_code == 0, done
     assert done.verdict.verdict == "PASS-smoke"
     assert done.verdict.rule == "V11"
@@ -101,7 +101,7 @@ def test_no_nemesis_is_a_smoke_pass(lab: LabInfo, tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_operations_and_faults(lab: LabInfo, tmp_path: Path) -> None:
     plans, ops = [], []
     for name in ("a", "b"):
-        done = run_here(lab, tmp_path / name, options=(*SHORT, "shape=one"), rate=None)
+        done = run_here(lab, tmp_path / name, options=(*SHORT, "shape=one"))
         head, *lines = (done.path / "history.jsonl").read_text().splitlines()
         assert json.loads(head)["seed"] == 11
         rows = sorted((json.loads(line) for line in lines), key=lambda row: row["op_id"])
