@@ -16,6 +16,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from dstest.core.op import Outcome
+
 __all__ = [
     "FINISHING",
     "LOADING",
@@ -43,6 +45,7 @@ _WORKER: Final = 8
 _NODE: Final = 4
 _HEARTBEAT, _TROUBLE, _LATE_MAX, _LATE, _LAG_MAX, _OFFERED, _CPU = range(7)
 _INVOKED, _OK, _FAIL, _UNKNOWN = range(4)
+_COUNTERS: Final = {Outcome.OK: _OK, Outcome.FAIL: _FAIL, Outcome.UNKNOWN: _UNKNOWN}
 
 
 class Board:
@@ -129,10 +132,9 @@ class Board:
             if lateness_ns > slots[at + _LATE_MAX]:
                 slots[at + _LATE_MAX] = lateness_ns
 
-    def completed(self, worker: int, node: int, kind: str) -> None:
-        """An operation ended: kind `o`, `f` or `u`."""
-        at = self._at(worker) + _WORKER + _NODE * node
-        self._slots[at + (_OK if kind == "o" else _FAIL if kind == "f" else _UNKNOWN)] += 1
+    def completed(self, worker: int, node: int, outcome: Outcome) -> None:
+        """An operation ended."""
+        self._slots[self._at(worker) + _WORKER + _NODE * node + _COUNTERS[outcome]] += 1
 
     def trouble(self, worker: int, code: int) -> None:
         """A worker cannot go on."""

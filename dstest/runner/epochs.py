@@ -10,6 +10,7 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.runner.board import Board
+from dstest.store.events import Event, Fault, Note
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Journal", "NoEpochs", "RunEpochs"]
@@ -31,13 +32,13 @@ class Journal:
 
     def fault(self, record: LandingRecord) -> None:
         """Write the record as it is now; the newest one of a fault counts."""
-        self._append(["fault", msgspec.to_builtins(record)])
+        self._append(Fault(record))
 
     def note(self, **facts: object) -> None:
         """Write facts with the current run time."""
-        self._append(["note", self._clock.now_ns(), facts])
+        self._append(Note(self._clock.now_ns(), facts))
 
-    def _append(self, event: list[object]) -> None:
+    def _append(self, event: Event) -> None:
         try:
             self._writer.append(event)
         except OSError as error:

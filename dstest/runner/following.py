@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.op import Op
+from dstest.store.events import Completion, Event, Invoked, event_of
 from dstest.store.seal import operation
-from dstest.store.segment import decode_line
+from dstest.store.segment import text_of
 
 __all__ = ["OPS_MAX", "Following", "prefix"]
 
@@ -53,13 +54,14 @@ class _Tail:
         self._path = path
         self._offset = 0
 
-    def read(self) -> list[list[Any]]:
+    def read(self) -> list[Event]:
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
         end = data.rfind(b"\n") + 1
         self._offset += end
-        events = (decode_line(line) for line in data[:end].split(b"\n")[:-1])
+        texts = map(text_of, data[:end].split(b"\n")[:-1])
+        events = (event_of(text) for text in texts if text is not None)
         return [event for event in events if event is not None]
 
 
@@ -70,9 +72,9 @@ class Following:
         self._segments = segments
         self._keyed = keyed
         self._tails: dict[Path, _Tail] = {}
-        self._invokes: dict[Any, list[Any]] = {}
-        self._done: dict[Any, list[Any]] = {}
-        self._of_key: dict[str, list[Any]] = {}
+        self._invokes: dict[int, Invoked] = {}
+        self._done: dict[int, Completion] = {}
+        self._of_key: dict[str, list[int]] = {}
         self._news_ns: dict[str, int] = {}
         self._forgotten: set[str] = set()
         self._ahead: list[tuple[int, str]] = []
@@ -83,23 +85,23 @@ class Following:
     def _read(self) -> None:
         for path in sorted(self._segments.glob("*.seg")):
             for event in self._tails.setdefault(path, _Tail(path)).read():
-                if event[0] == "i":
-                    name = self._name(event[5])
+                if isinstance(event, Invoked):
+                    name = self._name(event.key)
                     if name in self._forgotten:
                         continue
-                    self._invokes[event[1]] = event
-                    self._of_key.setdefault(name, []).append(event[1])
-                    self._ahead.append((event[3], name))
-                elif event[0] in ("o", "f", "u") and event[1] in self._invokes:
-                    self._done[event[1]] = event
-                    self._ahead.append((event[2], self._name(self._invokes[event[1]][5])))
+                    self._invokes[event.op_id] = event
+                    self._of_key.setdefault(name, []).append(event.op_id)
+                    self._ahead.append((event.time_ns, name))
+                elif isinstance(event, Completion) and event.op_id in self._invokes:
+                    self._done[event.op_id] = event
+                    self._ahead.append((event.time_ns, self._name(self._invokes[event.op_id].key)))
 
     def look(self, cut_ns: int) -> list[Op]:
         """Operations as known at run time `cut_ns`, by invocation: of the keys with something new
         since the last look, or all of them. Empty where there is nothing new, or too much."""
         self._read()
         fresh = {name for at_ns, name in self._ahead if at_ns <= cut_ns} - self._forgotten
-        self._ahead = [event for event in self._ahead if event[0] > cut_ns]
+        self._ahead = [(at_ns, name) for at_ns, name in self._ahead if at_ns > cut_ns]
         for name in fresh:
             self._news_ns[name] = cut_ns
         if not self._keyed and len(self._invokes) > OPS_MAX:

@@ -24,6 +24,7 @@ import msgspec
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
+from dstest.core.op import Outcome
 from dstest.core.protocols import (
     Answer,
     Client,
@@ -44,6 +45,15 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.tap import Tap
+from dstest.store.events import (
+    Completion,
+    Event,
+    Failed,
+    Invoked,
+    Note,
+    Succeeded,
+    Unknown,
+)
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Worker", "WorkerConfig", "main", "not_listed"]
@@ -55,8 +65,6 @@ _BEAT_S: Final = 0.1
 
 FINAL_S: Final = 20.0
 """For the operations of the final phase, over all nodes."""
-
-_KINDS: Final = {"o": "ok", "f": "fail", "u": "unknown"}
 
 
 def not_listed(error: Definite, listed: Container[str]) -> str | None:
@@ -190,7 +198,7 @@ class Worker:
             "connections": sum(tap.connections for tap in taps),
             "known": all(tap.known for tap in taps),
         }
-        self._write(["note", self._clock.now_ns(), {"wire": wire}])
+        self._write(Note(self._clock.now_ns(), {"wire": wire}))
 
     async def _beat(self) -> None:
         while True:
@@ -230,12 +238,12 @@ class Worker:
             began_ns = self._clock.now_ns()
             draft = self._draft(slot, last)
             last = await self._operation(draft, process_id, node, client, due_ns)
-            if last.kind == "unknown":
+            if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()
                 client = self._client(node, slot)
                 await client.open()
-            if last.kind != "ok" and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
+            if last.kind != Outcome.OK and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
                 # Refused without being asked: do not spin. A slow answer needs no pause.
                 await asyncio.sleep(_FAILURE_PAUSE_S)
         await client.close()
@@ -262,12 +270,12 @@ class Worker:
                 if draft is None:
                     break
                 last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
-                if last.kind == "unknown":
+                if last.kind == Outcome.UNKNOWN:
                     process_id += 1 << 20
                     await client.close()
                     client = self._client(node)
                     await client.open()
-                if last.kind != "ok":
+                if last.kind != Outcome.OK:
                     await asyncio.sleep(_FAILURE_PAUSE_S)
             await client.close()
 
@@ -280,12 +288,13 @@ class Worker:
         invoke_ns = self._clock.now_ns()
         name = config.endpoints[node].node
         if not self._write(
-            ["i", op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name]
+            Invoked(op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name)
         ):
-            return Answer(draft, "fail")
+            return Answer(draft, Outcome.FAIL)
         self._board.invoked(config.worker, node, invoke_ns - due_ns)
-        event: list[Any]
+        event: Completion
         output: Any = None
+        outcome: Outcome
         try:
             async with asyncio.timeout(config.op_timeout_s + 1.0):
                 reply = await client.invoke(draft, config.op_timeout_s)
@@ -293,30 +302,31 @@ class Worker:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
             if unlisted := not_listed(error, self._system.definite_errors):
-                event = ["u", op_id, now_ns, unlisted, epoch]
+                outcome, event = Outcome.UNKNOWN, Unknown(op_id, now_ns, unlisted, epoch)
             else:
-                event = ["f", op_id, now_ns, str(error), name, epoch]
+                outcome, event = Outcome.FAIL, Failed(op_id, now_ns, str(error), name, epoch)
         except asyncio.CancelledError:
             raise
         except (Exception, SystemExit) as error:
             # Whatever we do not know to be definite is unknown: never guess an outcome.
             text = f"{type(error).__name__}: {error}"
             now_ns = self._clock.now_ns()
-            event = ["u", op_id, now_ns, text[:300], self._epoch(invoke_ns, now_ns)]
+            epoch = self._epoch(invoke_ns, now_ns)
+            outcome, event = Outcome.UNKNOWN, Unknown(op_id, now_ns, text[:300], epoch)
         else:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
             output = reply.output
-            event = ["o", op_id, now_ns, output, reply.node_seen, epoch]
+            outcome, event = Outcome.OK, Succeeded(op_id, now_ns, output, reply.node_seen, epoch)
         if self._write(event):
-            self._board.completed(config.worker, node, event[0])
-        return Answer(draft, _KINDS[event[0]], output)
+            self._board.completed(config.worker, node, outcome)
+        return Answer(draft, outcome, output)
 
     def _epoch(self, invoke_ns: int, now_ns: int) -> str | None:
         index = self._board.first_window(invoke_ns, now_ns)
         return None if index is None else f"f{index + 1}"
 
-    def _write(self, event: list[Any]) -> bool:
+    def _write(self, event: Event) -> bool:
         """False where the disk refused: the operation is not sent, or stays open (unknown)."""
         try:
             self._segment.append(event)

@@ -9,16 +9,25 @@ lints compare them with what is recomputed here. What cannot be read is counted,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import Window
 from dstest.core.op import Op
-from dstest.store.segment import Damage, read_segment
+from dstest.store.events import (
+    Completion,
+    End,
+    Failed,
+    Fault,
+    Header,
+    Invoked,
+    Note,
+    Succeeded,
+    Unknown,
+    event_of,
+)
+from dstest.store.segment import Damage, read_lines
 
 __all__ = ["Folded", "Segment", "fold", "operation", "windows_of"]
 
@@ -54,29 +63,33 @@ class Folded(NamedTuple):
     by_node: dict[str, dict[str, int]]
 
 
-def operation(invoke: list[Any], done: list[Any] | None, epoch_of_open: str | None) -> Op:
+def operation(invoke: Invoked, done: Completion | None, epoch_of_open: str | None) -> Op:
     """One operation of its two events; None = it was never completed."""
-    _, op_id, process_id, time_ns, op_type, key, input_, _node = invoke
-    common = {
-        "op_id": op_id,
-        "process_id": process_id,
-        "invoke_ts": time_ns,
-        "op_type": op_type,
-        "key": key,
-        "input": input_,
-    }
-    if done is None:
-        return Op(**common, error="unfinished", timeout_marker=True, fault_epoch=epoch_of_open)
-    if done[0] == "u":
-        _, _, _, error, epoch = done
+    known = None if done is None or isinstance(done, Unknown) else done
+    epoch = None if done is None else done.epoch
+    if known is None:
         # The worker saw the windows up to its timeout; the operation may last to the run's end.
-        return Op(**common, error=error, timeout_marker=True, fault_epoch=epoch or epoch_of_open)
-    kind, _, complete_ns, answer, node, epoch = done
-    if kind == "f":
-        return Op(
-            **common, complete_ts=complete_ns, error=answer, node_seen=node, fault_epoch=epoch
-        )
-    return Op(**common, complete_ts=complete_ns, output=answer, node_seen=node, fault_epoch=epoch)
+        epoch = epoch or epoch_of_open
+    return Op(
+        op_id=invoke.op_id,
+        process_id=invoke.process_id,
+        invoke_ts=invoke.time_ns,
+        complete_ts=None if known is None else known.time_ns,
+        op_type=invoke.op_type,
+        key=invoke.key,
+        input=invoke.input,
+        output=known.output if isinstance(known, Succeeded) else None,
+        error=_error(done),
+        timeout_marker=known is None,
+        node_seen=None if known is None else known.node_seen,
+        fault_epoch=epoch,
+    )
+
+
+def _error(done: Completion | None) -> str | None:
+    if done is None:
+        return "unfinished"
+    return None if isinstance(done, Succeeded) else done.error
 
 
 def windows_of(records: list[LandingRecord]) -> list[Window]:
@@ -106,59 +119,12 @@ def _epoch_of_open(invoke_ns: int, windows: list[Window]) -> str | None:
     return None
 
 
-def _int(value: Any) -> bool:
-    return type(value) is int
-
-
-def _text_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _any(_: Any) -> bool:
-    return True
-
-
-def _id(value: Any) -> bool:
-    return type(value) in (int, str)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _key(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float, bool))
-
-
-_ENDED: Final = (_int, _int, _any, _text_or_none, _text_or_none)
-_SHAPES: Final[dict[str, tuple[Callable[[Any], bool], ...]]] = {
-    "i": (_int, _id, _int, _text, _key, _any, _text),
-    "o": _ENDED,
-    "f": (_int, _int, _text, _text_or_none, _text_or_none),
-    "u": (_int, _int, _text, _text_or_none),
-    "fault": (_any,),
-    "note": (_int, lambda v: isinstance(v, dict)),
-    "h": (lambda v: isinstance(v, dict),),
-    "e": (_int,),
-}
-"""What stands behind the kind of each event."""
-
-
-def _well_formed(event: list[Any]) -> bool:
-    shape = _SHAPES.get(event[0]) if isinstance(event[0], str) else None
-    return (
-        shape is not None
-        and len(event) == len(shape) + 1
-        and all(fits(value) for fits, value in zip(shape, event[1:], strict=True))
-    )
-
-
 class _Fold:
-    """Events as they come; `events` reads one segment after the other."""
+    """Events as they come; `read` reads one segment after the other."""
 
     def __init__(self) -> None:
-        self.invokes: list[list[Any]] = []
-        self.done: dict[Any, list[Any]] = {}
+        self.invokes: list[Invoked] = []
+        self.done: dict[int, Completion] = {}
         self.faults: dict[str, LandingRecord] = {}
         self.notes: list[dict[str, Any]] = []
         self.segments: list[Segment] = []
@@ -169,17 +135,18 @@ class _Fold:
         header: dict[str, Any] | None = None
         end: int | None = None
         lines = 0
-        for event in read_segment(path, damage):
+        for text in read_lines(path, damage):
             lines += 1
-            if not _well_formed(event) or end is not None:
+            event = event_of(text)
+            if event is None or end is not None:
                 self.counts["malformed"] += 1
-            elif event[0] == "h":
+            elif isinstance(event, Header):
                 if lines > 1:
                     self.counts["malformed"] += 1
                 else:
-                    header = event[1]
-            elif event[0] == "e":
-                end = event[1]
+                    header = event.facts
+            elif isinstance(event, End):
+                end = event.lines
             else:
                 self._take(event)
         (found,) = damage
@@ -187,36 +154,30 @@ class _Fold:
             Segment(path.name, header, lines, end, list(found.lines), found.torn_tail)
         )
 
-    def _take(self, event: list[Any]) -> None:
-        kind = event[0]
-        if kind == "i":
+    def _take(self, event: Invoked | Completion | Fault | Note) -> None:
+        if isinstance(event, Invoked):
             self.invokes.append(event)
-        elif kind in ("o", "f", "u"):
-            self.counts["completions"] += 1
-            self.counts["duplicates"] += event[1] in self.done
-            self.done[event[1]] = event
-        elif kind == "note":
-            self.notes.append({"time_ns": event[1], **event[2]})
+        elif isinstance(event, Note):
+            self.notes.append({"time_ns": event.time_ns, **event.facts})
+        elif isinstance(event, Fault):
+            self.faults[event.record.fault_id] = event.record
         else:
-            try:
-                record = msgspec.convert(event[1], LandingRecord)
-            except msgspec.ValidationError:
-                self.counts["malformed"] += 1
-            else:
-                self.faults[record.fault_id] = record
+            self.counts["completions"] += 1
+            self.counts["duplicates"] += event.op_id in self.done
+            self.done[event.op_id] = event
 
 
-_COUNTED: Final = {"o": "ok", "f": "fail", "u": "unknown"}
+_COUNTED: Final = {Succeeded: "ok", Failed: "fail", Unknown: "unknown"}
 
 
-def _by_node(invokes: list[list[Any]], done: dict[Any, list[Any]]) -> dict[str, dict[str, int]]:
+def _by_node(invokes: list[Invoked], done: dict[int, Completion]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for event in invokes:
-        row = found.setdefault(event[7], {"invoked": 0, "ok": 0, "fail": 0, "unknown": 0})
+        row = found.setdefault(event.node, {"invoked": 0, "ok": 0, "fail": 0, "unknown": 0})
         row["invoked"] += 1
-        end = done.get(event[1])
+        end = done.get(event.op_id)
         if end is not None:
-            row[_COUNTED[end[0]]] += 1
+            row[_COUNTED[type(end)]] += 1
     return found
 
 
@@ -228,9 +189,9 @@ def fold(segments: Path) -> Folded:
     records = sorted(read.faults.values(), key=lambda r: r.scheduled_at)
     windows = windows_of(records)
     invokes, done = read.invokes, read.done
-    invokes.sort(key=lambda e: (e[3], e[1]))
-    ops = [operation(e, done.get(e[1]), _epoch_of_open(e[3], windows)) for e in invokes]
-    known = {e[1] for e in invokes}
+    invokes.sort(key=lambda e: (e.time_ns, e.op_id))
+    ops = [operation(e, done.get(e.op_id), _epoch_of_open(e.time_ns, windows)) for e in invokes]
+    known = {e.op_id for e in invokes}
     counters = {
         "invokes": len(invokes),
         "completions": read.counts["completions"],
@@ -245,7 +206,7 @@ def fold(segments: Path) -> Folded:
         records,
         read.notes,
         [s.header for s in read.segments if s.header is not None],
-        {e[2]: e[7] for e in invokes},
+        {e.process_id: e.node for e in invokes},
         counters,
         read.segments,
         _by_node(invokes, done),

@@ -3,18 +3,9 @@
 A line is `CCCCCCCC [json array]\\n`: eight hex digits of CRC-32 over everything that follows them,
 the separator and the newline included, so that a flip anywhere in the line is noticed. Lines are
 written with one unbuffered `write(2)` each: what was recorded survives `kill -9` of the writer, and
-at most the line in flight is torn. Event shapes:
+at most the line in flight is torn. `dstest.store.events` has what the arrays say.
 
-    ["h", {"schema": "dstest.segment/1", "worker": 0, ...}]
-    ["i", op_id, process_id, time_ns, op_type, key, input, node]
-    ["o", op_id, time_ns, output, node_seen, epoch]
-    ["f", op_id, time_ns, error, node_seen, epoch]
-    ["u", op_id, time_ns, error, epoch]
-    ["fault", {landing record}]        newest record of a fault wins
-    ["note", time_ns, {...}]
-    ["e", lines]                       last line of a writer that ended well: lines before it
-
-A file whose header says `"ends": true` and that has no such last line is of a writer that died.
+A file whose header says `"ends": true` and that has no `End` is of a writer that died.
 """
 
 from __future__ import annotations
@@ -29,14 +20,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dstest.core.errors import HistoryError
+from dstest.store.events import End, Event, Header
 
 __all__ = [
     "SEGMENT_SCHEMA",
     "Damage",
     "SegmentWriter",
-    "decode_line",
     "encode_line",
-    "read_segment",
+    "read_lines",
+    "text_of",
 ]
 
 SEGMENT_SCHEMA = "dstest.segment/1"
@@ -44,7 +36,7 @@ SEGMENT_SCHEMA = "dstest.segment/1"
 _ENCODER = msgspec.json.Encoder()
 
 
-def encode_line(event: list[Any] | tuple[Any, ...]) -> bytes:
+def encode_line(event: Event) -> bytes:
     """One line of a segment."""
     body = b" " + _ENCODER.encode(event) + b"\n"
     return b"%08x" % zlib.crc32(body) + body
@@ -61,9 +53,9 @@ class SegmentWriter:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._end = 0
         self._lines = 0
-        self.append(["h", {"schema": SEGMENT_SCHEMA, "ends": True, **header}])
+        self.append(Header({"schema": SEGMENT_SCHEMA, "ends": True, **header}))
 
-    def append(self, event: list[Any] | tuple[Any, ...]) -> None:
+    def append(self, event: Event) -> None:
         """Write one event; when this returns, the kernel has it."""
         line = encode_line(event)
         try:
@@ -79,7 +71,7 @@ class SegmentWriter:
 
     def finish(self) -> None:
         """Say that nothing is missing: how many lines there are. Nothing is appended afterwards."""
-        self.append(["e", self._lines])
+        self.append(End(self._lines))
 
     def _cut(self) -> None:
         try:
@@ -102,8 +94,8 @@ class Damage(NamedTuple):
     torn_tail: bool
 
 
-def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[list[Any]]:
-    """Events of one segment, in order.
+def read_lines(path: Path, damage: list[Damage] | None = None) -> Iterator[bytes]:
+    """The texts of one segment's lines, in order.
 
     A torn last line is what a killed writer leaves behind and is dropped. A damaged line elsewhere
     is skipped and counted; without a `damage` list to count in, it raises HistoryError.
@@ -117,11 +109,11 @@ def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[lis
         if number == last:
             torn = line != b""
             break
-        event = decode_line(line)
-        if event is None:
+        text = text_of(line)
+        if text is None:
             bad.append(number + 1)
             continue
-        yield event
+        yield text
     if damage is not None:
         damage.append(Damage(bad, torn))
     elif bad:
@@ -132,14 +124,10 @@ def read_segment(path: Path, damage: list[Damage] | None = None) -> Iterator[lis
         )
 
 
-def decode_line(line: bytes) -> list[Any] | None:
-    """The event of a line without its newline; None where its checksum does not match."""
+def text_of(line: bytes) -> bytes | None:
+    """The JSON text of a line without its newline; None where its checksum does not match."""
     if len(line) < 11 or line[8:10] != b" [":
         return None
     if line[:8] != b"%08x" % zlib.crc32(line[8:] + b"\n"):
         return None
-    try:
-        event = msgspec.json.decode(line[9:])
-    except (ValueError, msgspec.DecodeError):
-        return None
-    return event if isinstance(event, list) and event else None
+    return line[9:]

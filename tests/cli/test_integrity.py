@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from made_runs import made, recorded, registers, transactions
 from real_run import change_facts, change_record
@@ -20,8 +21,9 @@ from dstest.runner import session
 from dstest.runner.judgement import judge
 from dstest.runner.replay import together
 from dstest.runner.session import Finished
+from dstest.store.events import Succeeded, event_of
 from dstest.store.layout import RunDir
-from dstest.store.segment import decode_line, encode_line
+from dstest.store.segment import encode_line, text_of
 from dstest.store.sums import compare_sums
 
 COMMANDS = ("report", "recover", "replay", "export", "check")
@@ -91,9 +93,10 @@ def event(run: Path) -> None:
     path = run / "segments" / "worker-0.seg"
     lines = path.read_bytes().splitlines(keepends=True)
     for i, line in enumerate(lines):
-        found = decode_line(line.rstrip(b"\n"))
-        if found is not None and found[0] == "o" and isinstance(found[3], int):
-            lines[i] = encode_line([*found[:3], found[3] + 1, *found[4:]])
+        text = text_of(line.rstrip(b"\n"))
+        found = None if text is None else event_of(text)
+        if isinstance(found, Succeeded) and isinstance(found.output, int):
+            lines[i] = encode_line(msgspec.structs.replace(found, output=found.output + 1))
             break
     path.write_bytes(b"".join(lines))
 

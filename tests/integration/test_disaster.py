@@ -36,7 +36,8 @@ from clusters.systems.etcd.system import SYSTEM
 from clusters.systems.etcd.wire import message
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.store.segment import read_segment
+from dstest.store.events import Succeeded, event_of
+from dstest.store.segment import read_lines
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -78,8 +79,9 @@ def children_of(pid: int) -> list[int]:
 
 def acknowledged(run: Path) -> set[int]:
     """op_ids that a worker saw answered, read from the raw segments."""
-    events = [e for path in (run / "segments").glob("worker-*.seg") for e in read_segment(path, [])]
-    return {event[1] for event in events if event[0] == "o"}
+    files = (run / "segments").glob("worker-*.seg")
+    events = (event_of(text) for path in files for text in read_lines(path, []))
+    return {event.op_id for event in events if isinstance(event, Succeeded)}
 
 
 async def _stop_etcd(nodes: dict[str, Any]) -> None:

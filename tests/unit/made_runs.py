@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from raw_segments import append
 from simulated_clients import Sim
 
 from dstest import __version__
@@ -183,13 +184,13 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
                 done = op.complete_ts or 0
                 events.append((done, 1, ["o", id_, done, op.output, op.node_seen, epoch]))
         for _, _, event in sorted(events, key=lambda e: e[:2]):
-            writer.append(event)
-        writer.append(["note", end_ns, {"wire": _wire(number, nodes)}])
+            append(writer, event)
+        append(writer, ["note", end_ns, {"wire": _wire(number, nodes)}])
         writer.finish()
         writer.close()
     control = SegmentWriter(run.segments / "control.seg", {"control": True})
-    control.append(["note", 1, {"planned": [msgspec.to_builtins(PLAN)]}])
-    control.append(["fault", msgspec.to_builtins(record)])
+    append(control, ["note", 1, {"planned": [msgspec.to_builtins(PLAN)]}])
+    append(control, ["fault", msgspec.to_builtins(record)])
     control.finish()
     control.close()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from raw_segments import encode_line, read_segment
 
 from dstest.store.layout import RunDir
-from dstest.store.segment import encode_line, read_segment
 
 ARCHIVE = Path(__file__).parent.parent / "fixtures" / "partition-run.tar.xz"
 

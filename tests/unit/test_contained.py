@@ -22,6 +22,7 @@ from dstest.core.protocols import OpDraft
 from dstest.core.run_meta import RunMeta
 from dstest.runner import session, worker
 from dstest.runner.run import Run
+from dstest.store.events import Unknown
 
 
 async def quits() -> None:
@@ -152,7 +153,7 @@ def test_every_step_of_the_clean_up_is_taken() -> None:
 
 
 def test_an_operation_that_wants_to_end_its_worker_is_of_unknown_outcome() -> None:
-    written: list[list[Any]] = []
+    written: list[Any] = []
 
     class Client:
         async def invoke(self, draft: OpDraft, timeout_s: float) -> Any:
@@ -169,7 +170,7 @@ def test_an_operation_that_wants_to_end_its_worker_is_of_unknown_outcome() -> No
     made._write = lambda event: not written.append(event)  # type: ignore[method-assign, func-returns-value]
     answer = asyncio.run(made._operation(OpDraft("read", "k"), 0, 0, cast(Any, Client()), 0))
     assert answer.kind == "unknown"
-    assert written[-1] == ["u", 0, 5, "SystemExit: 0", None]
+    assert written[-1] == Unknown(0, 5, "SystemExit: 0", None)
 
 
 def test_a_worker_that_is_ended_leaves_its_last_words(

@@ -9,6 +9,7 @@ import pytest
 from dstest.core import registry, rng
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.evidence import Budgets, CheckerEvidence, Evidence, FaultEvidence
+from dstest.core.op import Outcome
 from dstest.core.protocols import Option
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State, Verdict, exit_code
@@ -160,7 +161,7 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
     assert theirs.first_window(150, 400) == first
     assert theirs.first_window(250, 400) == second
     theirs.invoked(1, 2, 5_000_000)
-    theirs.completed(1, 2, "o")
+    theirs.completed(1, 2, Outcome.OK)
     assert ours.by_node()[2] == {"invoked": 1, "ok": 1, "fail": 0, "unknown": 0}
     assert ours.lateness()["late"] == 1
     ours.close()

@@ -227,7 +227,7 @@ def other_spec(run: RunDir) -> None:
 
 def without_faults(run: RunDir) -> None:
     """No fault was planned, and none stood: every stamp goes with it."""
-    from dstest.store.segment import encode_line, read_segment
+    from raw_segments import encode_line, read_segment
 
     path = run.segments / "control.seg"
     header = next(iter(read_segment(path)))

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 from made_meta import PLANNED, WHOLE
+from raw_segments import append, encode_line
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.run_meta import RunMeta
 from dstest.runner.reconcile import Beside, Reconciled, issued, reconcile
 from dstest.store.seal import fold
-from dstest.store.segment import SegmentWriter, encode_line
+from dstest.store.segment import SegmentWriter
 
 NODES = ("n1", "n2")
 PLANS = [{"fault_id": "f1", "nemesis": "partition", "start_ns": 100, "duration_ns": 9, "facts": {}}]
@@ -31,13 +32,13 @@ def worker(path: Path, number: int, ops: int = 20) -> None:
     writer = SegmentWriter(path / f"worker-{number}.seg", {"worker": number, "workers": 2})
     for i in range(ops):
         op_id, node, at = 2 * i + number, NODES[i % 2], 1000 * i
-        writer.append(["i", op_id, op_id, at, "write", "k", i, node])
+        append(writer, ["i", op_id, op_id, at, "write", "k", i, node])
         if i in (4, 5):
-            writer.append(["f", op_id, at + 9, "refused", node, None])
+            append(writer, ["f", op_id, at + 9, "refused", node, None])
         elif i in (6, 7):
-            writer.append(["u", op_id, at + 9, "TimeoutError", None])
+            append(writer, ["u", op_id, at + 9, "TimeoutError", None])
         else:
-            writer.append(["o", op_id, at + 9, None, node, None])
+            append(writer, ["o", op_id, at + 9, None, node, None])
     writer.finish()
     writer.close()
 
@@ -47,8 +48,8 @@ def run(path: Path) -> dict[str, Any]:
     worker(path, 0)
     worker(path, 1)
     control = SegmentWriter(path / "control.seg", {"control": True})
-    control.append(["note", 1, {"planned": PLANS}])
-    control.append(["fault", msgspec.to_builtins(RECORD)])
+    append(control, ["note", 1, {"planned": PLANS}])
+    append(control, ["fault", msgspec.to_builtins(RECORD)])
     control.finish()
     control.close()
     per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from raw_segments import append
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import Header, History, epochs_of
@@ -18,7 +19,7 @@ from dstest.store.segment import SegmentWriter
 def segment(path: Path, events: list[list[Any]]) -> None:
     writer = SegmentWriter(path, {"worker": 0})
     for event in events:
-        writer.append(event)
+        append(writer, event)
     writer.close()
 
 

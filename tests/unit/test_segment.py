@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raw_segments import append, read_segment
 
 from dstest.core.errors import HistoryError
-from dstest.store.segment import Damage, SegmentWriter, encode_line, read_segment
+from dstest.store import segment
+from dstest.store.events import Succeeded
+from dstest.store.segment import Damage, SegmentWriter
 
 EVENTS = [["i", 1, 0, 10, "write", "k", 5, "n1"], ["o", 1, 20, None, "n1", None]]
 
@@ -19,7 +22,7 @@ EVENTS = [["i", 1, 0, 10, "write", "k", 5, "n1"], ["o", 1, 20, None, "n1", None]
 def written(path: Path) -> bytes:
     writer = SegmentWriter(path, {"worker": 0})
     for event in EVENTS:
-        writer.append(event)
+        append(writer, event)
     writer.close()
     return path.read_bytes()
 
@@ -78,10 +81,10 @@ def test_a_refused_write_leaves_no_half_line(
 
     monkeypatch.setattr(os, "pwrite", short)
     with pytest.raises(OSError, match="no space") as caught:
-        writer.append(EVENTS[0])
+        append(writer, EVENTS[0])
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.setattr(os, "pwrite", real)
-    writer.append(EVENTS[1])
+    append(writer, EVENTS[1])
     writer.close()
     assert list(read_segment(path))[1:] == [EVENTS[1]]
 
@@ -95,7 +98,7 @@ def test_a_segment_is_never_overwritten(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**53), 2**53), st.text()), min_size=1))
 def test_any_event_survives(event: list[object]) -> None:
-    line = encode_line(event)
+    line = segment.encode_line(Succeeded(1, 2, event, None, None))
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
 

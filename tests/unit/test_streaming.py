@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from raw_segments import append
 from true_histories import KINDS, history
 
 from dstest.core import registry
@@ -63,11 +64,10 @@ def _segment(folder: Path, made: History) -> None:
     folder.mkdir()
     writer = SegmentWriter(folder / "worker-0.seg", {"worker": 0})
     for op in made.ops:
-        writer.append(
-            ["i", op.op_id, op.process_id, op.invoke_ts, op.op_type, op.key, op.input, "n1"]
-        )
+        begun = ["i", op.op_id, op.process_id, op.invoke_ts, op.op_type, op.key, op.input, "n1"]
+        append(writer, begun)
         if op.outcome is Outcome.OK:
-            writer.append(["o", op.op_id, op.complete_ts, op.output, "n1", None])
+            append(writer, ["o", op.op_id, op.complete_ts, op.output, "n1", None])
     writer.close()
 
 
@@ -118,10 +118,10 @@ class Writing:
         self._writers = [SegmentWriter(folder / f"worker-{n}.seg", {"worker": n}) for n in (0, 1)]
 
     def invoke(self, op_id: int, key: str, at_ns: int) -> None:
-        self._writers[op_id % 2].append(["i", op_id, op_id, at_ns, "add", key, op_id, "n1"])
+        append(self._writers[op_id % 2], ["i", op_id, op_id, at_ns, "add", key, op_id, "n1"])
 
     def done(self, op_id: int, at_ns: int) -> None:
-        self._writers[op_id % 2].append(["o", op_id, at_ns, None, "n1", None])
+        append(self._writers[op_id % 2], ["o", op_id, at_ns, None, "n1", None])
 
 
 def seen(following_: Following, cut_ns: int) -> list[tuple[Any, Any, bool]]:

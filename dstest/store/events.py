@@ -1,0 +1,113 @@
+"""What a line of a segment says. Each kind is an array: its tag, then its fields in their order.
+
+| tag | event | who writes it |
+|---|---|---|
+| `h` | `Header`, always the first | any writer |
+| `i` | `Invoked` | a load worker |
+| `o`, `f`, `u` | `Succeeded`, `Failed`, `Unknown`: how an operation ended | a load worker |
+| `fault` | `Fault`: the newest record of a fault wins | the control process |
+| `note` | `Note` | either |
+| `e` | `End`, the last of a writer that ended well | any writer |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord
+from dstest.core.op import Key
+
+__all__ = [
+    "Completion",
+    "End",
+    "Event",
+    "Failed",
+    "Fault",
+    "Header",
+    "Invoked",
+    "Note",
+    "Succeeded",
+    "Unknown",
+    "event_of",
+]
+
+
+class _Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of them all."""
+
+
+class Header(_Event, frozen=True, tag="h"):
+    """`facts` has the schema, and `ends` where the writer means to write an `End`."""
+
+    facts: dict[str, Any]
+
+
+class Invoked(_Event, frozen=True, tag="i"):
+    """Written before the request leaves."""
+
+    op_id: int
+    process_id: int | str
+    time_ns: int
+    op_type: str
+    key: Key
+    input: Any
+    node: str
+
+
+class Succeeded(_Event, frozen=True, tag="o"):
+    op_id: int
+    time_ns: int
+    output: Any
+    node_seen: str | None
+    epoch: str | None
+
+
+class Failed(_Event, frozen=True, tag="f"):
+    """It had no effect."""
+
+    op_id: int
+    time_ns: int
+    error: str
+    node_seen: str | None
+    epoch: str | None
+
+
+class Unknown(_Event, frozen=True, tag="u"):
+    """Whether it had an effect is unknown."""
+
+    op_id: int
+    time_ns: int
+    error: str
+    epoch: str | None
+
+
+class Fault(_Event, frozen=True, tag="fault"):
+    record: LandingRecord
+
+
+class Note(_Event, frozen=True, tag="note"):
+    time_ns: int
+    facts: dict[str, Any]
+
+
+class End(_Event, frozen=True, tag="e"):
+    """`lines` is how many stand before it."""
+
+    lines: int
+
+
+Completion = Succeeded | Failed | Unknown
+Event = Header | Invoked | Completion | Fault | Note | End
+
+_DECODER: Final = msgspec.json.Decoder(Event)
+
+
+def event_of(text: bytes) -> Event | None:
+    """The event of a line whose checksum matches; None where it is none of these."""
+    try:
+        found: Event = _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found
