@@ -9,13 +9,34 @@ from typing import Any, Final
 from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, Generator, OpDraft, Option
 
-__all__ = ["READ_AGAIN", "FinalReads", "ObjectWorkload", "RotatingKeys"]
+__all__ = [
+    "READ_AGAIN",
+    "RETIRED_MAX",
+    "WORKERS_MAX",
+    "FinalReads",
+    "ObjectWorkload",
+    "RotatingKeys",
+    "revisit_ratio",
+]
 
-RETIRED_MAX: Final = 64
+WORKERS_MAX: Final = 64
+"""Load workers among which numbers are dealt."""
+
+RETIRED_MAX: Final = 400
+"""Retired keys that are still read: those of the last minute or so."""
+
+_LATEST_MAX: Final = 64
 """Keys that are gone back to: old enough to be older than a fault."""
 
 READ_AGAIN: Final = 0.1
 """Share of reads that go back to any of them."""
+
+
+def revisit_ratio(of: str) -> Option:
+    """How often what was committed before a fault is read after it; `of` are those that read."""
+    doc = f"share of {of} that read a retired key again"
+    return Option(type=float, default=0.1, least=0, most=1, help=doc)
+
 
 Make = Callable[[int, int, int, Mapping[str, Any]], Generator]
 
@@ -62,7 +83,7 @@ class RotatingKeys:
 
     def read_again(self, dice: Any) -> str:
         """A live or retired key: what was acknowledged there must still be there."""
-        return str(dice.choice(self.used[-RETIRED_MAX:]))
+        return str(dice.choice(self.used[-_LATEST_MAX:]))
 
     def pick(self, dice: Any) -> str:
         """One of the live keys, for one more operation."""

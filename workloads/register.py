@@ -21,12 +21,11 @@ from typing import Any, Final
 from dstest.core import rng
 from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
+from workloads._workload import RETIRED_MAX, revisit_ratio
 
 __all__ = ["CAS_REGISTER", "REGISTER", "RegisterGenerator", "RegisterWorkload"]
 
 CAS_VALUES: Final = 5
-RETIRED_MAX: Final = 400
-"""Retired keys that are still read: those of the last minute or so."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
@@ -39,13 +38,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
         most=10_000_000,
         help="operations on a key before it is retired",
     ),
-    "revisit_ratio": Option(
-        type=float,
-        default=0.1,
-        least=0,
-        most=1,
-        help="share of operations that read a retired key again",
-    ),
+    "revisit_ratio": revisit_ratio("operations"),
     "write_ratio": Option(
         type=float, default=0.5, least=0, most=1, help="share of operations that write"
     ),

@@ -20,12 +20,9 @@ from typing import Any, Final
 from dstest.core import rng
 from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
+from workloads._workload import RETIRED_MAX, WORKERS_MAX, revisit_ratio
 
 __all__ = ["LIST_APPEND", "RW_REGISTER", "TxnGenerator", "TxnWorkload"]
-
-_WORKERS_MAX: Final = 64
-RETIRED_MAX: Final = 400
-"""Retired keys that are still read: those of the last minute or so."""
 
 _KEY_DIST_BASE: Final = 2.0
 """Each live key is chosen half as often as the one before, as in Jepsen."""
@@ -49,13 +46,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "writes_per_key": Option(
         type=int, default=32, least=1, most=10_000_000, help="writes to a key before it is retired"
     ),
-    "revisit_ratio": Option(
-        type=float,
-        default=0.1,
-        least=0,
-        most=1,
-        help="share of micro-ops that read a retired key again",
-    ),
+    "revisit_ratio": revisit_ratio("micro-ops"),
     "write_ratio": Option(
         type=float, default=0.5, least=0, most=1, help="share of micro-ops that write"
     ),
@@ -82,7 +73,7 @@ class TxnGenerator:
         self._live = [self._fresh() for _ in range(max(1, int(options["key_count"])))]
 
     def _fresh(self) -> list[int]:
-        key = self._worker + _WORKERS_MAX * self._next_key
+        key = self._worker + WORKERS_MAX * self._next_key
         self._next_key += 1
         return [key, 1]
 

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
-from workloads._workload import ObjectWorkload
+from workloads._workload import WORKERS_MAX, ObjectWorkload
 
 __all__ = ["WATCH", "WatchGenerator"]
 
-_WORKERS_MAX: Final = 64
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=8, least=1, most=100_000, help="keys, per load worker"),
     "watchers": Option(
@@ -38,7 +37,7 @@ class WatchGenerator:
     def next(self) -> OpDraft:
         """A write of a new value."""
         self._value += 1
-        value = self._value * _WORKERS_MAX + self._worker
+        value = self._value * WORKERS_MAX + self._worker
         return OpDraft("write", self._rng.choice(self._keys), value)
 
     def next_for(self, slot: int, last: Answer | None) -> OpDraft:
