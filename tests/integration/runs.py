@@ -117,6 +117,17 @@ def on_nodes(lab: LabInfo, ask: Callable[[dict[str, Any]], Any]) -> Any:
     return asyncio.run(go())
 
 
+def frozen(lab: LabInfo) -> list[str]:
+    """Nodes on which a service stands still."""
+
+    async def ask(nodes: dict[str, Any]) -> list[str]:
+        rows = {name: await node.call("services") for name, node in nodes.items()}
+        return [n for n, row in rows.items() if any(one["frozen"] for one in row.values())]
+
+    found: list[str] = on_nodes(lab, ask)
+    return found
+
+
 def fault_tables(lab: LabInfo) -> list[str]:
     """Nodes that still have a fault table."""
 
