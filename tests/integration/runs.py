@@ -34,6 +34,9 @@ SHORT_S = 21.0
 RATE = 200.0
 """Operations per second: what a fault does must show in a load that leaves the host idle time."""
 
+MUCH = 400.0
+"""Operations per second that leave behind whoever is slow."""
+
 CALM = ("run", "--rate", str(RATE))
 """How a user starts such a run."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from busy import assert_passed
-from runs import CALM, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
+from runs import MUCH, dstest, faults_of, latest, on_nodes, run_here, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
@@ -22,7 +22,7 @@ OPTIONS = ("fault_s=6", "quiet_s=8")
 
 
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, nemesis=NEMESIS, options=OPTIONS, time_limit_s=24.0)
+    done = run_here(lab, tmp_path, nemesis=NEMESIS, options=OPTIONS, rate=MUCH, time_limit_s=24.0)
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "yes", fault
     assert fault["heal_verified"], fault["notes"]
@@ -44,7 +44,7 @@ def _fields(record: LandingRecord) -> dict[str, Any]:
 
 
 def test_a_quota_that_is_none(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, nemesis=Roomy(), options=OPTIONS, time_limit_s=24.0)
+    done = run_here(lab, tmp_path, nemesis=Roomy(), options=OPTIONS, rate=MUCH, time_limit_s=24.0)
     (fault,) = faults_of(done.path)
     assert fault["landed"] != "yes"
     assert done.verdict is not None
@@ -71,7 +71,17 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *(*CALM, "--nemesis", "slow-follower", "--time-limit", "60", "-o", "fault_s=30"),
+        *(
+            "run",
+            "--rate",
+            str(MUCH),
+            "--nemesis",
+            "slow-follower",
+            "--time-limit",
+            "60",
+            "-o",
+            "fault_s=30",
+        ),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)

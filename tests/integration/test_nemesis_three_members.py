@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from runs import RATE, SHORT, faults_of
+from runs import MUCH, SHORT, faults_of
 
 from dstest.core import registry
 from dstest.core.node import LabInfo
@@ -34,7 +34,7 @@ OPTIONS = {
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     if "other_build=" in OPTIONS.get(nemesis, ()):
         pytest.skip("DSTEST_OTHER_ETCD names no second build")
-    wanted = RunSpec(nemesis=nemesis, time_limit_s=24.0, seed=11, rate=RATE)
+    wanted = RunSpec(nemesis=nemesis, time_limit_s=24.0, seed=11, rate=MUCH)
     plugins = resolve(wanted, [*SHORT, "members=3", *OPTIONS.get(nemesis, ())])
     done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
     for fault in faults_of(done.path):
