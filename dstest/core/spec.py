@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import tomli_w
 
 __all__ = ["RunSpec", "to_toml"]
 
@@ -39,13 +39,8 @@ def to_toml(spec: RunSpec) -> str:
     """The content of spec.toml; what is None, and an empty list of files, is left out."""
     rows = msgspec.to_builtins(spec)
     options = rows.pop("options")
-    return "\n".join([*_lines(rows), "", "[options]", *_lines(options)]) + "\n"
+    return tomli_w.dumps({**_said(rows), "options": _said(options)})
 
 
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    # JSON's strings, numbers and booleans are TOML's.
-    return [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
-        for key, value in table.items()
-        if value not in (None, [], ())
-    ]
+def _said(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value not in (None, [], ())}

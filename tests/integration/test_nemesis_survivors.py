@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CALM, dstest, faults_of, latest
+from runs import CALM, dstest, faults_of, latest, verdict_of
 
 from dstest.core.node import LabInfo
 
@@ -41,7 +41,7 @@ def run(lab: LabInfo, store: Path, nemesis: str | Path, *options: str) -> dict[s
         *CALM, "--system", SYSTEM, "--workload", "register", "--nemesis", nemesis,
         "--store", store, "--lab-id", lab.lab_id, "--time-limit", "25", "--seed", "5", *told,
     )  # fmt: skip
-    assert "by linearizable: clean" in done.stdout, done.stdout + done.stderr
+    assert verdict_of(latest(store))["checkers"]["linearizable"]["valid"] is True, done.stderr
     fault: dict[str, Any] = faults_of(latest(store))[0]
     return fault
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dstest.core import registry, rng
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.evidence import Budgets, CheckerEvidence, Evidence, FaultEvidence
 from dstest.core.op import Outcome
 from dstest.core.protocols import Option
-from dstest.core.spec import RunSpec
+from dstest.core.spec import RunSpec, to_toml
 from dstest.core.verdict import State, Verdict, exit_code
 from dstest.runner.board import Board
 from dstest.runner.plugins import resolve
@@ -166,3 +170,9 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
     assert ours.lateness()["late"] == 1
     ours.close()
     theirs.close()
+
+
+@given(st.dictionaries(st.text(), st.one_of(st.text(), st.booleans(), st.integers(-9, 9))))
+def test_a_spec_is_read_as_it_was_written(options: dict[str, Any]) -> None:
+    spec = RunSpec(options={**options, "pause.scope": "minority"})
+    assert tomllib.loads(to_toml(spec))["options"] == spec.options
