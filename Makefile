@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
-LABS := -n 2 --dist worksteal
+LABS ?= 1
+SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
 NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
@@ -27,9 +28,10 @@ test: test-no-lab test-lab
 test-no-lab: setup
 	$(BIN)/python -m pytest -rs $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, in two labs side by side
+## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, which
+##                 takes four cores, as for the self-tests below
 test-lab: setup
-	$(BIN)/python -m pytest -rs $(LABS) -m "lab and not selftest and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup
@@ -67,16 +69,15 @@ lab-down: setup
 bench: setup
 	$(BIN)/python tests/bench/bench.py $(BENCH_ARGS)
 
-## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us;
-##                 two labs side by side
+## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us
 nemesis-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short $(LABS) --nemesis-table=build/nemesis-selftest.md \
+	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --nemesis-table=build/nemesis-selftest.md \
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
 ## make systems-selftest   every fault that fits memcached and Redis, landed and healed: docs/systems.md
 systems-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short $(LABS) --systems-table=docs/systems.md \
+	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)

@@ -35,7 +35,6 @@ def test_one_member_goes_back(lab: LabInfo, tmp_path: Path) -> None:
     landed_and_healed(done)
 
 
-@pytest.mark.daily
 def test_all_go_back_and_the_loss_is_found(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
         lab, tmp_path, nemesis=NEMESIS, options=(*OPTIONS, "scope=all"), time_limit_s=26.0

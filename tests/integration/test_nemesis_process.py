@@ -59,7 +59,7 @@ def named(*names: str) -> Nemesis:
         ("kill", "all"),
         pytest.param("kill", "primaries", marks=pytest.mark.daily),
         ("stop", "minority"),
-        pytest.param("pause", "majority", marks=pytest.mark.daily),
+        ("pause", "majority"),
         ("pause way=freezer", "primaries"),
         ("pause way=freezer", "all"),
     ],
@@ -112,7 +112,6 @@ class Elsewhere(Kill):
             await ctx.node(name).call("signal", signum=9, **other)
 
 
-@pytest.mark.daily
 def test_the_wrong_process_is_killed(lab: LabInfo, tmp_path: Path) -> None:
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Elsewhere(), options=OPTIONS))
     assert fault["landed"] == "no"

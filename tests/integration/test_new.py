@@ -44,6 +44,7 @@ def a_run(lab: LabInfo, folder: Path, *words: str | Path) -> int:
     ).returncode  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_workload(lab: LabInfo, tmp_path: Path) -> None:
     load, _ = write(KINDS["workload"], "few-registers", tmp_path)
     code = a_run(lab, tmp_path, "--workload", load, "--nemesis", "none")

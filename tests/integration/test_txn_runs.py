@@ -33,7 +33,7 @@ def test_guarded_transactions_pass_under_partition(
     ("workload", "guard"),
     [
         ("list-append", "none"),
-        ("rw-register", "written"),
+        pytest.param("rw-register", "written", marks=LONG),
         pytest.param("list-append", "written", marks=LONG),
         pytest.param("rw-register", "none", marks=LONG),
     ],
