@@ -166,7 +166,9 @@ def test_nobody_is_left_when_the_log_of_the_leader_is_cut(lab: LabInfo) -> None:
         left = await deployment.flipped(name) or await deployment.doomed(name)
         members = (await deployment.listed())[name] or {}
         new = len(members) == 5 and member not in members and name in dict(members.values())
-        return new and not left and all((await deployment.healthy()).values())
+        leases = await deployment.nodes[name].call("lease_list")
+        ended = not left and not leases["firing"]
+        return new and ended and all((await deployment.healthy()).values())
 
     wait_for("healing without us", lambda: deployed(lab, replaced), 45)
     values = deployed(lab, lambda deployment: deployment.own_values())
