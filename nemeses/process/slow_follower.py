@@ -1,7 +1,7 @@
 """`slow-follower`: one server that does not lead gets a small share of a processor.
 
 Its processes are moved into a control group of ours on its node, with a quota: what was asked for,
-and never more than a tenth of what the server used before, since a share that is enough for the
+and never more than a thirtieth of what the server used before: a share that is enough for the
 load of the moment slows nothing down. Injector signal: periods in which that group was throttled,
 with all processes of the server in it. Victim signal: in the middle of `SAMPLES` samples the log
 that the follower has applied is behind the furthest one, by what the system says is no ordinary
@@ -49,7 +49,7 @@ QUOTA_US_MIN: Final = 1_000
 PERIOD_US_MAX: Final = 1_000_000
 """The kernel's own bounds."""
 
-USED_SHARE: Final = 0.1
+USED_SHARE: Final = 1 / 30
 """Of the processor time that the follower used before, what it keeps at most."""
 
 MEASURED_S: Final = 1.0

@@ -67,8 +67,14 @@ while True:
 
 SERVER = """
 first, position = sys.argv[1], memoryview(__import__("mmap").mmap(-1, 8)).cast("q")
+def reach():
+    while True:
+        try:
+            return socket.create_connection((first, 7501)).makefile("rwb")
+        except OSError:  # the first node may start after this one
+            time.sleep(0.1)
 def follow():
-    stream = socket.create_connection((first, 7501)).makefile("rwb")
+    stream = reach()
     while True:
         there = ask(stream, ["log", 0, 0])
         while position[0] < there:
@@ -101,12 +107,14 @@ def fork(task, *given):
         finally:
             os._exit(0)
     return pid
-fork(follow)
+follower = fork(follow)
 for _ in range(8):
     fork(work, server)
 while True:
-    os.wait()
-    fork(work, server)
+    if os.wait()[0] == follower:
+        follower = fork(follow)
+    else:
+        fork(work, server)
 """
 
 
