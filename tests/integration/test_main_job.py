@@ -84,7 +84,7 @@ def test_serializable_reads_fail_with_a_small_witness(lab: LabInfo, tmp_path: Pa
 
 @pytest.mark.long
 def test_cas_register_passes(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, workload="cas-register")
+    done = run_here(lab, tmp_path, workload="cas-register", rate=None)
     assert done.exit_code == 0, done
     assert done.verdict.checkers["linearizable"]["model"] == "cas-register"
 

@@ -21,7 +21,7 @@ LONG = pytest.mark.long
     "workload", ["queue", *(pytest.param(name, marks=LONG) for name in ("bank-replicas", "watch"))]
 )
 def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) -> None:
-    done = run_here(lab, tmp_path, workload=workload)
+    done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert_passed(done)
     assert all(result["valid"] is True for result in done.verdict.checkers.values())
     canary = done.verdict.evidence.checker

@@ -20,7 +20,7 @@ LONG = pytest.mark.long
 def test_guarded_transactions_pass_under_partition(
     lab: LabInfo, tmp_path: Path, workload: str
 ) -> None:
-    done = run_here(lab, tmp_path, workload=workload)
+    done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert_passed(done)
     result = done.verdict.checkers[workload]
     assert result["valid"] is True
@@ -54,7 +54,7 @@ def test_missing_guards_are_caught(lab: LabInfo, tmp_path: Path, workload: str, 
 @pytest.mark.long
 def test_stale_reads_break_strictness_alone(lab: LabInfo, tmp_path: Path) -> None:
     options = (*SHORT, "reads=serializable", "shape=one", "direction=both")
-    done = run_here(lab, tmp_path, workload="list-append", options=options)
+    done = run_here(lab, tmp_path, workload="list-append", options=options, rate=None)
     assert done.exit_code == 1, done.verdict.reason
     types = done.verdict.checkers["list-append"]["anomaly_types"]
     assert types
