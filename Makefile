@@ -28,8 +28,8 @@ test: test-no-lab test-lab
 test-no-lab: setup
 	$(BIN)/python -m pytest -rs $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, which
-##                 takes four cores, as for the self-tests below
+## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
+##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" $(TEST_ARGS)
 

@@ -68,10 +68,10 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
         quorums = await self.ask(SENTINEL, "SENTINEL", "CKQUORUM", "main")
         views = await self.ask(SENTINEL, "SENTINEL MASTER", "main")
         others = len(self.members) - 1
-        wise = {n for n, view in views.items() if view and int(view["num-slaves"]) >= others}
+        aware = {n for n, view in views.items() if view and int(view["num-slaves"]) >= others}
         roles = (await self.ask(REDIS, "ROLE")).items()
         up = {n for n, r in roles if r and (r[2] if r[0] == "master" else r[3] == "connected")}
-        return {name: bool(quorums[name]) and name in up & wise for name in self.members}
+        return {name: bool(quorums[name]) and name in up & aware for name in self.members}
 
     async def leaders(self) -> list[LeaderView]:
         names = {node.info.address: name for name, node in self.nodes.items()}

@@ -71,17 +71,8 @@ def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(
         log,
-        *(
-            "run",
-            "--rate",
-            str(MUCH),
-            "--nemesis",
-            "slow-follower",
-            "--time-limit",
-            "60",
-            "-o",
-            "fault_s=30",
-        ),
+        *("run", "--rate", str(MUCH), "--nemesis", "slow-follower"),
+        *("--time-limit", "60", "-o", "fault_s=30"),
         *("--lab-id", lab.lab_id, "--store", tmp_path / "store"),
     )
     wait_for("a landed fault", lambda: "landed yes" in log.read_text(), 90)

@@ -1,0 +1,55 @@
+"""When members of Redis with Sentinel are healthy."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusters.systems.redis_sentinel import SENTINEL, RedisDeployment
+
+NAMES = ("n1", "n2", "n3")
+
+
+def healthy(monkeypatch: pytest.MonkeyPatch, **odd: dict[str, Any]) -> set[str]:
+    """Those that are, where n1 leads; `odd` are answers that differ, by command and member."""
+    said: dict[str, dict[str, Any]] = {
+        "SENTINEL": dict.fromkeys(NAMES, "OK 3 usable Sentinels"),
+        "MASTER": {name: {"num-slaves": "2"} for name in NAMES},
+        "ROLE": {
+            "n1": ["master", 0, [["10.0.0.2", "6379", "0"]]],
+            **{name: ["slave", "10.0.0.1", 6379, "connected", 0] for name in NAMES[1:]},
+        },
+    }
+
+    async def ask(self: RedisDeployment, port: int, *words: str) -> dict[str, Any]:
+        what = "MASTER" if words[0] == "SENTINEL MASTER" else words[0]
+        assert (port == SENTINEL) == (what != "ROLE")
+        return {**said[what], **odd.get(what, {})}
+
+    monkeypatch.setattr(RedisDeployment, "ask", ask)
+    nodes: list[Any] = [
+        SimpleNamespace(name=name, info=SimpleNamespace(address=f"10.0.0.{i + 1}"))
+        for i, name in enumerate(NAMES)
+    ]
+    found = asyncio.run(RedisDeployment(nodes, {}).healthy())
+    return {name for name, well in found.items() if well}
+
+
+def test_all_are_where_each_knows_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert healthy(monkeypatch) == {*NAMES}
+
+
+def test_a_sentinel_must_know_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that began to watch before they were connected promotes none of them."""
+    assert healthy(monkeypatch, MASTER={"n2": {"num-slaves": "1"}}) == {"n1", "n3"}
+    assert healthy(monkeypatch, MASTER={"n2": None}) == {"n1", "n3"}
+
+
+def test_a_quorum_and_a_link_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert healthy(monkeypatch, SENTINEL={"n3": None}) == {"n1", "n2"}
+    assert healthy(monkeypatch, ROLE={"n1": ["master", 0, []]}) == {"n2", "n3"}
+    waiting = ["slave", "10.0.0.1", 6379, "connect", 0]
+    assert healthy(monkeypatch, ROLE={"n3": waiting}) == {"n1", "n2"}
