@@ -33,9 +33,15 @@ GOES_ON: Final = (
 
 
 class Recovery:
-    """Feed it the cumulative counts once a second."""
+    """Feed it the cumulative counts once a second.
 
-    def __init__(self) -> None:
+    A member that was cut off comes back with a higher term than the others, and a cluster without
+    a pre-vote elects once more, seconds after it has served again: a stall that begins within
+    `failover_s` of a heal belongs to its recovery. A later one does not.
+    """
+
+    def __init__(self, failover_s: float) -> None:
+        self._failover_ns = int(failover_s * 1e9)
         self._last: tuple[int, int, int] | None = None
         self._baseline_per_s: float | None = None
         self._good_since_ns: int | None = None
@@ -78,11 +84,14 @@ class Recovery:
 
     def _serves(self, rate_per_s: float, sure: bool, since_ns: int) -> None:
         """Between two faults there is less time than at the end, and less is asked for."""
-        if sure and rate_per_s > SERVED_SHARE_MIN * (self._baseline_per_s or 0.0):
+        served = rate_per_s > SERVED_SHARE_MIN * (self._baseline_per_s or 0.0)
+        if served and sure:
             self._serving_since_ns = self._serving_since_ns if self._serving else since_ns
             self._serving += 1
         else:
             self._serving = 0
+        if not served and self._heals and since_ns < self._heals[-1][0] + self._failover_ns:
+            self._heals[-1] = (self._heals[-1][0], None)
         if self._serving >= STEADY_LOOKS and self._heals and self._heals[-1][1] is None:
             self._heals[-1] = (self._heals[-1][0], self._serving_since_ns)
 

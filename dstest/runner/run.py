@@ -34,7 +34,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
-from dstest.runner import answers, host, listeners, recovery, residues
+from dstest.runner import answers, host, listeners, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.load import Load, NoTraffic
@@ -45,6 +45,7 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
 from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.progress import Progress
+from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
 from dstest.store.layout import RunDir, disk_full
@@ -78,7 +79,6 @@ class Run:
         self._processes: ProcessWatch | None = None
         self._watching: asyncio.Task[None] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis)
-        self._recovery = recovery.Recovery()
         packages = SystemTraits.of(plugins.system).client_packages
         self._meta = meta
         meta.host = host.host_of(packages)
@@ -171,12 +171,13 @@ class Run:
         context = self._context(clock, RunEpochs(load.board, clock, journal))
         self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
         self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
+        recovered = Recovery(deployment.timing.failover_s)
         self._loop = NemesisLoop(
             self._nemesis,
             context,
             journal,
             ui.say,
-            ready=lambda: self._recovery.settled_ns is not None,
+            ready=lambda: recovered.settled_ns is not None,
             before=self._note_members,
         )
         ui.phase(
@@ -184,7 +185,7 @@ class Run:
             f"{spec.workload} for {spec.time_limit_s:g} s, {spec.concurrency} clients in"
             f" {load.workers} processes, {len(plugins.plans)} faults planned",
         )
-        await self._load_phase(self._loop).run(clock, load, journal)
+        await self._load_phase(self._loop, recovered).run(clock, load, journal)
         if self._meta.stopped_by is not None:
             return
         healed = "faults healed; " if plugins.plans else ""
@@ -195,7 +196,7 @@ class Run:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
 
-    def _load_phase(self, loop: NemesisLoop) -> LoadPhase:
+    def _load_phase(self, loop: NemesisLoop, recovered: Recovery) -> LoadPhase:
         return LoadPhase(
             self._plugins,
             self._run,
@@ -204,7 +205,7 @@ class Run:
             nodes=self._nodes,
             guard=self._guard_of_run(),
             loop=loop,
-            recovered=self._recovery,
+            recovered=recovered,
         )
 
     async def _begin_clean(self) -> None:

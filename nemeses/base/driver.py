@@ -27,7 +27,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, When
 from dstest.core.residue import Residue
 from nemeses.base.cluster import drop_stale_leases, new_record, nodes_of
-from nemeses.base.landing import demote, landed
+from nemeses.base.landing import demote, landed, only_others_hit
 from nemeses.base.overlap import Overlap
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import (
@@ -296,6 +296,9 @@ class Driver(ABC):
             record = await self.observed(ctx, record)
             if record.landed == "yes":
                 break
+        if only_others_hit(record):
+            doubt = record.control.detail if record.control is not None else ""
+            record, known = await self.observed(ctx, record), {**known, "asked_again": doubt}
         standing = self.stands(earlier, record)
         record = with_facts(record, standing.facts)
         record = _rechecked(ctx, record, present=standing.present, known=known)

@@ -148,6 +148,42 @@ def test_a_fault_that_went_by_itself_did_not_stand() -> None:
     assert "mine vanished from n1" in record.notes[0]
 
 
+class Flickering(Fault):
+    """Its control is what `controls` says, one look after the other; the last one stays."""
+
+    def __init__(self, *controls: Signal) -> None:
+        super().__init__()
+        self.controls = list(controls)
+
+    async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
+        control = self.controls.pop(0) if len(self.controls) > 1 else self.controls[0]
+        return Observed(injector=MOVED, victim=MOVED, control=control)
+
+
+@pytest.mark.parametrize(
+    ("controls", "landed", "asked_again"),
+    [
+        ((STILL, STILL), "yes", False),
+        ((STILL, replace(MOVED, detail="hit as well: n3"), STILL), "yes", True),
+        ((STILL, replace(MOVED, detail="hit as well: n3")), "ambiguous", True),
+    ],
+)
+def test_a_control_that_seems_hit_is_asked_once_more(
+    controls: tuple[Signal, ...], landed: str, asked_again: bool
+) -> None:
+    """One late datagram on a busy host hits nobody; what was hit is hit again."""
+    fault = Flickering(*controls)
+    ctx = World(fault).ctx
+
+    async def course() -> LandingRecord:
+        return await fault.recheck(ctx, await fault.inject(ctx, plan("n1")))
+
+    record = asyncio.run(course())
+    assert record.landed == landed
+    [row] = record.facts["rechecks"]
+    assert row.get("asked_again", "") == ("hit as well: n3" if asked_again else "")
+
+
 def test_a_target_that_is_not_in_the_cluster_is_not_touched() -> None:
     fault = Fault()
     world = World(fault)

@@ -8,7 +8,7 @@ S = 1_000_000_000
 
 
 def looked(*looks: tuple[int, int, int, bool]) -> Recovery:
-    recovery = Recovery()
+    recovery = Recovery(failover_s=20.0)
     for second, ok, unknown, whole in looks:
         recovery.look(second * S, ok, unknown, whole=whole)
     return recovery
@@ -47,7 +47,7 @@ def test_standing_still_is_no_recovery_even_without_a_baseline() -> None:
 
 def test_each_heal_is_followed_until_the_load_is_served_again() -> None:
     """Two faults; after the first one the load comes back slowly, after the second not at all."""
-    recovery = Recovery()
+    recovery = Recovery(failover_s=20.0)
     ok = 0
     for second in range(1, 41):
         whole = not (5 <= second < 10 or 20 <= second < 25)
@@ -58,3 +58,39 @@ def test_each_heal_is_followed_until_the_load_is_served_again() -> None:
     assert (first, second_heal) == (10_000_000_000, 25_000_000_000)
     assert again == 12_000_000_000
     assert never is None
+
+
+def stalled(begin_s: int, end_s: int, rates: tuple[int, int] = (100, 0)) -> Recovery:
+    """Healed at 10 s; `rates` are per second outside and inside a stall after it."""
+    recovery = Recovery(failover_s=20.0)
+    ok = 0
+    for second in range(1, 61):
+        outside, inside = rates
+        whole = not 5 <= second < 10
+        ok += 0 if not whole else inside if begin_s <= second < end_s else outside
+        recovery.look(second * S, ok, 0, whole=whole)
+    return recovery
+
+
+def test_a_stall_soon_after_a_heal_belongs_to_the_recovery() -> None:
+    """An old leader comes back with a higher term, and the others elect once more."""
+    assert stalled(0, 0).heals == [(10 * S, 9 * S)]
+    assert stalled(15, 24).heals == [(10 * S, 23 * S)]
+
+
+def test_a_stall_long_after_a_heal_does_not() -> None:
+    assert stalled(31, 40).heals == [(10 * S, 9 * S)]
+
+
+def test_slow_is_not_stalled() -> None:
+    """A rate that a system reaches between two faults is service, and its unknown outcomes are."""
+    assert stalled(15, 24, (100, 15)).heals == [(10 * S, 9 * S)]
+    recovery = Recovery(failover_s=20.0)
+    for second in range(1, 30):
+        unknown = 1 if second >= 15 else 0
+        recovery.look(second * S, 100 * second, unknown, whole=not 5 <= second < 10)
+    assert recovery.heals == [(10 * S, 9 * S)]
+
+
+def test_a_stall_that_does_not_end_is_no_recovery() -> None:
+    assert stalled(15, 61).heals == [(10 * S, None)]
