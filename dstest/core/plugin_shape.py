@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from dstest.core.errors import ConfigError
 from dstest.core.implements import missing, unfit
 from dstest.core.node import Lab
-from dstest.core.protocols import Checker, Nemesis, System, Workload
+from dstest.core.protocols import (
+    Checker,
+    CheckerTraits,
+    Nemesis,
+    NemesisTraits,
+    System,
+    SystemTraits,
+    Workload,
+)
 
 __all__ = ["NAME_CHARS_MAX", "require_name", "require_object", "require_plugin"]
 
@@ -27,6 +35,12 @@ _PROTOCOLS: Final[dict[str, type]] = {
     "checkers": Checker,
 }
 
+
+_TRAITS: Final[dict[str, type]] = {
+    "systems": SystemTraits,
+    "nemeses": NemesisTraits,
+    "checkers": CheckerTraits,
+}
 
 _ASKED_LATER: Final = frozenset({"deployment", "requires"})
 """Whoever does not say these is listed, and refused with the reason where a run is planned."""
@@ -66,17 +80,35 @@ def require_plugin(group: str, plugin: Any, of: str) -> None:
             remedy=f"a {protocol.__name__.lower()} has all of them (dstest/core/protocols);"
             " `dstest new` writes such files",
         )
-    for name, wanted in get_type_hints(protocol).items():
+    attributes = {n: w for n, w in get_type_hints(protocol).items() if n not in _ASKED_LATER}
+    traits = get_type_hints(_TRAITS[group]) if group in _TRAITS else {}
+    declared = {name: wanted for name, wanted in traits.items() if hasattr(plugin, name)}
+    for name, wanted in {**declared, **attributes}.items():
         value = getattr(plugin, name, None)
-        if name not in _ASKED_LATER and not _fits(value, wanted):
+        if not _fits(value, wanted):
             raise ConfigError(
                 f"{of}: its {name} is {value!r}"[:200], remedy=f"{name} is {_words(wanted)}"
             )
+    if group == "systems":
+        _require_definite(plugin, of)
+
+
+def _require_definite(system: Any, of: str) -> None:
+    unlisted = sorted({*SystemTraits.of(system).conflict_errors} - {*system.definite_errors})
+    if unlisted:
+        raise ConfigError(
+            f"{of}: its conflict_errors have {', '.join(unlisted)}, its definite_errors have not",
+            remedy="what lost a race had no effect: list it in definite_errors, with its source",
+        )
 
 
 def _fits(value: Any, wanted: Any) -> bool:
     """As far as a wrong value would be noticed much later, and far away."""
     origin = get_origin(wanted) or wanted
+    if wanted is Any:
+        return True
+    if origin is Literal:
+        return value in get_args(wanted)
     if origin not in (tuple, frozenset):
         return isinstance(value, origin)
     many = isinstance(value, Collection) and not isinstance(value, str | Mapping)
@@ -85,6 +117,8 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def _words(wanted: Any) -> str:
     origin = get_origin(wanted)
+    if origin is Literal:
+        return f"one of {', '.join(repr(value) for value in get_args(wanted))}"
     if origin is None:
         return "text" if wanted is str else f"a {wanted.__name__}"
     return "a mapping" if origin not in (tuple, frozenset) else f"a {origin.__name__} of texts"

@@ -109,7 +109,8 @@ def _tail(facts: RunFacts, nodes: int) -> AuditRow:
     healed = max(end for _, end in windows)
     settle_ns = min(int(SETTLE_S * SECOND_NS), max(0, last - healed) // 2)
     start = max(healed + settle_ns, last - int(TAIL_S * SECOND_NS), facts.settled_ns or 0)
-    base, tail = pace(ops, first, windows[0][0]), pace(ops, start, last + 1)
+    base = pace(ops, first, windows[0][0], facts.conflict_errors)
+    tail = pace(ops, start, last + 1, facts.conflict_errors)
     for name, part in (("before the first fault", base), ("after the last heal", tail)):
         if part.ops < TAIL_OPS_MIN:
             return short(f"{part.ops} operations {name}, {TAIL_OPS_MIN} needed to compare")
@@ -117,17 +118,20 @@ def _tail(facts: RunFacts, nodes: int) -> AuditRow:
 
 
 def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:
-    noise = 3 * math.sqrt(base.ok_share * (1 - base.ok_share) / tail.ops)
+    served, served_before = (part.ok_share + part.raced_share for part in (tail, base))
+    noise = 3 * math.sqrt(max(0.0, served_before * (1 - served_before)) / tail.ops)
     message = (
         f"{tail.ok_share:.1%} of the last {tail.ops:,} operations succeeded ({base.ok_share:.1%} "
         f"before the first fault), {tail.ok_per_s:,.0f}/s ({base.ok_per_s:,.0f}/s)"
     )
+    if base.raced or tail.raced:
+        message += f", {tail.raced_share:.1%} lost a race with another one ({base.raced_share:.1%})"
     if base.p99_ms is None or tail.p99_ms is None:
         return short(f"{message}; no operation succeeded to compare with")
     message += (
         f", p99 {tail.p99_ms:,.0f} ms ({base.p99_ms:,.0f} ms); {nodes} of {nodes} nodes serve"
     )
     slow = tail.p99_ms > max(2 * base.p99_ms, base.p99_ms + P99_SLACK_MS)
-    fewer = tail.ok_share < OK_SHARE_MIN * base.ok_share - noise
+    fewer = served < OK_SHARE_MIN * served_before - noise
     thin = tail.ok_per_s < THROUGHPUT_SHARE_MIN * base.ok_per_s
     return short(message) if slow or fewer or thin else ok(message)

@@ -117,7 +117,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
     None where the system has no membership. `workers` is how many load workers there were, each
     with a tap. `problems` are steps of the clean-up that failed, `recoveries` the heals, in order.
-    `claims` and `fields` are the workload's, `options` the run's. `seeds_agreeing` counts runs of
+    `conflict_errors` are the system's. `claims` and `fields` are the workload's, `options` the
+    run's. `seeds_agreeing` counts runs of
     this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`
     are what the reconciliation of the record found wrong, and what a writer that died explains.
     `tier_wanted` is the budget that the user asked for.
@@ -141,6 +142,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     forgiven: list[str] = msgspec.field(default_factory=list)
     node_of_process: dict[int | str, str] = msgspec.field(default_factory=dict)
     served_elsewhere: frozenset[str] = frozenset()
+    conflict_errors: frozenset[str] = frozenset()
     generator_gaps: list[Gap] = msgspec.field(default_factory=list)
     op_timeout_s: float = 5.0
     clocks: list[ClockFact] = msgspec.field(default_factory=list)
@@ -180,10 +182,14 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """Operations invoked in a stretch of time: how many, how they ended, and how long they took."""
+    """Operations invoked in a stretch of time: how many, how they ended, and how long they took.
+
+    `raced` were refused since they raced with another one.
+    """
 
     ops: int = 0
     ok: int = 0
+    raced: int = 0
     seconds: float = 0.0
     p99_ms: float | None = None
 
@@ -191,6 +197,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     def ok_share(self) -> float:
         """Share of operations that ended well, 0 without any."""
         return self.ok / self.ops if self.ops else 0.0
+
+    @property
+    def raced_share(self) -> float:
+        """Share of operations that lost a race, 0 without any."""
+        return self.raced / self.ops if self.ops else 0.0
 
     @property
     def ok_per_s(self) -> float:
@@ -203,9 +214,11 @@ def agree(replicas: Mapping[str, str | None]) -> bool:
     return bool(replicas) and all(replicas.values()) and len(set(replicas.values())) == 1
 
 
-def pace(ops: list[Op], start_ns: int, end_ns: int) -> Pace:
+def pace(ops: list[Op], start_ns: int, end_ns: int, conflict_errors: frozenset[str]) -> Pace:
     """Pace of the operations invoked in `[start_ns, end_ns)`."""
     inside = [op for op in ops if start_ns <= op.invoke_ts < end_ns]
+    refused = [op.error or "" for op in inside if op.outcome is Outcome.FAIL]
+    raced = sum(1 for error in refused if error.partition(":")[0] in conflict_errors)
     times = sorted(
         op.complete_ts - op.invoke_ts
         for op in inside
@@ -213,7 +226,11 @@ def pace(ops: list[Op], start_ns: int, end_ns: int) -> Pace:
     )
     p99_ms = times[math.ceil(0.99 * len(times)) - 1] / 1e6 if times else None
     return Pace(
-        ops=len(inside), ok=len(times), seconds=max(0, end_ns - start_ns) / 1e9, p99_ms=p99_ms
+        ops=len(inside),
+        ok=len(times),
+        raced=raced,
+        seconds=max(0, end_ns - start_ns) / 1e9,
+        p99_ms=p99_ms,
     )
 
 

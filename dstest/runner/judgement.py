@@ -20,7 +20,7 @@ from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import Header, History
 from dstest.core.implements import implements
-from dstest.core.protocols import Membership, NemesisTraits, Processes, Replicas
+from dstest.core.protocols import Membership, NemesisTraits, Processes, Replicas, SystemTraits
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
@@ -220,6 +220,7 @@ def _run_facts(
         canary=earlier.canary if earlier else _canary(meta, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
         served_elsewhere=_elsewhere(meta),
+        conflict_errors=SystemTraits.of(system).conflict_errors,
         generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
         op_timeout_s=float(spec.options["op_timeout_s"]),
         clocks=_clocks(meta),

@@ -233,10 +233,10 @@ def left_behind() -> tuple[Op, ...]:
     return tuple(msgspec.structs.replace(o, key=f"0-{o.invoke_ts // S}") for o in ops())
 
 
-def limping() -> tuple[Op, ...]:
+def limping(error: str = "no leader") -> tuple[Op, ...]:
     """After the last heal every fourth operation fails."""
     return tuple(
-        msgspec.structs.replace(o, output=None, error="no leader")
+        msgspec.structs.replace(o, output=None, error=error)
         if o.invoke_ts > 280 * S and o.op_id % 4 == 0
         else o
         for o in ops()

@@ -8,7 +8,9 @@ from made_audit import (
     CLIENTS,
     RATE,
     S,
+    but,
     history,
+    limping,
     minute,
     ops,
     windows,
@@ -98,6 +100,23 @@ def test_clients_that_ask_for_nothing_are_not_recovering() -> None:
     )
     row = red_flags(facts, measure(facts))["RF1"]
     assert (row.status, "silent for" in row.evidence) == ("short", True), row.evidence
+
+
+@pytest.mark.parametrize(
+    ("error", "conflict_errors", "status"),
+    [
+        ("conflict", {"conflict"}, "ok"),
+        ("conflict: key 7 has changed", {"conflict"}, "ok"),
+        ("conflict", set(), "short"),
+        ("no leader", {"conflict"}, "short"),
+    ],
+)
+def test_a_lost_race_is_no_sick_server(error: str, conflict_errors: set[str], status: str) -> None:
+    """Clients that waited come all at once after a heal, and their transactions meet."""
+    facts = but(history=history(limping(error)), conflict_errors=frozenset(conflict_errors))
+    row = red_flags(facts, measure(facts))["RF8"]
+    assert row.status == status, row.evidence
+    assert ("lost a race" in row.evidence) == (status == "ok")
 
 
 def test_a_low_rate_is_not_short_by_chance() -> None:

@@ -49,6 +49,17 @@ MALFORMED = [
     (BARE.replace("services, options =", "options, services ="), "services is {}"),
     (BARE.replace("(), {}\n    capa", "(), 5\n    capa"), "its options is 5\n.*a mapping"),
     (BARE.replace('"a toy", ()', '"a toy", (1,)'), r"its packages is \(1,\)\n.*a tuple of texts"),
+    (BARE.replace("client_port = {}, (), 1", "log_harmless = {}, (), 'x'"), "log_harmless is 'x'"),
+    (BARE.replace("client_port = {}, (), 1", "residues = {}, (), 5"), "its residues is 5"),
+    (BARE.replace("client_port = {}, (), 1", "endpoint_kind = {}, (), 'two'"), "one of 'any'"),
+    (
+        BARE.replace("client_port = {}, (), 1", "conflict_errors = {}, (), 'conflict'"),
+        "its conflict_errors is 'conflict'\n.*a frozenset of texts",
+    ),
+    (
+        BARE.replace("client_port = {}, (), 1", "conflict_errors = {}, (), frozenset({'lost'})"),
+        "its conflict_errors have lost, its definite_errors have not",
+    ),
     ("class C:\n    name = 'c'\n    check = 5\nCHECKER = C()", "CHECKER lacks kind, models, check"),
     (
         "class C:\n    @property\n    def name(self):\n        raise KeyError('x')\nCHECKER = C()",

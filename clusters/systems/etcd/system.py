@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
+from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
 from clusters.systems.etcd.clients.offered import CLIENTS, client_of
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
@@ -30,6 +30,7 @@ class Etcd:
     capabilities = frozenset(CLIENTS)
     client_packages = ("grpcio", "protobuf")
     definite_errors = DEFINITE_ERRORS
+    conflict_errors = frozenset({CONFLICT})
     client_port = CLIENT_PORT
     residues = RESIDUES
     log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')

@@ -70,7 +70,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     `log_start`: what each start writes into the log once. `client_packages`: the distributions that
     its clients are made with, whose versions a run records. `clients`: what makes a client, by
     capability; a class that `NamesOperations` is asked whether it can do those of a workload.
-    `endpoint_kind`: what its endpoints are; where one of them is no word of its node, that kind."""
+    `conflict_errors`: those of `definite_errors` with which a healthy server refuses an operation
+    that raced with another one: they say nothing against its recovery. `endpoint_kind`: what all
+    its endpoints are, or, where some of them do not speak for their node, what those are."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -78,4 +80,5 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     log_start: str = ""
     client_packages: tuple[str, ...] = ()
     clients: Mapping[str, Any] = MappingProxyType({})
+    conflict_errors: frozenset[str] = frozenset()
     endpoint_kind: EndpointKind = "any"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["DEFINITE_ERRORS"]
+__all__ = ["CONFLICT", "DEFINITE_ERRORS"]
+
+CONFLICT: Final = "conflict"
 
 DEFINITE_ERRORS: Final[Mapping[str, str]] = {
     "not-connected": (
         "ours: the connection was not READY before the call, so no byte of it was sent"
     ),
-    "conflict": (
+    CONFLICT: (
         "etcd's rpc.proto, TxnRequest: 'success is a list of requests which will be applied when "
         "compare evaluates to true'; it did not, and there are no others"
     ),

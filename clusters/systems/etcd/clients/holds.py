@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import grpc.aio
 
-from clusters.systems.etcd.clients.ops import CONFLICT, EtcdOps, created_at, delete, put
+from clusters.systems.etcd.clients.definite import CONFLICT
+from clusters.systems.etcd.clients.ops import EtcdOps, created_at, delete, put
 from clusters.systems.etcd.clients.register import classify
 from clusters.systems.etcd.wire import message
 from dstest.core.protocols import Definite, Indefinite, OpDraft

@@ -20,8 +20,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from clusters.systems.etcd.clients.definite import CONFLICT
 from clusters.systems.etcd.clients.ops import (
-    CONFLICT,
     EtcdOps,
     created_at,
     delete,

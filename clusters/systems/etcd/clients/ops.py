@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import grpc.aio
 
+from clusters.systems.etcd.clients.definite import CONFLICT
 from clusters.systems.etcd.clients.dial import Dialed
 from clusters.systems.etcd.clients.register import classify
 from clusters.systems.etcd.wire import COMPARE_CREATE, COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
 from dstest.core.protocols import Definite, OpDraft, Reply
 
-__all__ = ["CONFLICT", "EtcdOps", "after_prefix", "created_at", "delete", "modified_at", "put"]
+__all__ = ["EtcdOps", "after_prefix", "created_at", "delete", "modified_at", "put"]
 
-CONFLICT: Final = "conflict"
 """Definite: etcd answered that a comparison failed, so nothing was applied."""
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import grpc.aio
 
+from clusters.systems.etcd.clients.definite import CONFLICT
 from clusters.systems.etcd.clients.dial import Dialed
 from clusters.systems.etcd.clients.register import classify
 from clusters.systems.etcd.clients.stub import Stub
@@ -24,10 +25,7 @@ from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
 from dstest.core.protocols import Definite, OpDraft, Reply
 
-__all__ = ["CONFLICT", "EtcdTxnClient"]
-
-CONFLICT: Final = "conflict"
-"""Definite: etcd answered that a comparison failed, so the writes were not applied."""
+__all__ = ["EtcdTxnClient"]
 
 
 def _etcd_key(key: Any) -> bytes:
