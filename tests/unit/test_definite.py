@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import clusters.systems
-from clusters.systems.etcd.clients import holds, ops
-from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
+from clusters.systems.etcd.clients import holds
+from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from dstest.core.protocols import Definite
 from dstest.runner.worker import not_listed
 
 FOLDER = Path(clusters.systems.__path__[0]) / "etcd" / "clients"
-CONSTANTS = {"CONFLICT": ops.CONFLICT, "EXPIRED": holds.EXPIRED, "NOT_HELD": holds.NOT_HELD}
+CONSTANTS = {"CONFLICT": CONFLICT, "EXPIRED": holds.EXPIRED, "NOT_HELD": holds.NOT_HELD}
 
 
 def text_of(argument: ast.expr) -> str:
