@@ -4,7 +4,8 @@
 
     start [SERVICE...]          those that do not run, in the order of `member.json`
     stop [SERVICE...]           SIGKILL to all their processes; returns when they are gone
-    signal NUMBER [SERVICE...]  to all their processes; SIGTERM to the main ones alone
+    signal NUMBER [SERVICE...]  to all their processes
+    terminate [SERVICE...]      the main ones are asked to end, each with the signal of its `ending`
     freeze, thaw [SERVICE...]   stop their control groups, let them go on
     list                        JSON: processes, exit and group of each service
     hold COMMAND...             runs a command while nobody else starts or stops anything
@@ -100,23 +101,22 @@ class Services:
             agent_groups.leave(spec["name"])
 
     def signal(self, number: int, names: list[str]) -> None:
-        """To all processes, until none is left that did not get it; SIGKILL until they are gone.
-
-        SIGTERM goes to the main processes, which pass it on as they see fit.
-        """
+        """To all processes, until none is left that did not get it; SIGKILL until they are gone."""
         specs = self.chosen(names)
         if number == signal.SIGKILL:
             self.kill(specs)
             return
         reached: set[Any] = set()
         for spec in specs:
-            if number == signal.SIGTERM:
-                main = self.main_of(spec["name"])
-                send([main] if main else [], number)
-                continue
             while more := [row for row in self.all_of(spec["name"]) if row not in reached]:
                 send(more, number)
                 reached.update(more)
+
+    def terminate(self, names: list[str]) -> None:
+        """Ask the main processes to end, which pass it on as they see fit."""
+        for spec in self.chosen(names):
+            main = self.main_of(spec["name"])
+            send([main] if main else [], spec["ending"]["signal"])
 
     def freeze(self, names: list[str], wanted: bool) -> None:
         """Returns when the groups stand still, or go on."""
@@ -218,6 +218,8 @@ def main(argv: list[str], home: Path = HOME) -> int:
         elif verb == "signal":
             # A fault must not wait for whoever starts a server just now.
             services.signal(int(words[0]), words[1:])
+        elif verb == "terminate":
+            services.terminate(words)
         elif verb in ("freeze", "thaw"):
             services.freeze(words, verb == "freeze")
         else:

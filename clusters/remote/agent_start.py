@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -56,10 +57,11 @@ def _make(folder: str, owner: pwd.struct_passwd) -> None:
 
 
 def prepare(home: Path, service: dict[str, Any]) -> None:
-    """Directories and files that are missing; on empty data also its commands, once.
+    """Directories and files that are missing; on empty data also its commands, once, and then its
+    files within the data, over what the commands have made.
 
-    Whoever may have made its directories, data and files before: they belong to its user. What
-    holds its log and its files does where it is made here.
+    Directories, data and files belong to the service's user, whoever has made them; the directory
+    of a log or of a file does only where it is made here.
     """
     owner = _owner(service)
     (home / service["name"]).mkdir(parents=True, exist_ok=True)
@@ -67,26 +69,60 @@ def prepare(home: Path, service: dict[str, Any]) -> None:
         _make(folder, owner)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
     _make(os.path.dirname(service["log"]), owner)
-    for path, data in service["files"].items():
-        _make(os.path.dirname(path), owner)
-        if not os.path.exists(path):
-            Path(path).write_bytes(base64.b64decode(data))
-        os.chown(path, owner.pw_uid, owner.pw_gid)
+    within = [path for path in service["files"] if _is_within(path, service["data"])]
+    for path in service["files"].keys() - {*within}:
+        _lay(path, service, owner)
     done = home / service["name"] / "prepared"
     if service["prepare"] and not done.exists():
-        for argv in service["prepare"]:
-            subprocess.run(
-                argv,
-                check=True,
-                timeout=PREPARE_S,
-                stdin=subprocess.DEVNULL,
-                env=_environment(service),
-                cwd=service["cwd"],
-                user=owner.pw_uid,
-                group=owner.pw_gid,
-                extra_groups=[],
-            )
+        _fill(home, service, owner)
+        for path in within:
+            _lay(path, service, owner, over=True)
         write_atomic(done, "")
+    for path in within:
+        _lay(path, service, owner)
+
+
+def _is_within(path: str, folders: list[str]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def _lay(
+    path: str, service: dict[str, Any], owner: pwd.struct_passwd, *, over: bool = False
+) -> None:
+    """A file of the service, where it is missing; with `over` whatever is there."""
+    _make(os.path.dirname(path), owner)
+    if over or not os.path.exists(path):
+        Path(path).write_bytes(base64.b64decode(service["files"][path]))
+    os.chown(path, owner.pw_uid, owner.pw_gid)
+
+
+def _fill(home: Path, service: dict[str, Any], owner: pwd.struct_passwd) -> None:
+    """Run the commands for empty data; where they were cut off before, empty it first."""
+    begun = home / service["name"] / "preparing"
+    if begun.exists():
+        for folder in service["data"]:
+            _empty(folder)
+    begun.touch()
+    for argv in service["prepare"]:
+        subprocess.run(
+            argv,
+            check=True,
+            timeout=PREPARE_S,
+            stdin=subprocess.DEVNULL,
+            env=_environment(service),
+            cwd=service["cwd"],
+            user=owner.pw_uid,
+            group=owner.pw_gid,
+            extra_groups=[],
+        )
+
+
+def _empty(folder: str) -> None:
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def _command(home: Path, service: dict[str, Any]) -> list[str]:

@@ -177,8 +177,8 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         await self._do(names, "signal", int(signal.SIGKILL), *_given(service))
 
     async def terminate(self, names: Sequence[str], service: str = "") -> None:
-        """SIGTERM to the main processes; does not wait."""
-        await self._do(names, "signal", int(signal.SIGTERM), *_given(service))
+        """The signal of its `ending` to each main process; does not wait."""
+        await self._do(names, "terminate", *_given(service))
 
     async def pause(self, names: Sequence[str], service: str = "") -> None:
         """SIGSTOP to all processes."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, TypeVar
@@ -107,7 +109,7 @@ class BlockingClient(OpsClient):
     def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
         super().__init__(at, every, options)
         self._thread: ThreadPoolExecutor | None = None
-        self._links: dict[str, Any] = {}
+        self._of_thread = threading.local()
 
     def connect(self, to: Endpoint) -> Any:
         """A connection that can be used at once, with `close`. Called in the thread."""
@@ -116,13 +118,14 @@ class BlockingClient(OpsClient):
     def link(self, to: Endpoint) -> Any:
         """The connection to this endpoint, for one request, which is counted. Called in the thread.
         Raises `Definite`, `not-connected`, without one."""
-        if to.node not in self._links:
+        links: dict[str, Any] = self._of_thread.__dict__
+        if to.node not in links:
             try:
-                self._links[to.node] = self.connect(to)
+                links[to.node] = self.connect(to)
             except Exception as error:
                 raise Definite(f"not-connected: {error!r}"[:300]) from None
         self.calls += 1
-        return self._links[to.node]
+        return links[to.node]
 
     async def blocking(self, call: Callable[..., T], *given: Any) -> T:
         """What the call gives; it needs a deadline of its own, or its thread stays behind."""
@@ -131,12 +134,16 @@ class BlockingClient(OpsClient):
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *given)
 
     async def close(self) -> None:
+        """The thread closes its connections, when a call that may still use one has ended."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.shutdown(wait=False, cancel_futures=True)
-        links, self._links = self._links, {}
-        for link in links.values():
-            link.close()
+            thread.submit(self._close_links)
+            thread.shutdown(wait=False)
+
+    def _close_links(self) -> None:
+        for link in self._of_thread.__dict__.values():
+            with contextlib.suppress(Exception):
+                link.close()
 
 
 class StreamClient(OpsClient):

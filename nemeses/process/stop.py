@@ -37,10 +37,6 @@ from nemeses.process.gone import gone_signal, not_replaced
 
 __all__ = ["NEMESIS", "Stop"]
 
-ORDERLY: Final = (0, -15)
-"""Exit statuses of main processes that ended on SIGTERM: by themselves, or by its default action,
-which many servers restore and send to themselves when they have cleaned up."""
-
 POLL_S: Final = 0.02
 
 
@@ -48,7 +44,9 @@ class Stop(ProcessFault):
     """The `stop` nemesis."""
 
     name = "stop"
-    doc = "ends server processes in good order with SIGTERM and starts them again"
+    doc = (
+        "has server processes end in good order (SIGTERM, or their own way), starts them again"
+    )
     faults: tuple[str, ...] = ("N02",)
     requires = (Supervised, Terminate, ServerLogs)
     explains: frozenset[str] = frozenset({"exit"})
@@ -57,14 +55,17 @@ class Stop(ProcessFault):
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        """How long the logs are: what was written before speaks for nothing."""
+        """How long the logs are, as what was written before speaks for nothing; which statuses tell
+        of a good order."""
         service = ProcessDetails.of(record).service
-        names = {s.name for n in ctx.nodes for s in services_of(ctx, n, service)}
-        sizes = {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(names)}
-        return {"log_bytes_before": sizes}
+        found = {s.name: s for n in ctx.nodes for s in services_of(ctx, n, service)}
+        return {
+            "log_bytes_before": {s: await ctx.need(ServerLogs).log_sizes(s) for s in sorted(found)},
+            "orderly_statuses": {name: [*s.ending.statuses] for name, s in found.items()},
+        }
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        """SIGTERM, and wait until the processes have ended or will not."""
+        """Ask the processes to end, and wait until they have or will not."""
         service = ProcessDetails.of(record).service
         await ctx.need(Terminate).terminate(record.targets, service)
         deadline_ns = ctx.clock.now_ns() + int(ctx.deployment.timing.stop_s * 1e9)
@@ -131,7 +132,8 @@ def orderly_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     for name in record.targets:
         wanted = {p.service for p in processes_before(record, name) if p.main}
         found = record.facts["exits"][name]
-        bad = {s: found.get(s) for s in sorted(wanted) if found.get(s) not in ORDERLY}
+        orderly = record.facts["orderly_statuses"]
+        bad = {s: found.get(s) for s in sorted(wanted) if found.get(s) not in orderly[s]}
         problems += [f"{name}: {s} ended with status {status}" for s, status in bad.items()]
     if not problems:
         return msgspec.structs.replace(

@@ -50,8 +50,9 @@ class Node:
         for spec in specs:
             # Unique: another test on this host may have a group of the same name.
             blank = {"user": "root", "env": {}, "cwd": "/", "files": {}, "directories": []}
+            ending = {"ending": {"signal": int(signal.SIGTERM)}}
             rest = {"prepare": [], "data": [], "log": str(self.home / f"{spec['name']}.log")}
-            rows.append({**blank, **rest, **spec})
+            rows.append({**blank, **ending, **rest, **spec})
         self.names = [row["name"] for row in rows]
         (self.home / "member.json").write_text(json.dumps({"services": rows}))
 
@@ -140,7 +141,7 @@ def test_everything_that_is_forked_is_found_and_killed(node: Node) -> None:
     assert node.pids(name) == []
 
 
-def test_signals_reach_all_and_sigterm_the_main_one(either: Node) -> None:
+def test_signals_reach_all_and_an_end_is_asked_of_the_main_one(either: Node) -> None:
     name = name_of(either, "parent")
     script = "trap 'exit 7' TERM; sleep 60 & while :; do sleep 0.05; done"
     either.put({"name": name, "argv": ["sh", "-c", script]})
@@ -151,12 +152,29 @@ def test_signals_reach_all_and_sigterm_the_main_one(either: Node) -> None:
     until(lambda: all(row["running"] == 0 for row in agent_processes.look(rows)))
     either.run("signal", str(int(signal.SIGCONT)))
     assert any(row["running"] for row in agent_processes.look(Services(either.home).all_of(name)))
-    either.run("signal", str(int(signal.SIGTERM)))
+    either.run("terminate")
     until(lambda: Services(either.home).main_of(name) is None)
     until(lambda: (either.home / name / "exit").exists())
     assert json.loads((either.home / name / "exit").read_text())["status"] == 7
     either.run("signal", "9")
     assert either.pids(name) == []
+
+
+def test_each_service_is_asked_to_end_in_its_own_way(node: Node) -> None:
+    polite, deaf = name_of(node, "polite"), name_of(node, "deaf")
+    script = "trap '' TERM; trap 'exit 7' INT; while :; do sleep 0.05; done"
+    argv = ["sh", "-c", script]
+    node.put(
+        {"name": polite, "argv": argv, "ending": {"signal": int(signal.SIGINT)}},
+        {"name": deaf, "argv": argv},
+    )
+    node.run("start")
+    # A shell that has not set its traps yet would end by either.
+    time.sleep(0.5)
+    node.run("terminate")
+    until(lambda: (node.home / polite / "exit").exists())
+    assert json.loads((node.home / polite / "exit").read_text())["status"] == 7
+    assert Services(node.home).main_of(deaf) is not None
 
 
 def test_a_group_is_frozen_and_thawed_and_dies_frozen(node: Node) -> None:
@@ -254,6 +272,29 @@ def test_files_and_preparation(node: Node, tmp_path: Path) -> None:
     node.run("start")
     assert conf.read_text() == "changed by the server itself"
     assert (data / "ran").read_text() == "nobody\n"
+
+
+def test_a_preparation_that_was_cut_off_begins_again_on_empty_data(
+    node: Node, tmp_path: Path
+) -> None:
+    """As an initdb refuses a directory that is not empty."""
+    name, data, gate = name_of(node, "halfway"), tmp_path / "data", tmp_path / "gate"
+    script = f'[ -z "$(ls -A {data})" ] && touch {data}/half && [ -e {gate} ]'
+    node.put(
+        {
+            "name": name,
+            "argv": ["/bin/sleep", "60"],
+            "data": [str(data)],
+            "prepare": [["sh", "-c", script]],
+        }
+    )
+    assert node.run("start", check=False).returncode == 1
+    gate.touch()
+    node.run("start")
+    (data / "kept").touch()
+    node.run("stop")
+    node.run("start")
+    assert sorted(p.name for p in data.iterdir()) == ["half", "kept"]
 
 
 def test_an_override_holds_until_it_is_taken_back(node: Node) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -27,11 +28,15 @@ class Client(BlockingClient):
 
 
 class Link:
+    """A library's connections are used in one thread, their end included."""
+
     def __init__(self) -> None:
-        self.closed = False
+        self.made_in, self.closed_in = threading.get_ident(), 0
+        self.closed = threading.Event()
 
     def close(self) -> None:
-        self.closed = True
+        self.closed_in = threading.get_ident()
+        self.closed.set()
 
 
 class Linked(Client):
@@ -58,7 +63,8 @@ def test_a_connection_is_made_at_need_and_anew_after_a_close() -> None:
         first, again = [(await client.invoke(draft, 1.0)).output for _ in range(2)]
         assert first is again
         await client.close()
-        assert first.closed
+        assert await asyncio.to_thread(first.closed.wait, 5)
+        assert first.closed_in == first.made_in
         assert (await client.invoke(draft, 1.0)).output is not first
         assert client.calls == 3
         await client.close()

@@ -142,12 +142,26 @@ def test_a_child_that_is_left_was_not_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "status", "moved"),
-    [(1, 0, True), (1, -15, True), (0, 0, False), (1, -9, False), (1, None, False), (1, 1, False)],
-    ids=["orderly", "default action", "log is silent", "killed", "nobody knows", "error"],
+    ("lines", "status", "orderly", "moved"),
+    [
+        (1, 0, [0, -15], True),
+        (1, -15, [0, -15], True),
+        (0, 0, [0, -15], False),
+        (1, -9, [0, -15], False),
+        (1, None, [0, -15], False),
+        (1, 143, [0, -15], False),
+        (1, 143, [0, 143], True),
+    ],
+    ids=["orderly", "default action", "log is silent", "killed", "nobody knows", "error", "a JVM"],
 )
-def test_a_stop_needs_the_log_and_the_status(lines: int, status: int | None, moved: bool) -> None:
-    ended = record(shutdown_lines={"n1": lines}, exits={"n1": {"toy": status}})
+def test_a_stop_needs_the_log_and_the_status(
+    lines: int, status: int | None, orderly: list[int], moved: bool
+) -> None:
+    ended = record(
+        shutdown_lines={"n1": lines},
+        exits={"n1": {"toy": status}},
+        orderly_statuses={"toy": orderly},
+    )
     assert orderly_signal(ended, {"n1": (GONE, GONE)}).moved is moved
     assert not orderly_signal(ended, {"n1": (RUNS, RUNS)}).moved
 

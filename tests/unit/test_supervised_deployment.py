@@ -175,7 +175,7 @@ def test_faults_name_the_service_or_mean_all() -> None:
     asyncio.run(deployment.kill(["n2"]))
     asyncio.run(deployment.restart(["n2"]))
     words = [text.removeprefix(f"{PROGRAM} ") for text in two.ran]
-    assert words == ["signal 9 db", "signal 15 db", "signal 19 db", "signal 18 db", "freeze db",
+    assert words == ["signal 9 db", "terminate db", "signal 19 db", "signal 18 db", "freeze db",
                      "thaw db", "signal 9", "start"]  # fmt: skip
     assert one.ran == []
     assert deployment.thaw_command() == [PROGRAM, "thaw"]

@@ -76,6 +76,7 @@ from dstest.core.protocols.options import (
 )
 from dstest.core.protocols.services import (
     PINNED_KINDS,
+    Ending,
     Endpoint,
     EndpointKind,
     LogWords,
@@ -124,6 +125,7 @@ __all__ = [
     "Digests",
     "Divergence",
     "Divergent",
+    "Ending",
     "Endpoint",
     "EndpointKind",
     "Epochs",

@@ -113,13 +113,13 @@ class Freezes(Protocol):
 
 @runtime_checkable
 class Terminate(Protocol):
-    """Servers that end in good order on SIGTERM.
+    """Servers that end in good order when they are asked to.
 
     An orderly end leaves what `LogWords.shutdown` of the service lists in its log.
     """
 
     async def terminate(self, names: Sequence[str], service: str = "") -> None:
-        """SIGTERM to the main processes; does not wait."""
+        """The signal of its `ending` to each main process; does not wait."""
         ...
 
     async def exits(self) -> dict[str, dict[str, int | None]]:

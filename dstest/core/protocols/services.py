@@ -7,12 +7,14 @@ of a member with all the processes that it forks, an *endpoint* is where a clien
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from signal import SIGTERM
 from typing import Final, Literal
 
 import msgspec
 
 __all__ = [
     "PINNED_KINDS",
+    "Ending",
     "Endpoint",
     "EndpointKind",
     "LogWords",
@@ -50,11 +52,24 @@ class LogWords(msgspec.Struct, frozen=True, kw_only=True):
     no_files: tuple[str, ...] = ("too many open files",)
 
 
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a service ends in good order: the signal that its main process is sent, and the statuses
+    with which that ends then; a negative one is a signal.
+
+    Many servers restore the default action of the signal when they have cleaned up, and send it to
+    themselves.
+    """
+
+    signal: int = SIGTERM.value
+    statuses: tuple[int, ...] = (0, -SIGTERM.value)
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True):
     """One supervised program of a member. Paths are absolute, on the node.
 
     `files` and `directories` are made before every start and belong to `user`. `prepare` are
-    commands for empty data, run once, in order. `data` is what must survive a restart. `ports` are
+    commands for empty data, run once, in order; files within `data` are laid after them, over what
+    they have made. `data` is what must survive a restart. `ports` are
     further ports by their purpose (`client`, `peer`). A service starts when those in `after` have.
     """
 
@@ -72,6 +87,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     ports: Mapping[str, int] = {}
     after: tuple[str, ...] = ()
     words: LogWords = LogWords()
+    ending: Ending = Ending()
 
 
 class Member(msgspec.Struct, frozen=True):
