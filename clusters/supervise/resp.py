@@ -9,7 +9,7 @@ from clusters.supervise.ops import LinkedClient
 from dstest.core.node import Node
 from dstest.core.protocols import Clocked, Probe, ServerTime
 
-__all__ = ["RespClient", "RespDeployment", "connection", "probe"]
+__all__ = ["RespClient", "RespDeployment", "connected", "connection", "probe"]
 
 
 def connection(address: str, port: int, timeout_s: float) -> Any:
@@ -29,6 +29,17 @@ def connection(address: str, port: int, timeout_s: float) -> Any:
         protocol=2,
         driver_info=None,
     )
+
+
+async def connected(address: str, port: int, timeout_s: float) -> Any:
+    """A connection that has answered a ping; none stays open without."""
+    link = connection(address, port, timeout_s)
+    try:
+        await link.ping()
+    except BaseException:
+        await link.aclose()
+        raise
+    return link
 
 
 def probe(port: int) -> Probe:

@@ -102,9 +102,7 @@ class RedisClient(resp.RespClient):
         address, port = found
         self.seen = {e.address: e.node for e in self.every}.get(address)
         self.calls += 1
-        link = resp.connection(self.dial(address), int(port), wait_s)
-        await link.ping()
-        return link
+        return await resp.connected(self.dial(address), int(port), wait_s)
 
 
 class RegisterClient(RedisClient):

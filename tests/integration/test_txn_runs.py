@@ -16,8 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 LONG = pytest.mark.long
 
 
-@LONG
-@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+@pytest.mark.parametrize("workload", ["list-append", pytest.param("rw-register", marks=LONG)])
 def test_guarded_transactions_pass_under_partition(
     lab: LabInfo, tmp_path: Path, workload: str
 ) -> None:
