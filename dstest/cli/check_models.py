@@ -8,7 +8,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
-from dstest.judge.checker_answers import asked
+from dstest.judge.checker_answers import asked, of_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,4 +68,4 @@ def judge_objects(history: History, model: str | None, budget: Budget) -> CheckR
 
     if model is None or model in REGISTERS or model not in MODELS:
         return None
-    return asked(CHECKER, history, model, budget)
+    return of_all(asked(CHECKER, history, model, budget))

@@ -12,6 +12,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
+from dstest.judge.checker_answers import of_all
 
 __all__ = ["Source", "judge_by_workload", "require_fitting"]
 
@@ -84,7 +85,7 @@ def judge_by_workload(
     """One answer, within the budget; several checkers work at once, each in its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
     if len(able) == 1:
-        result = budgeted(able[0], loaded, model_of(able[0], asked), budget)
+        result = of_all(budgeted(able[0], loaded, model_of(able[0], asked), budget))
     else:
         options = loaded.header.options
         jobs = [

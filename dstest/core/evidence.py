@@ -31,7 +31,7 @@ PageCache = Literal["", "kept", "lost"]
 """What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
 
 
-class Signal(msgspec.Struct, frozen=True, kw_only=True):
+class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One counter or probe before, during and after a fault.
 
     `before`, `during` and `after` map a path (`"n1->n2"`, a node, a rule) to a number. `moved` says
@@ -51,7 +51,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
         return self.moved and bool(self.during) and self.during != self.before
 
 
-class LandingRecord(msgspec.Struct, frozen=True, kw_only=True):
+class LandingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fault, from its schedule to the proof of its heal. Times in run nanoseconds.
 
     `landed` is `yes` only when an injector-side counter and a victim-side signal both moved,

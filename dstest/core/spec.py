@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import tomli_w
 
-__all__ = ["RunSpec", "to_toml"]
+__all__ = ["SPEC", "RunSpec", "to_toml"]
+
+SPEC: Final = "spec.toml"
+"""In the directory of a run."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):

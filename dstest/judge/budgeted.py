@@ -25,7 +25,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, Seconds
 from dstest.core.history import History
-from dstest.judge.checker_answers import TimeUp, asked, unknown
+from dstest.judge.checker_answers import TimeUp, asked, of_all, unknown
 
 __all__ = [
     "Job",
@@ -164,7 +164,7 @@ def main() -> None:
     options = {**history.header.options, **job.options}
     header = msgspec.structs.replace(history.header, options=options)
     history = msgspec.structs.replace(history, header=header)
-    result = budgeted(checker, history, job.model, job.budget)
+    result = of_all(budgeted(checker, history, job.model, job.budget))
     sys.stdout.buffer.write(msgspec.json.encode(result))
 
 

@@ -16,7 +16,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.plugin_files import said_of
 
-__all__ = ["TimeUp", "asked", "read", "unknown"]
+__all__ = ["TimeUp", "asked", "of_all", "read", "unknown"]
 
 _PLAIN: Final = frozenset({int, str, float, bool, type(None)})
 
@@ -96,13 +96,37 @@ def _contradiction(answer: CheckResult, ops: int) -> str | None:
     named = sorted({*answer.anomaly_types, *answer.anomalies})
     if named or answer.model in answer.not_:
         return f"valid, with {', '.join(named) or 'its model ruled out'}"
-    if answer.ops.consumed <= 0:
+    judged, keys = answer.ops, answer.keys
+    if min(judged.consumed, keys.decided, *judged.excluded.values()) < 0:
+        return "valid, and a count in it is below 0"
+    if judged.consumed == 0:
         return f"valid, and none of {ops} operations was judged"
-    if answer.ops.consumed > ops:
-        return f"{answer.ops.consumed} operations were judged, and there are {ops}"
-    if answer.keys.decided > answer.keys.total:
-        return f"{answer.keys.decided} of {answer.keys.total} keys were decided"
+    if judged.total != ops:
+        return f"it was about {judged.total} operations, and there are {ops}"
+    if judged.consumed > ops:
+        return f"{judged.consumed} operations were judged, and there are {ops}"
+    if keys.decided > keys.total:
+        return f"{keys.decided} of {keys.total} keys were decided"
     return None
+
+
+def of_all(answer: CheckResult) -> CheckResult:
+    """The answer, where no verdict is made of it: unknown if it is valid for a part alone.
+
+    The judge of a run asks for more, and tells more: which operations may be left out, and what
+    was left out of them.
+    """
+    judged, keys = answer.ops, answer.keys
+    left = judged.total - judged.consumed - sum(judged.excluded.values())
+    part = ""
+    if left:
+        part = f"{left} of {judged.total} operations were neither judged nor excluded"
+    elif keys.decided < keys.total or keys.undecided:
+        part = f"{keys.decided} of {keys.total} keys were decided"
+    if answer.valid is not True or not part:
+        return answer
+    said = f"checker {answer.checker} found nothing wrong, but {part}"
+    return msgspec.structs.replace(answer, valid="unknown", reason=said)
 
 
 def _held(history: History) -> bytes:

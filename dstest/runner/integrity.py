@@ -23,6 +23,7 @@ from dstest.core.errors import EvidenceError, Exit
 from dstest.core.evidence import AuditRow, Evidence
 from dstest.core.plugin_files import check_digests
 from dstest.core.run_meta import RunMeta
+from dstest.core.spec import SPEC
 from dstest.core.verdict import Verdict, exit_code
 from dstest.judge.blame import blame
 from dstest.judge.decide import aggregate_seeds, decide
@@ -115,7 +116,7 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
             name = ""
         path = Path(directory) / (Path(name).name or run.path.name)
         path.mkdir()
-        for kept in ("segments", "nodes", "run.json", SCHEDULE):
+        for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE):
             if (run.path / kept).exists():
                 (path / kept).symlink_to(run.path / kept)
         yield RunDir(path)

@@ -22,7 +22,7 @@ from dstest.core.history import Header, History
 from dstest.core.implements import implements
 from dstest.core.protocols import Membership, NemesisTraits, Processes, Replicas, SystemTraits
 from dstest.core.run_meta import RunMeta
-from dstest.core.spec import RunSpec
+from dstest.core.spec import SPEC, RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags
@@ -137,9 +137,9 @@ def _canary(meta: RunMeta, history: History, seed: int) -> Canary:
 def _beside(run: RunDir) -> Beside:
     """What the files beside run.json say of the plan. A broken one is empty."""
     spec = None
-    if (run.path / "spec.toml").exists():
+    if (run.path / SPEC).exists():
         try:
-            spec = tomllib.loads((run.path / "spec.toml").read_text())
+            spec = tomllib.loads((run.path / SPEC).read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             spec = {}
     schedule = run.read_json(SCHEDULE)
@@ -149,6 +149,12 @@ def _beside(run: RunDir) -> Beside:
         except msgspec.ValidationError:
             schedule = {}
     return Beside(schedule=schedule, spec=spec)
+
+
+def _absent(run: RunDir, meta: RunMeta) -> list[str]:
+    """Files that were there before the load began."""
+    began = meta.clock_start_ns is not None
+    return [f"{n} is missing" for n in (SPEC, SCHEDULE) if began and not (run.path / n).exists()]
 
 
 def _foreign(meta: RunMeta, workload: Any) -> list[str]:
@@ -235,7 +241,7 @@ def _run_facts(
         load_end_ns=load_end_ns,
         minimum={**dict.fromkeys(workload.op_types, 0), **workload.minimum},
         healthy=meta.healthy or {},
-        mismatches=[*agreed.wrong, *_foreign(meta, workload)],
+        mismatches=[*agreed.wrong, *_absent(run, meta), *_foreign(meta, workload)],
         forgiven=agreed.forgiven,
         residue=_NO_AUDIT if meta.residue is None else meta.residue,
         replicas=replicas if meta.replicas is None else meta.replicas,

@@ -98,7 +98,7 @@ def _workers(folded: Folded, meta: RunMeta) -> int:
     """How many workers there were; a run that died did not come to say so, its segments do."""
     if meta.workers is not None or not meta.ended_by:
         return meta.workers or 0
-    return max((int(h.get("workers", 0)) for h in folded.headers), default=0)
+    return max((h.workers or 0 for h in folded.headers), default=0)
 
 
 def _dead(meta: RunMeta, workers: int) -> set[str]:
@@ -144,14 +144,17 @@ def _files(
             if segment.lines or name not in dead:
                 wrong.append(f"{name} does not begin with its header")
             continue
-        owner = segment.header.get("worker") if name in expected else None
-        if name in expected and owner != expected[name]:
-            wrong.append(f"{name} is the segment of worker {owner}")
+        of = segment.header
+        if (of.worker, of.control) != (expected.get(name), name == CONTROL):
+            whose = "the control process" if of.control else f"worker {of.worker}"
+            wrong.append(f"{name} is the segment of {whose}")
+        elif name in expected and of.workers != workers:
+            wrong.append(f"{name} is of one of {of.workers} workers, and there were {workers}")
         _end(segment, name in dead, began, wrong, forgiven)
 
 
 def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: list[str]) -> None:
-    name, header = segment.name, segment.header or {}
+    name = segment.name
     if segment.torn_tail:
         message = f"the last line of {name} is torn"
         if dead:
@@ -163,7 +166,7 @@ def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: 
             wrong.append(
                 f"{name} holds {segment.lines - 1:,} lines, its writer wrote {segment.end:,}"
             )
-    elif header.get("ends") and began:
+    elif began:
         if dead:
             forgiven.append(f"{name} has no last line: its writer died")
         else:

@@ -48,6 +48,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
+from dstest.store.events import Writer
 from dstest.store.layout import RunDir, disk_full
 from dstest.store.segment import SegmentWriter
 
@@ -165,7 +166,7 @@ class Run:
         self._meta.clock_start_ns = host.wall_minus_mono_ns()
         clock = load.begin()
         self._meta.origin_ns = clock.origin_ns
-        writer = SegmentWriter(self._run.segments / "control.seg", {"control": True})
+        writer = SegmentWriter(self._run.segments / "control.seg", Writer(control=True))
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))

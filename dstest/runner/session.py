@@ -21,7 +21,7 @@ from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
 from dstest.core.protocols import System
 from dstest.core.run_meta import RunMeta
-from dstest.core.spec import to_toml
+from dstest.core.spec import SPEC, to_toml
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import host
 from dstest.runner.integrity import (
@@ -214,7 +214,7 @@ def run_session(
         _require_free(standing)  # before a run directory exists; the lab is taken below
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
-    run.write("spec.toml", to_toml(plugins.spec))
+    run.write(SPEC, to_toml(plugins.spec))
     run.write_meta(meta)
     run.write_json(SCHEDULE, schedule_of(plugins))
     for path in map(Path, spec.files):

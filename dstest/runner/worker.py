@@ -53,6 +53,7 @@ from dstest.store.events import (
     Note,
     Succeeded,
     Unknown,
+    Writer,
 )
 from dstest.store.segment import SegmentWriter
 
@@ -99,7 +100,7 @@ class Worker:
         self._config = config
         self._board = Board(Path(config.board), config.workers, len(config.endpoints), create=False)
         self._segment = SegmentWriter(
-            Path(config.segment), {"worker": config.worker, "workers": config.workers}
+            Path(config.segment), Writer(worker=config.worker, workers=config.workers)
         )
         self._generator = registry.load("workloads", config.workload).generator(
             config.seed, config.worker, len(config.slots), config.options

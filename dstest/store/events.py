@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "Completion",
     "End",
     "Event",
+    "Facts",
     "Failed",
     "Fault",
     "Header",
@@ -30,6 +31,7 @@ __all__ = [
     "Note",
     "Succeeded",
     "Unknown",
+    "Writer",
     "event_of",
 ]
 
@@ -38,10 +40,29 @@ class _Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """Base of them all."""
 
 
-class Header(_Event, frozen=True, tag="h"):
-    """`facts` has the schema, and `ends` where the writer means to write an `End`."""
+class Writer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose segment it is: that of one of so many workers, or of the control process."""
 
-    facts: dict[str, Any]
+    worker: int | None = None
+    workers: int | None = None
+    control: bool = False
+
+
+class Facts(Writer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A segment `ends` with an `End`, unless its writer has died."""
+
+    schema: Literal["dstest.segment/1"]
+    ends: Literal[True]
+
+
+class Header(_Event, frozen=True, tag="h"):
+    facts: Facts
+
+    @classmethod
+    def of(cls, writer: Writer) -> Header:
+        """The first line of this writer's segment."""
+        said = msgspec.structs.asdict(writer)
+        return cls(Facts(schema="dstest.segment/1", ends=True, **said))
 
 
 class Invoked(_Event, frozen=True, tag="i"):

@@ -25,6 +25,7 @@ from dstest.store.events import (
     Note,
     Succeeded,
     Unknown,
+    Writer,
     event_of,
 )
 from dstest.store.segment import Damage, read_lines
@@ -40,7 +41,7 @@ class Segment(NamedTuple):
     """
 
     name: str
-    header: dict[str, Any] | None
+    header: Writer | None
     lines: int
     end: int | None
     damaged: list[int]
@@ -56,7 +57,7 @@ class Folded(NamedTuple):
     ops: list[Op]
     records: list[LandingRecord]
     notes: list[dict[str, Any]]
-    headers: list[dict[str, Any]]
+    headers: list[Writer]
     process_nodes: dict[int | str, str]
     counters: dict[str, int]
     segments: list[Segment]
@@ -132,7 +133,7 @@ class _Fold:
 
     def read(self, path: Path) -> None:
         damage: list[Damage] = []
-        header: dict[str, Any] | None = None
+        header: Writer | None = None
         end: int | None = None
         lines = 0
         for text in read_lines(path, damage):
@@ -158,7 +159,7 @@ class _Fold:
         if isinstance(event, Invoked):
             self.invokes.append(event)
         elif isinstance(event, Note):
-            self.notes.append({"time_ns": event.time_ns, **event.facts})
+            self.notes.append({**event.facts, "time_ns": event.time_ns})
         elif isinstance(event, Fault):
             self.faults[event.record.fault_id] = event.record
         else:

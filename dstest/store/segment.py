@@ -5,7 +5,7 @@ the separator and the newline included, so that a flip anywhere in the line is n
 written with one unbuffered `write(2)` each: what was recorded survives `kill -9` of the writer, and
 at most the line in flight is torn. `dstest.store.events` has what the arrays say.
 
-A file whose header says `"ends": true` and that has no `End` is of a writer that died.
+A file without an `End` is of a writer that died.
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from dstest.core.errors import HistoryError
-from dstest.store.events import End, Event, Header
+from dstest.store.events import End, Event, Header, Writer
 
 __all__ = [
-    "SEGMENT_SCHEMA",
     "Damage",
     "SegmentWriter",
     "encode_line",
     "read_lines",
     "text_of",
 ]
-
-SEGMENT_SCHEMA = "dstest.segment/1"
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -49,11 +46,11 @@ class SegmentWriter:
     that a later line starts at a line's beginning.
     """
 
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+    def __init__(self, path: Path, writer: Writer) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._end = 0
         self._lines = 0
-        self.append(Header({"schema": SEGMENT_SCHEMA, "ends": True, **header}))
+        self.append(Header.of(writer))
 
     def append(self, event: Event) -> None:
         """Write one event; when this returns, the kernel has it."""

@@ -113,6 +113,10 @@ def gone(name: str) -> Change:
     return lambda run: (run / name).unlink()
 
 
+def no_toml(run: Path) -> None:
+    (run / "spec.toml").write_bytes(b"\xff\x00")
+
+
 def a_third(run: Path) -> None:
     shutil.copy(run / "segments" / "worker-0.seg", run / "segments" / "worker-2.seg")
 
@@ -149,6 +153,10 @@ CHANGES: dict[str, Change] = {
     "no verdict.json": gone("verdict.json"),
     "no junit.xml": gone("junit.xml"),
     "a segment more": a_third,
+    "spec.toml": text("spec.toml", 'nemesis = "partition"', 'nemesis = "power"'),
+    "spec.toml is none": no_toml,
+    "no spec.toml": gone("spec.toml"),
+    "no schedule.json": gone("schedule.json"),
 }
 UNSEEN = {
     # The plan and the log are evidence; a status has no sum, so that nothing else may change.

@@ -29,6 +29,7 @@ from dstest.core.verdict import Verdict
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.judgement import judge
 from dstest.runner.schedule_file import SCHEDULE, Schedule
+from dstest.store.events import Writer
 from dstest.store.layout import RunDir
 from dstest.store.segment import SegmentWriter
 
@@ -163,7 +164,7 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
     end_ns = max(op.complete_ts or op.invoke_ts for op in ops)
     for number in range(WORKERS):
         writer = SegmentWriter(
-            run.segments / f"worker-{number}.seg", {"worker": number, "workers": WORKERS}
+            run.segments / f"worker-{number}.seg", Writer(worker=number, workers=WORKERS)
         )
         events: list[tuple[int, int, list[Any]]] = []
         for op in ops:
@@ -188,7 +189,7 @@ def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> No
         append(writer, ["note", end_ns, {"wire": _wire(number, nodes)}])
         writer.finish()
         writer.close()
-    control = SegmentWriter(run.segments / "control.seg", {"control": True})
+    control = SegmentWriter(run.segments / "control.seg", Writer(control=True))
     append(control, ["note", 1, {"planned": [msgspec.to_builtins(PLAN)]}])
     append(control, ["fault", msgspec.to_builtins(record)])
     control.finish()

@@ -14,7 +14,7 @@ from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
 from dstest.judge.budgeted import budgeted
-from dstest.judge.checker_answers import asked
+from dstest.judge.checker_answers import asked, of_all
 
 MADE = history("set-full", 1, 30)
 N = len(MADE.ops)
@@ -68,7 +68,11 @@ def test_a_good_answer_is_what_it_was() -> None:
         (replace(GOOD, anomalies={"lost": [Anomaly(type="lost")]}), "valid, with lost"),
         (replace(GOOD, not_=["any"]), "valid, with its model ruled out"),
         (replace(GOOD, ops=OpCount()), f"none of {N} operations was judged"),
-        (replace(GOOD, ops=OpCount(total=N, consumed=-1)), f"none of {N} operations was judged"),
+        (replace(GOOD, ops=OpCount(total=N, consumed=-1)), "a count in it is below 0"),
+        (replace(GOOD, ops=OpCount(total=N, consumed=N, excluded={"x": -1})), "is below 0"),
+        (replace(GOOD, keys=KeyCount(total=-5, decided=-7)), "a count in it is below 0"),
+        (replace(GOOD, ops=OpCount(total=1, consumed=1)), f"about 1 operations, and there are {N}"),
+        (replace(GOOD, ops=OpCount(total=N + 1, consumed=N)), f"about {N + 1} operations"),
         (replace(GOOD, ops=OpCount(total=N, consumed=10**9)), "1000000000 operations were judged"),
         (replace(GOOD, keys=KeyCount(total=1, decided=2)), "2 of 1 keys were decided"),
     ],
@@ -80,6 +84,32 @@ def test_what_is_no_answer_is_unknown(answer: Any, said: str) -> None:
     assert (found.reason or "").startswith("checker mine gave no answer: ")
     assert said in (found.reason or "")
     assert found.ops == OpCount(total=N)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            replace(GOOD, ops=OpCount(total=N, consumed=1)),
+            f"{N - 1} of {N} operations were neither",
+        ),
+        (replace(GOOD, ops=OpCount(total=N, consumed=1, excluded={"x": 2})), "were neither"),
+        (replace(GOOD, ops=OpCount(total=N, consumed=N, excluded={"x": 2})), "were neither"),
+        (replace(GOOD, keys=KeyCount(total=5, decided=4, undecided=["k"])), "4 of 5 keys were"),
+        (replace(GOOD, keys=KeyCount(total=5, decided=0)), "0 of 5 keys were decided"),
+        (replace(GOOD, keys=KeyCount(total=1, decided=1, undecided=["*"])), "1 of 1 keys were"),
+    ],
+)
+def test_an_answer_about_a_part_is_none_about_the_whole(answer: CheckResult, said: str) -> None:
+    found = of_all(asked(Mine(lambda _: answer), MADE, "any", Budget()))
+    assert (found.valid, said in (found.reason or "")) == ("unknown", True), found.reason
+
+
+def test_what_leaves_nothing_open_is_about_the_whole() -> None:
+    left = replace(GOOD, ops=OpCount(total=N, consumed=N - 2, excluded={"failed": 2}))
+    assert of_all(left) is left
+    wrong = replace(GOOD, valid=False, ops=OpCount(total=N, consumed=1))
+    assert of_all(wrong) is wrong
 
 
 def test_a_violation_needs_no_counts() -> None:

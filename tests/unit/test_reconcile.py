@@ -15,6 +15,7 @@ from raw_segments import append, encode_line
 from dstest.core.evidence import LandingRecord
 from dstest.core.run_meta import RunMeta
 from dstest.runner.reconcile import Beside, Reconciled, issued, reconcile
+from dstest.store.events import Header, Writer
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter
 
@@ -29,7 +30,7 @@ RECORD = LandingRecord(
 
 def worker(path: Path, number: int, ops: int = 20) -> None:
     """Ten operations per node, one of them failed, one unknown."""
-    writer = SegmentWriter(path / f"worker-{number}.seg", {"worker": number, "workers": 2})
+    writer = SegmentWriter(path / f"worker-{number}.seg", Writer(worker=number, workers=2))
     for i in range(ops):
         op_id, node, at = 2 * i + number, NODES[i % 2], 1000 * i
         append(writer, ["i", op_id, op_id, at, "write", "k", i, node])
@@ -47,7 +48,7 @@ def run(path: Path) -> dict[str, Any]:
     """The segments of a whole run in `path`; returns its run.json."""
     worker(path, 0)
     worker(path, 1)
-    control = SegmentWriter(path / "control.seg", {"control": True})
+    control = SegmentWriter(path / "control.seg", Writer(control=True))
     append(control, ["note", 1, {"planned": PLANS}])
     append(control, ["fault", msgspec.to_builtins(RECORD)])
     control.finish()
@@ -134,6 +135,25 @@ def headless(path: Path, _: dict[str, Any]) -> None:
     (path / "worker-0.seg").write_bytes(b"".join(kept[1:]))
 
 
+def headed(name: str, **changes: Any) -> Callable[[Path, dict[str, Any]], None]:
+    """Another header, with a right checksum; what is None is left out."""
+
+    def change(path: Path, _: dict[str, Any]) -> None:
+        file = path / name
+        said = {**msgspec.to_builtins(Header.of(Writer(worker=0, workers=2)))[1], **changes}
+        header = encode_line(
+            ["h", {key: value for key, value in said.items() if value is not None}]
+        )
+        file.write_bytes(header + b"".join(lines(file)[1:]))
+
+    return change
+
+
+def note_out_of_time(path: Path) -> list[dict[str, Any]]:
+    insert(["note", 77, {"time_ns": 5, "planned": []}])(path, {})
+    return fold(path).notes
+
+
 def no_control(path: Path, _: dict[str, Any]) -> None:
     (path / "control.seg").unlink()
 
@@ -175,6 +195,17 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
     "a segment twice": (a_third, "of no worker of this run"),
     "segments swapped": (swap, "is the segment of worker"),
     "no header": (headless, "does not begin with its header"),
+    "another schema": (headed("worker-0.seg", schema="somebody.else/7"), "begin with its header"),
+    "no schema": (headed("worker-0.seg", schema=None), "begin with its header"),
+    "no end meant": (headed("worker-0.seg", ends=False), "begin with its header"),
+    "an end in words": (headed("worker-0.seg", ends="no"), "begin with its header"),
+    "more of a header": (headed("worker-0.seg", zzz=1), "begin with its header"),
+    "of 99 workers": (headed("worker-0.seg", workers=99), "one of 99 workers, and there were 2"),
+    "a worker's journal": (headed("control.seg"), "control.seg is the segment of worker 0"),
+    "more of a record": (
+        insert(["fault", {**msgspec.to_builtins(RECORD), "zzz": 1}]),
+        "no known shape",
+    ),
     "no journal": (no_control, "control.seg is missing"),
     "no landing record": (no_fault_in_control, "the record of f1"),
     "edited record": (fact(records=[]), "the record of f1"),
@@ -200,6 +231,11 @@ def test_what_does_not_agree_is_named(name: str, tmp_path: Path) -> None:
     found = agreed(tmp_path, meta)
     assert any(said in line for line in found.wrong), found
     assert found.forgiven == []
+
+
+def test_a_note_is_of_the_time_of_its_line(tmp_path: Path) -> None:
+    run(tmp_path)
+    assert [note["time_ns"] for note in note_out_of_time(tmp_path)] == [1, 77]
 
 
 def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -> None:

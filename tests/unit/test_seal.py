@@ -11,13 +11,14 @@ from raw_segments import append
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import Header, History, epochs_of
 from dstest.core.op import Outcome
+from dstest.store.events import Writer
 from dstest.store.jsonl import read_history, read_raw, write_history
 from dstest.store.seal import fold, windows_of
 from dstest.store.segment import SegmentWriter
 
 
 def segment(path: Path, events: list[list[Any]]) -> None:
-    writer = SegmentWriter(path, {"worker": 0})
+    writer = SegmentWriter(path, Writer(worker=0))
     for event in events:
         append(writer, event)
     writer.close()

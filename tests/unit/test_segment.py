@@ -13,14 +13,14 @@ from raw_segments import append, read_segment
 
 from dstest.core.errors import HistoryError
 from dstest.store import segment
-from dstest.store.events import Succeeded
+from dstest.store.events import Succeeded, Writer
 from dstest.store.segment import Damage, SegmentWriter
 
 EVENTS = [["i", 1, 0, 10, "write", "k", 5, "n1"], ["o", 1, 20, None, "n1", None]]
 
 
 def written(path: Path) -> bytes:
-    writer = SegmentWriter(path, {"worker": 0})
+    writer = SegmentWriter(path, Writer(worker=0))
     for event in EVENTS:
         append(writer, event)
     writer.close()
@@ -73,7 +73,7 @@ def test_a_refused_write_leaves_no_half_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.seg"
-    writer = SegmentWriter(path, {})
+    writer = SegmentWriter(path, Writer())
     real = os.pwrite
 
     def short(fd: int, data: bytes, at: int) -> int:
@@ -92,7 +92,7 @@ def test_a_refused_write_leaves_no_half_line(
 def test_a_segment_is_never_overwritten(tmp_path: Path) -> None:
     written(tmp_path / "a.seg")
     with pytest.raises(FileExistsError):
-        SegmentWriter(tmp_path / "a.seg", {})
+        SegmentWriter(tmp_path / "a.seg", Writer())
 
 
 @settings(max_examples=200, deadline=None)

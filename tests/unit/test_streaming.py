@@ -26,6 +26,7 @@ from dstest.runner import following
 from dstest.runner.following import Following, prefix
 from dstest.runner.plugins import resolve
 from dstest.runner.streaming import Look
+from dstest.store.events import Writer
 from dstest.store.segment import SegmentWriter
 
 STREAMED = [
@@ -62,7 +63,7 @@ def test_what_had_not_ended_is_unknown() -> None:
 
 def _segment(folder: Path, made: History) -> None:
     folder.mkdir()
-    writer = SegmentWriter(folder / "worker-0.seg", {"worker": 0})
+    writer = SegmentWriter(folder / "worker-0.seg", Writer(worker=0))
     for op in made.ops:
         begun = ["i", op.op_id, op.process_id, op.invoke_ts, op.op_type, op.key, op.input, "n1"]
         append(writer, begun)
@@ -115,7 +116,9 @@ class Writing:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        self._writers = [SegmentWriter(folder / f"worker-{n}.seg", {"worker": n}) for n in (0, 1)]
+        self._writers = [
+            SegmentWriter(folder / f"worker-{n}.seg", Writer(worker=n)) for n in (0, 1)
+        ]
 
     def invoke(self, op_id: int, key: str, at_ns: int) -> None:
         append(self._writers[op_id % 2], ["i", op_id, op_id, at_ns, "add", key, op_id, "n1"])
