@@ -24,6 +24,7 @@ import msgspec
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
+from dstest.core.errors import ConfigError
 from dstest.core.op import Outcome
 from dstest.core.protocols import (
     Answer,
@@ -34,8 +35,10 @@ from dstest.core.protocols import (
     Finishing,
     OpDraft,
     Reactive,
+    Reply,
     Tapped,
 )
+from dstest.core.recordable import why_no_draft, why_not
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -91,6 +94,16 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     op_timeout_s: float
     parent_pid: int
+
+
+def _told(reply: Reply) -> tuple[Any, str | None]:
+    """What is recorded of a reply. ValueError where that cannot be."""
+    wrong = why_not(reply.output) or why_not(reply.node_seen)
+    if not wrong and type(reply.node_seen) not in (str, type(None)):
+        wrong = f"{reply.node_seen!r} as the name of a node"
+    if wrong:
+        raise ValueError(f"what the client returned cannot be recorded: {wrong}")
+    return reply.output, reply.node_seen
 
 
 class Worker:
@@ -284,6 +297,11 @@ class Worker:
         self, draft: OpDraft, process_id: int, node: int, client: Client, due_ns: int
     ) -> Answer:
         config = self._config
+        if wrong := why_no_draft(draft):
+            raise ConfigError(
+                f"workload {config.workload}: its generator gave {wrong}",
+                remedy="an OpDraft of what JSON can hold",
+            )
         op_id = self._next_op
         self._next_op += config.workers
         invoke_ns = self._clock.now_ns()
@@ -299,6 +317,7 @@ class Worker:
         try:
             async with asyncio.timeout(config.op_timeout_s + 1.0):
                 reply = await client.invoke(draft, config.op_timeout_s)
+            output, seen = _told(reply)
         except Definite as error:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
@@ -317,8 +336,7 @@ class Worker:
         else:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
-            output = reply.output
-            outcome, event = Outcome.OK, Succeeded(op_id, now_ns, output, reply.node_seen, epoch)
+            outcome, event = Outcome.OK, Succeeded(op_id, now_ns, output, seen, epoch)
         if self._write(event):
             self._board.completed(config.worker, node, outcome)
         return Answer(draft, outcome, output)

@@ -17,12 +17,12 @@ import pytest
 from test_nemesis_loop import Told, loop_of, plan
 
 from dstest.core.contained import contained
-from dstest.core.errors import DstestError, HarnessError
-from dstest.core.protocols import OpDraft
+from dstest.core.errors import ConfigError, DstestError, HarnessError
+from dstest.core.protocols import OpDraft, Reply
 from dstest.core.run_meta import RunMeta
 from dstest.runner import session, worker
 from dstest.runner.run import Run
-from dstest.store.events import Unknown
+from dstest.store.events import Succeeded, Unknown
 
 
 async def quits() -> None:
@@ -152,25 +152,59 @@ def test_every_step_of_the_clean_up_is_taken() -> None:
     asyncio.run(main())
 
 
-def test_an_operation_that_wants_to_end_its_worker_is_of_unknown_outcome() -> None:
+def operated(draft: Any, invoke: Callable[[], Any]) -> list[Any]:
+    """What a worker writes of an operation whose client does this."""
     written: list[Any] = []
 
     class Client:
         async def invoke(self, draft: OpDraft, timeout_s: float) -> Any:
-            sys.exit(0)
+            return invoke()
 
     made = worker.Worker.__new__(worker.Worker)
     nothing = SimpleNamespace(invoked=lambda *a: None, completed=lambda *a: None)
     made._config = cast(Any, SimpleNamespace(
-        workers=1, worker=0, op_timeout_s=1.0, endpoints=[SimpleNamespace(node="n1")]
+        workers=1, worker=0, op_timeout_s=1.0, endpoints=[SimpleNamespace(node="n1")],
+        workload="mine",
     ))  # fmt: skip
     made._board = cast(Any, nothing)
     made._next_op, made._clock = 0, cast(Any, SimpleNamespace(now_ns=lambda: 5))
     made._epoch = lambda *a: None  # type: ignore[method-assign]
     made._write = lambda event: not written.append(event)  # type: ignore[method-assign, func-returns-value]
-    answer = asyncio.run(made._operation(OpDraft("read", "k"), 0, 0, cast(Any, Client()), 0))
-    assert answer.kind == "unknown"
-    assert written[-1] == Unknown(0, 5, "SystemExit: 0", None)
+    answer = asyncio.run(made._operation(draft, 0, 0, cast(Any, Client()), 0))
+    assert answer.kind == ("ok" if isinstance(written[-1], Succeeded) else "unknown")
+    return written
+
+
+READ = OpDraft("read", "k")
+
+
+def test_an_operation_that_wants_to_end_its_worker_is_of_unknown_outcome() -> None:
+    assert operated(READ, lambda: sys.exit(0))[-1] == Unknown(0, 5, "SystemExit: 0", None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(float("nan")), "cannot be recorded: the number nan"),
+        (Reply([object()]), "cannot be recorded: a object"),
+        (Reply(1, 7), "cannot be recorded: 7 as the name of a node"),  # type: ignore[arg-type]
+        (5, "AttributeError"),
+        (None, "AttributeError"),
+    ],
+)
+def test_a_reply_that_cannot_be_recorded_is_of_unknown_outcome(reply: Any, said: str) -> None:
+    last = operated(READ, lambda: reply)[-1]
+    assert isinstance(last, Unknown)
+    assert said in last.error
+
+
+def test_a_reply_is_recorded() -> None:
+    assert operated(READ, lambda: Reply([1], "n1"))[-1] == Succeeded(0, 5, [1], "n1", None)
+
+
+def test_a_generator_that_gives_what_cannot_be_recorded_is_named() -> None:
+    with pytest.raises(ConfigError, match="mine: its generator gave a key that is a tuple"):
+        operated(OpDraft("write", ("k",), 1), lambda: Reply(1))  # type: ignore[arg-type]
 
 
 def test_a_worker_that_is_ended_leaves_its_last_words(

@@ -1,0 +1,64 @@
+"""May a value stand in a history? Found where it is given, with who gave it.
+
+JSON would refuse some values and change others in silence: NaN becomes null, which is "never
+written" to a register; bytes become text, the key 1 of a mapping becomes "1".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from dstest.core.protocols.clients import OpDraft
+
+__all__ = ["DEPTH_MAX", "why_no_draft", "why_not"]
+
+DEPTH_MAX: Final = 90
+"""Of a value; a line of a history around it may be nested a little deeper."""
+
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 64) - 1
+
+
+def why_not(value: Any, depth: int = DEPTH_MAX) -> str:
+    """Why this value cannot be recorded as it is; empty where it can."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return ""
+    if kind is int:
+        return "" if _INT_MIN <= value <= _INT_MAX else "a whole number of more than 64 bits"
+    if kind is str:
+        return "" if value.isascii() or _is_utf8(value) else "text that is no UTF-8"
+    if kind is float:
+        return "" if math.isfinite(value) else f"the number {value}"
+    if kind not in (list, tuple, dict):
+        return f"a {kind.__name__}"
+    if not depth:
+        return f"a value nested deeper than {DEPTH_MAX}"
+    if kind is dict:
+        if any(type(key) is not str for key in value):
+            return "a mapping with a key that is no text"
+        value = [*value, *value.values()]
+    return next((found for one in value if (found := why_not(one, depth - 1))), "")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def why_no_draft(draft: Any) -> str:
+    """Why this is no operation that can be recorded; empty where it is one."""
+    if not isinstance(draft, OpDraft):
+        return f"a {type(draft).__name__}, not an OpDraft"
+    if type(draft.op_type) is not str:
+        return f"an operation of the type {draft.op_type!r}"
+    if isinstance(draft.key, list | tuple | dict):
+        return f"a key that is a {type(draft.key).__name__}; keys are text or numbers"
+    for name, value in (("key", draft.key), ("input", draft.input)):
+        if found := why_not(value):
+            return f"{found} in the {name} of `{draft.op_type}`"
+    return ""
