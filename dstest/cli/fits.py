@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["asked_of", "matrix", "no_client"]
+__all__ = ["asked_of", "matrix", "no_client", "no_judge"]
 
 
 def matrix() -> list[dict[str, Any]]:
@@ -18,13 +18,14 @@ def matrix() -> list[dict[str, Any]]:
     rows = []
     workloads = {name: registry.load("workloads", name) for name in registry.names("workloads")}
     nemeses = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
+    unjudged = {name: no_judge(workload) for name, workload in workloads.items()}
     for system_name in registry.names("systems"):
         system = registry.load("systems", system_name)
         asked = {name: asked_of(system, nemesis) for name, nemesis in nemeses.items()}
         for workload_name, workload in workloads.items():
             refused = no_client(system, workload)
             for nemesis_name, (why, lacks) in asked.items():
-                reasons = [reason for reason in (refused, why) if reason]
+                reasons = [reason for reason in (refused, unjudged[workload_name], why) if reason]
                 rows.append(
                     {
                         "system": system_name,
@@ -47,6 +48,18 @@ def no_client(system: Any, workload: Any) -> str | None:
         return f"{system.name} offers no {workload.capability} client"
     try:
         check_client(system, workload)
+    except ConfigError as error:
+        return error.message
+    return None
+
+
+def no_judge(workload: Any) -> str | None:
+    """Why nobody can judge the workload, None where its checkers can."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.judges import checkers_of
+
+    try:
+        checkers_of(workload)
     except ConfigError as error:
         return error.message
     return None

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CATEGORIES", "GATED", "Fields"]
+__all__ = ["CATEGORIES", "FAMILIES", "GATED", "Fields"]
 
 GATED: Final = frozenset(
     {"safety", "durability", "idempotency", "isolation", "ordering", "membership"}
@@ -19,11 +19,14 @@ GATED: Final = frozenset(
 
 CATEGORIES: Final = GATED | {"liveness", "performance-SLO", "operational", "boundary", "fairness"}
 
+FAMILIES: Final = frozenset({"log", "counter", "ledger", "session", "queue", "lease"})
+"""Whose operations need fields without which a checker would be unsound."""
+
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True):
     """What must stand in a workload's records.
 
-    `family` names the rules: `log`, `counter`, `ledger`, `session`, `queue`, `lease`; empty = none.
+    `family` is one of `FAMILIES`, whose rules hold; empty = none.
     `idempotency_field` is the field of the input that carries the business key. `ttl_option` is the
     option that holds a lease's time to live in seconds. `surfaces` maps each surface of a boundary
     claim to its operation types; `negative_controls` are types that have to be refused.

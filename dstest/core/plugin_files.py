@@ -190,7 +190,13 @@ def digests(paths: Iterable[Path | str]) -> dict[str, str]:
 
 def _read(path: Path) -> bytes:
     try:
+        str(path).encode()
         return path.read_bytes()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{str(path)!r} is no UTF-8, and no run could write it down",
+            remedy="rename the file, or its directory",
+        ) from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", remedy="name a file of Python") from None
 

@@ -6,12 +6,15 @@ Names make directories, and stand in lists with commas: they are plain words in 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from typing import Any, Final, get_type_hints
 
+from dstest.core.attributes import require_attributes
 from dstest.core.errors import ConfigError
 from dstest.core.implements import missing, unfit
 from dstest.core.node import Lab
+from dstest.core.plugin_options import require_options
+from dstest.core.plugin_workload import require_workload
 from dstest.core.protocols import (
     Checker,
     CheckerTraits,
@@ -80,17 +83,21 @@ def require_plugin(group: str, plugin: Any, of: str) -> None:
             remedy=f"a {protocol.__name__.lower()} has all of them (dstest/core/protocols);"
             " `dstest new` writes such files",
         )
-    attributes = {n: w for n, w in get_type_hints(protocol).items() if n not in _ASKED_LATER}
+    wanted = _wanted(group, plugin)
+    require_attributes(plugin, wanted, of)
+    if "options" in wanted:
+        # What `dstest check` is not told is None.
+        require_options(plugin.options, of, may_be_open=group == "checkers")
+    if group in _FURTHER:
+        _FURTHER[group](plugin, of)
+
+
+def _wanted(group: str, plugin: Any) -> dict[str, Any]:
+    """Types by name of what this plug-in has to say, and of what it says besides."""
     traits = get_type_hints(_TRAITS[group]) if group in _TRAITS else {}
-    declared = {name: wanted for name, wanted in traits.items() if hasattr(plugin, name)}
-    for name, wanted in {**declared, **attributes}.items():
-        value = getattr(plugin, name, None)
-        if not _fits(value, wanted):
-            raise ConfigError(
-                f"{of}: its {name} is {value!r}"[:200], remedy=f"{name} is {_words(wanted)}"
-            )
-    if group == "systems":
-        _require_definite(plugin, of)
+    declared = {name: kind for name, kind in traits.items() if hasattr(plugin, name)}
+    hints = get_type_hints(_PROTOCOLS[group])
+    return declared | {name: kind for name, kind in hints.items() if name not in _ASKED_LATER}
 
 
 def _require_definite(system: Any, of: str) -> None:
@@ -102,23 +109,16 @@ def _require_definite(system: Any, of: str) -> None:
         )
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    """As far as a wrong value would be noticed much later, and far away."""
-    origin = get_origin(wanted) or wanted
-    if wanted is Any:
-        return True
-    if origin is Literal:
-        return value in get_args(wanted)
-    if origin not in (tuple, frozenset):
-        return isinstance(value, origin)
-    many = isinstance(value, Collection) and not isinstance(value, str | Mapping)
-    return many and all(isinstance(one, get_args(wanted)[0]) for one in value)
+def _require_models(checker: Any, of: str) -> None:
+    if not checker.models or not all(checker.models):
+        raise ConfigError(
+            f"{of} knows no model", remedy='`models = ("...",)`, the names of what it can judge by'
+        )
 
 
-def _words(wanted: Any) -> str:
-    origin = get_origin(wanted)
-    if origin is Literal:
-        return f"one of {', '.join(repr(value) for value in get_args(wanted))}"
-    if origin is None:
-        return "text" if wanted is str else f"a {wanted.__name__}"
-    return "a mapping" if origin not in (tuple, frozenset) else f"a {origin.__name__} of texts"
+_FURTHER: Final[dict[str, Callable[[Any, str], None]]] = {
+    "systems": _require_definite,
+    "workloads": require_workload,
+    "checkers": _require_models,
+}
+"""What is asked of a group whose attributes are of their types; the text says where it is from."""

@@ -20,6 +20,7 @@ import msgspec
 from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
+from dstest.core.spec import held
 
 __all__ = ["GROUPS", "load", "look_again", "names", "parse_options"]
 
@@ -61,12 +62,12 @@ def _installed(group: str) -> list[tuple[str, _Point]]:
 
 def _shipped(group: str, point: EntryPoint) -> Any:
     """What somebody else's distribution brings. Raises ConfigError where that is no plug-in."""
-    from dstest.core.plugin_shape import require_object
+    from dstest.core.plugin_shape import require_plugin
 
     of = f"{point.value}, an installed plug-in of dstest.{group},"
     try:
         plugin = point.load()
-        require_object(plugin, of)
+        require_plugin(group, plugin, of)
         told = plugin.name
     except (Exception, SystemExit) as error:
         if isinstance(error, ConfigError):
@@ -145,12 +146,17 @@ def _typed(key: str, text: str, option: Option) -> Any:
             }[text.lower()]
         else:
             value = option.type(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         raise ConfigError(
             f"-o {key}={text}: not a {option.type.__name__}", remedy=f"{key}: {option.help}"
         ) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"-o {key}={text}: not a finite number", remedy=f"{key}: {option.help}")
+    if not held(value):
+        raise ConfigError(
+            f"-o {key}={text!r}: it cannot be written down",
+            remedy=f"whole characters, numbers of 64 bits; {key}: {option.help}",
+        )
     low = option.least is not None and value < option.least
     if low or (option.most is not None and value > option.most):
         raise ConfigError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 import tomli_w
 
-__all__ = ["SPEC", "RunSpec", "to_toml"]
+__all__ = ["SPEC", "RunSpec", "held", "said_in", "to_toml"]
 
 SPEC: Final = "spec.toml"
 """In the directory of a run."""
@@ -39,11 +40,36 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_toml(spec: RunSpec) -> str:
-    """The content of spec.toml; what is None, and an empty list of files, is left out."""
-    rows = msgspec.to_builtins(spec)
-    options = rows.pop("options")
-    return tomli_w.dumps({**_said(rows), "options": _said(options)})
+    """The content of spec.toml."""
+    return tomli_w.dumps(said_in(msgspec.to_builtins(spec)))
 
 
-def _said(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value not in (None, [], ())}
+def said_in(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """What spec.toml says of a spec as plain data, tuples as lists.
+
+    What is None, and an empty list of files, is left out; an option that is empty is not.
+    """
+    said = {key: value for key, value in rows.items() if value not in (None, [], ())}
+    options = {k: v for k, v in (rows.get("options") or {}).items() if v is not None}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**said, "options": options}))
+    return plain
+
+
+def held(value: object) -> bool:
+    """Do TOML and JSON hold this value, and both the same?"""
+    row = {"value": value}
+    try:
+        in_toml = tomllib.loads(tomli_w.dumps(row))
+        in_json = msgspec.json.decode(msgspec.json.encode(row))
+        return bool(in_toml == in_json) and _within(in_json)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return False
+
+
+def _within(value: object) -> bool:
+    """Have all whole numbers in it 64 bits at most, as TOML has them?"""
+    if isinstance(value, dict):
+        return all(map(_within, value.values()))
+    if isinstance(value, list):
+        return all(map(_within, value))
+    return not isinstance(value, int) or -(2**63) <= value < 2**63

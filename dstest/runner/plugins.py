@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import limits, plugin_files, registry
+from dstest.core.attributes import fits
 from dstest.core.errors import ConfigError
 from dstest.core.node import Lab
 from dstest.core.protocols import (
@@ -23,6 +24,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner.judges import checkers_of
 from dstest.runner.planned import end_ns, facts_problem, problem_of
 from dstest.runner.requirements import (
     check_client,
@@ -120,12 +122,6 @@ def _nemesis(names: str) -> Nemesis:
     return nemesis
 
 
-def _speaks(checker: Checker, model: str, work: Workload) -> bool:
-    """Does the checker know the model, and the model every operation of the workload?"""
-    op_types = CheckerTraits.of(checker).op_types.get(model)
-    return model in checker.models and work.op_types <= (op_types or work.op_types)
-
-
 def _check_nodes(options: dict[str, Any], declared: dict[str, Option], nodes: list[str]) -> None:
     for key, option in declared.items():
         if not option.names_nodes:
@@ -144,16 +140,22 @@ def _members(system: System, spec: RunSpec, options: dict[str, Any]) -> list[str
     """The nodes that carry a member, each with a client at least."""
     nodes = [f"n{i + 1}" for i in range(spec.nodes)]
     members = system.members(nodes, options)
-    if not members or not {*members} <= {*nodes}:
+    if not fits(members, tuple[str, ...]) or not members or not {*members} <= {*nodes}:
         raise ConfigError(
-            f"{system.name} would have its members on {', '.join(members) or 'no node'}"
+            f"system {system.name}: its members() returns {members!r}",
+            remedy=f"a list of some of {', '.join(nodes)}, those that carry a member",
+        )
+    if len({*members}) < len(members):
+        raise ConfigError(
+            f"system {system.name}: its members() returns a node twice",
+            remedy="each node once",
         )
     if spec.concurrency < len(members):
         raise ConfigError(
             f"--concurrency {spec.concurrency} leaves nodes without a client",
             remedy=f"--concurrency {len(members)} or more",
         )
-    return members
+    return [*members]
 
 
 def _check_services(options: dict[str, Any], declared: dict[str, Option], system: System) -> None:
@@ -240,13 +242,8 @@ def resolve(
     lab = registry.load("labs", spec.lab)
     check_requires(system, chosen)
     check_lab(lab, chosen)
-    checkers: list[Checker] = [registry.load("checkers", name) for name in work.checkers]
+    checkers = checkers_of(work, spec.model)
     model = work.model if spec.model is None else spec.model
-    if not any(_speaks(checker, model, work) for checker in checkers):
-        message = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
-        raise ConfigError(
-            f"--model {model}: {message}", remedy=f"leave --model out for {work.model}"
-        )
     if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
         raise ConfigError(
             f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",

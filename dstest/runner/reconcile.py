@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dstest.core.run_meta import RunMeta
+from dstest.core.spec import said_in
 from dstest.store.seal import Folded, Segment
 
 __all__ = ["Beside", "Reconciled", "issued", "reconcile"]
@@ -254,9 +255,9 @@ def _against(
 
 def _spec(meta: RunMeta, beside: Beside, wrong: list[str]) -> None:
     """Were the run, its spec.toml and its schedule made for the same test?"""
-    spec = {k: v for k, v in meta.spec.items() if v not in (None, [], ())}
-    options = {k: v for k, v in (spec.get("options") or {}).items() if v is not None}
-    if beside.spec is not None and {**beside.spec} != {**spec, "options": options}:
+    spec = said_in(meta.spec)
+    options = spec["options"]
+    if beside.spec is not None and {**beside.spec} != spec:
         wrong.append("spec.toml asks for something else than run.json")
     schedule = beside.schedule
     if schedule is None:

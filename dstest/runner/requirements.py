@@ -185,11 +185,30 @@ def _requires(nemesis: Nemesis) -> tuple[type, ...]:
             remedy="`requires = (...)`, the capabilities that it asks for, in its class; () for"
             " none",
         )
-    return found
+    return _asked(nemesis, "requires", found)
 
 
 def _when(nemesis: Nemesis) -> tuple[When, ...]:
-    return NemesisTraits.of(nemesis).requires_when
+    found = NemesisTraits.of(nemesis).requires_when
+    for when in found:
+        _asked(nemesis, "requires_when", when.requires)
+    return found
+
+
+def _of_lab(nemesis: Nemesis) -> tuple[type, ...]:
+    return _asked(nemesis, "requires_lab", NemesisTraits.of(nemesis).requires_lab)
+
+
+def _asked(nemesis: Nemesis, word: str, found: tuple[type, ...]) -> tuple[type, ...]:
+    """Raises ConfigError for what is no tuple of capabilities."""
+    many = found if isinstance(found, tuple) else (found,)
+    others = [one for one in many if not (isinstance(one, type) and members_of(one))]
+    if others or many is not found:
+        raise ConfigError(
+            f"nemesis {nemesis.name}: its {word} is {found!r}",
+            remedy="a tuple of protocols of dstest/core/protocols, or of dstest/core/node.py",
+        )
+    return found
 
 
 def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = "") -> list[Lack]:
@@ -202,6 +221,7 @@ def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = 
 
 def _always(system: System, kind: type, nemesis: Nemesis) -> list[Lack]:
     """What each fault of the nemesis asks for in vain."""
+    _of_lab(nemesis)
     lacks = _lacks(kind, nemesis, _requires(nemesis))
     where = SystemTraits.of(system).endpoint_kind
     if NemesisTraits.of(nemesis).shows_at_clients and where not in PINNED_KINDS:
@@ -233,7 +253,7 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:
     """Raises ConfigError where the lab cannot do to its nodes what the nemesis asks of it."""
     for part in _parts(nemesis):
-        for asked in NemesisTraits.of(part).requires_lab:
+        for asked in _of_lab(part):
             if methods := unfit(type(lab), asked):
                 raise ConfigError(
                     f"lab {lab.name} cannot have --nemesis {part.name}: it lacks"

@@ -171,3 +171,18 @@ def test_an_error_is_placed_in_the_users_file(toy: Path) -> None:
     except TypeError as error:
         assert plugin_files.place_of(error).startswith(f"{__file__}, line ")
     assert plugin_files.place_of(ValueError()) == "no known line"
+
+
+@pytest.mark.parametrize("name", ["a\udcff/mine.py", "mine\udcff.py"])
+def test_a_path_that_is_no_text_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A run could not write down where its plug-in was."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(BARE)
+    with pytest.raises(ConfigError, match=r"udcff.* is no UTF-8"):
+        use([path])
+    monkeypatch.setenv(FILES, str(path))
+    with pytest.raises(ConfigError, match=r"udcff.* is no UTF-8"):
+        registry.names("systems")

@@ -103,6 +103,12 @@ def test_no_command_calls_it_a_bug_of_ours(tmp_path: Path, command: list[str]) -
         (BARE.replace('"toy", "a toy"', '"../toy", "a"'), "toy = toy_plugin:SYSTEM", "is called"),
         ("raise SystemExit(0)", "toy = toy_plugin:SYSTEM", "cannot be loaded: .*SystemExit: 0"),
         ("", "toy = toy_plugin:SYSTEM", "cannot be loaded: .*AttributeError"),
+        (
+            BARE.replace("(), {}\n    capa", "(), {'a': 3}\n    capa"),
+            "toy = toy_plugin:SYSTEM",
+            "its options is {'a': 3}",
+        ),
+        (BARE.replace("def deploy(", "def deployed("), "toy = toy_plugin:SYSTEM", "lacks deploy"),
     ],
 )
 def test_installed_ones_are_held_to_the_same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import tomli_w
 from made_meta import PLANNED, WHOLE
 from raw_segments import append, encode_line
 
@@ -308,3 +310,12 @@ def test_a_spec_of_another_run(spec: dict[str, Any], tmp_path: Path) -> None:
     meta = run(tmp_path)
     found = reconcile(fold(tmp_path), RunMeta.of(meta), Beside(schedule=SCHEDULE, spec=spec)).wrong
     assert "spec.toml asks for something else than run.json" in found
+
+
+@pytest.mark.parametrize("value", [[], (), {}, "", 0, False, (1, 2)], ids=repr)
+def test_an_option_that_is_empty_is_asked_for_in_both(value: object, tmp_path: Path) -> None:
+    told = {"fault_s": 5.0, "x": value}
+    meta = run(tmp_path) | {"spec": {**SPEC, "options": told}}
+    spec = tomllib.loads(tomli_w.dumps({**SPEC, "options": told}))
+    beside = Beside(schedule=SCHEDULE, spec=spec)
+    assert reconcile(fold(tmp_path), RunMeta.of(meta), beside).wrong == []

@@ -328,7 +328,8 @@ def test_systems_and_nemeses_that_do_not_say(ships: Callable[..., None]) -> None
     with pytest.raises(ConfigError, match="lacks healthy, which every deployment has"):
         resolve(spec("none"), [])
     ships(
-        BARE + "class Silent:\n    name, options = 'silent', {}\nSILENT = Silent()\n",
+        BARE + "from nemeses.none import NoNemesis\n"
+        "class Silent(NoNemesis):\n    name, requires = 'silent', None\nSILENT = Silent()\n",
         systems="toy = toy_plugin:SYSTEM",
         nemeses="silent = toy_plugin:SILENT",
     )

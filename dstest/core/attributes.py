@@ -1,0 +1,77 @@
+"""Do the attributes of an object fit what a class declares of them?
+
+As far as a wrong value would be noticed much later, and far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, get_args, get_origin
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["fits", "require_attributes"]
+
+_SHOWN_CHARS: Final = 200
+
+
+def require_attributes(what: object, wanted: Mapping[str, Any], of: str) -> None:
+    """Raises ConfigError for an attribute that is not of its type; `of` is whose it is.
+
+    `wanted` are types by name, as of `typing.get_type_hints`.
+    """
+    for name, kind in wanted.items():
+        value = getattr(what, name, None)
+        if not fits(value, kind):
+            raise ConfigError(
+                f"{of}: its {name} is {value!r}"[:_SHOWN_CHARS], remedy=f"{name} is {_words(kind)}"
+            )
+
+
+def fits(value: object, wanted: Any) -> bool:
+    """Is the value of this type, and what it holds of the types of its arguments?"""
+    origin, args = get_origin(wanted) or wanted, get_args(wanted)
+    if wanted is Any:
+        return True
+    if origin is Literal:
+        return value in args
+    if origin is UnionType:
+        return any(fits(value, kind) for kind in args)
+    if origin in (int, float):
+        return isinstance(value, int | origin) and not isinstance(value, bool)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            fits(part, kind) for row in value.items() for part, kind in zip(row, args, strict=False)
+        )
+    if origin not in (tuple, frozenset) or not args:
+        return isinstance(value, origin)
+    if isinstance(value, str) or not isinstance(value, Set if origin is frozenset else Sequence):
+        return False
+    return all(fits(one, args[0]) for one in value)
+
+
+def _words(wanted: Any) -> str:
+    origin, args = get_origin(wanted), get_args(wanted)
+    if origin is Literal:
+        return f"one of {', '.join(repr(value) for value in args)}"
+    if origin is UnionType:
+        return " or ".join(map(_words, args))
+    if origin is Mapping:
+        return f"a mapping of texts to {_many(args[1])}"
+    if origin in (tuple, frozenset):
+        return f"a {origin.__name__} of {_many(args[0])}"
+    return _one(wanted)
+
+
+def _one(kind: type) -> str:
+    plain = {str: "text", int: "a whole number", float: "a number", NoneType: "None"}
+    return plain.get(kind, f"a {kind.__name__}")
+
+
+def _many(kind: Any) -> str:
+    if kind is Any:
+        return "anything"
+    plain = {str: "texts", int: "whole numbers", type: "classes"}
+    known = plain.get(kind)
+    return known or (_words(kind) if get_origin(kind) else f"{kind.__name__} objects")

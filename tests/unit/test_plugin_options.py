@@ -1,0 +1,128 @@
+"""Options of plug-ins: what no run could write down, or no user could give, is refused at load."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_plugins import CHECKER, NEMESIS, OPTIONED, WORKLOAD, with_line
+from third_party import BARE
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import FILES, use
+from dstest.core.protocols import Option
+from dstest.core.spec import RunSpec, held, said_in, to_toml
+from dstest.runner.plugins import resolve
+
+WHOLE = {"system": OPTIONED + BARE, "workload": WORKLOAD, "nemesis": NEMESIS, "checker": CHECKER}
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILES, "")
+
+
+def declared(folder: Path, options: str, of: str = "workload") -> None:
+    """Load a plug-in of this kind with these options."""
+    path = folder / "mine.py"
+    path.write_text(with_line(WHOLE[of], f"options = {options}"))
+    use([path])
+
+
+GOOD = [
+    "type=list, default=[]",
+    "type=tuple, default=()",
+    "type=dict, default={}",
+    "type=dict, default={'a': [1, 'b', {}]}",
+    "type=str, default=''",
+    "type=str, default='a\\n\\t\\0é'",
+    "type=float, default=0",
+    "type=int, default=2**62",
+    "type=int, default=1, least=1, most=1",
+    "type=str, default='a', choices=('a', 'b')",
+]
+
+
+@pytest.mark.parametrize("words", GOOD)
+def test_a_default_that_can_be_held_agrees_in_both_files(tmp_path: Path, words: str) -> None:
+    declared(tmp_path, f"{{'x': Option({words}, help='h')}}")
+    files = (str(tmp_path / "mine.py"),)
+    spec = resolve(RunSpec(workload="mine", nemesis="none", files=files), []).spec
+    in_json = msgspec.json.decode(msgspec.json.encode(spec))
+    assert "x" in in_json["options"]
+    for kept in (in_json, msgspec.to_builtins(spec)):
+        assert tomllib.loads(to_toml(spec)) == said_in(kept)
+
+
+BAD = [
+    ("type=dict, default={'a': None}", "cannot hold its default"),
+    ("type=list, default=[None, 1]", "cannot hold its default"),
+    ("type=list, default=[float('inf')]", "cannot hold its default"),
+    ("type=dict, default={1: 2}", "cannot hold its default"),
+    ("type=str, default='a\\ud800b'", "cannot hold its default"),
+    ("type=float, default=float('inf')", "cannot hold its default"),
+    ("type=float, default=float('nan')", "cannot hold its default"),
+    ("type=int, default=2**70", "cannot hold its default"),
+    ("type=int, default=None", "its default is None, which is no int"),
+    ("type=str, default=20", "its default is 20, which is no str"),
+    ("type=int, default=True", "its default is True, which is no int"),
+    ("type=int, default=1.5", "its default is 1.5, which is no int"),
+    ("type=set, default=set()", "its type is <class 'set'>"),
+    ("type=len, default=1", "its type is <built-in"),
+    ("type=int, default=0, least=1", "its default 0 is out of range"),
+    ("type=int, default=3, most=2", "its default 3 is out of range"),
+    ("type=int, default=3, least=float('nan')", "its default 3 is out of range"),
+    ("type=str, default='a', least=1", "has a range, and is no number"),
+    ("type=int, default=3, least='1'", "its least is '1'"),
+    ("type=str, default='c', choices=('a', 'b')", "its default 'c' is none of its choices"),
+    ("type=str, default='a', choices='abc'", "its choices is 'abc'"),
+    ("type=int, default=1, choices=(1, '2')", "its choices have '2', which is no int"),
+]
+
+
+@pytest.mark.parametrize("of", WHOLE)
+@pytest.mark.parametrize(("words", "said"), BAD)
+def test_what_no_run_could_have_is_refused(tmp_path: Path, of: str, words: str, said: str) -> None:
+    if of == "checker" and "None, which" in said:
+        pytest.skip("what `dstest check` is not told is None")
+    with pytest.raises(ConfigError) as caught:
+        declared(tmp_path, f"{{'x': Option({words}, help='h')}}", of)
+    assert f"mine.py: {of.upper()}: option 'x': " in caught.value.message
+    assert said in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("of", WHOLE)
+@pytest.mark.parametrize(
+    "options",
+    ["{'a': 3}", "{3: None}", "5", "{'a': Option}", "{'': O}", "{'a=b': O}", "{'a b': O}",
+     "{'x': Option(type=int, default=1, help=None)}"],
+)  # fmt: skip
+def test_what_are_no_options_is_refused(tmp_path: Path, of: str, options: str) -> None:
+    text = options.replace("O}", "Option(type=int, default=1, help='h')}")
+    with pytest.raises(ConfigError, match=rf"mine\.py: {of.upper()}: .*option") as caught:
+        declared(tmp_path, text, of)
+    assert caught.value.remedy
+
+
+def test_a_checker_may_leave_open_what_a_history_says(tmp_path: Path) -> None:
+    declared(tmp_path, "{'x': Option(type=int, default=None, least=1, help='h')}", "checker")
+    assert registry.load("checkers", "mine").options["x"].default is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(str, "a\udcff"), (list, "a\udcff"), (int, "9" * 30), (tuple, "\udcff")]
+)
+def test_what_no_file_can_hold_is_not_taken_from_the_user(kind: type, text: str) -> None:
+    options = {"x": Option(type=kind, default=kind(), help="h")}
+    with pytest.raises(ConfigError, match="cannot be written down"):
+        registry.parse_options([f"x={text}"], options)
+
+
+@pytest.mark.parametrize("value", [None, math.inf, {1: 2}, {"a": None}, b"", {1}, "\ud800"])
+def test_what_cannot_be_held(value: object) -> None:
+    assert not held(value)
