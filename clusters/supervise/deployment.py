@@ -16,7 +16,7 @@ from typing import Any, Final
 from clusters.remote.agent_start import PREPARE_S
 from clusters.supervise import on_node
 from clusters.supervise.member_logs import MemberLogs
-from dstest.core import clock
+from dstest.core import clock, patience
 from dstest.core.answers import check_health
 from dstest.core.errors import LabError
 from dstest.core.node import Node, Reopens
@@ -81,7 +81,8 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         await self.stop()
         await self.wipe()
         await self.boot()
-        await self.arrange()
+        arrange_s = 3 * patience.ask_s(self.timing)
+        await patience.in_time(self, "arrange", self.arrange(), arrange_s)
         await self.wait_healthy(list(self.members), first=True)
 
     async def boot(self) -> None:
@@ -102,11 +103,12 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def wait_healthy(self, names: Sequence[str], *, first: bool = False) -> None:
         """Returns when all of these serve. LabError, with the end of a log, where one does not; at
-        their `first` start as soon as one has ended."""
+        their `first` start as soon as one has ended, and where `healthy` never comes back."""
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
         look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
         while True:
-            healthy = check_health(self, await self.healthy())
+            answer = patience.in_time(self, "healthy", self.healthy(), patience.ask_s(self.timing))
+            healthy = check_health(self, await answer)
             waiting = [name for name in names if not healthy.get(name)]
             if not waiting:
                 return

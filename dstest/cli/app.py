@@ -81,9 +81,14 @@ def _top(
         raise typer.Exit
 
 
+def _read_by_a_program(words: list[str]) -> bool:
+    """Is the answer to be one JSON object? Help and mistakes are for people."""
+    return "--json" in words and "--help" not in words
+
+
 def main() -> None:
     """Console entry point: errors of ours become one message, a remedy and their exit code."""
-    steady()
+    steady(apart=_read_by_a_program(sys.argv[1:]))
     try:
         try:
             app()

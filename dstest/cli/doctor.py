@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.output import say
 from dstest.core.errors import Exit, LabError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def doctor(
     if as_json:
         import msgspec
 
-        typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        say(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
     else:
         for row in rows:
             typer.echo(f"{'ok     ' if row.ok else 'MISSING'}  {row.name}: {row.detail}")

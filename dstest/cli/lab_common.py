@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli import output
 from dstest.core.errors import LabError
 
 __all__ = ["Json", "Kind", "LabId", "lab_of_kind", "running_lab", "say", "show"]
@@ -28,7 +29,7 @@ def say(text: str) -> None:
 def show(value: Any) -> None:
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    output.say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def running_lab(kind: str, lab_id: str) -> Any:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli.output import say
+
 __all__ = ["list_"]
 
 _STORE = Path("store")
@@ -141,7 +143,7 @@ def list_(
 
     chosen = _chosen({"system": system, "workload": workload, "nemesis": nemesis})
     if capabilities:
-        typer.echo(_capabilities(), nl=False)
+        say(_capabilities(), end="")
         return
     if runs and not json_:
         _show_runs(_runs(store))
@@ -176,7 +178,7 @@ def _as_json(rows: list[dict[str, Any]], store: Path) -> None:
     shown: dict[str, Any] = {"matrix": rows, "workloads": _workloads(), "checkers": _checkers()}
     shown |= {"systems": _described("systems", "system"), "labs": _described("labs", "lab")}
     shown |= {"nemeses": _described("nemeses", "nemesis"), "runs": _runs(store)}
-    typer.echo(msgspec.json.encode(shown).decode())
+    say(msgspec.json.encode(shown).decode())
 
 
 def _show_all(rows: list[dict[str, Any]], store: Path) -> None:

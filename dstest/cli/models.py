@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.output import say
+
 __all__ = ["models"]
 
 
@@ -39,7 +41,7 @@ def models(
             }
             for model, facts in graph.nodes(data=True)
         }
-        typer.echo(json.dumps(rows, indent=2))
+        say(json.dumps(rows, indent=2))
         return
     for model, facts in graph.nodes(data=True):
         also = f" ({', '.join(facts['aliases'])})" if facts["aliases"] else ""

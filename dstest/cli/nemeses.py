@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.output import say
+
 __all__ = ["nemeses"]
 
 
@@ -19,13 +21,13 @@ def nemeses(
     from nemeses.catalogue import markdown, rows
 
     if as_markdown:
-        typer.echo(markdown(), nl=False)
+        say(markdown(), end="")
         return
     catalogue = rows()
     if as_json:
         import msgspec
 
-        typer.echo(msgspec.json.format(msgspec.json.encode(catalogue), indent=2).decode())
+        say(msgspec.json.format(msgspec.json.encode(catalogue), indent=2).decode())
         return
     for row in catalogue:
         by = ", ".join(row.nemeses) if row.delivered else "-"

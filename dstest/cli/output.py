@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from dstest.cli.streams import no_output
+from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
 __all__ = ["say", "write_whole", "writing"]
@@ -19,10 +18,11 @@ __all__ = ["say", "write_whole", "writing"]
 _DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 
 
-def say(text: str) -> None:
+def say(text: str, end: str = "\n") -> None:
     """One line of the answer, at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    out = answer()
+    out.write(text + end)
+    out.flush()
 
 
 @contextmanager
@@ -39,11 +39,12 @@ def writing(
         with _whole(output, flag, refused) as file:
             yield file
         return
-    sys.stdout.flush()
+    out = answer()
+    out.flush()
     try:
-        copy = os.dup(sys.stdout.fileno())
+        copy = os.dup(out.fileno())
     except io.UnsupportedOperation:  # somebody captures what this process writes
-        yield sys.stdout.buffer
+        yield out.buffer
         return
     try:
         with os.fdopen(copy, "wb") as file:

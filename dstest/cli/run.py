@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dstest.cli.output import say
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _print(done: Finished, as_json: bool) -> None:
         message = None if done.failure is None else done.failure.message
         shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
         shown["verdict"] = verdict
-        typer.echo(msgspec.json.encode(shown).decode())
+        say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:
         from dstest.report.write import summary
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dstest.cli.output import say
+
 if TYPE_CHECKING:
     from dstest.core.evidence import Tier
     from dstest.runner.session_check import SessionFinished
@@ -96,7 +98,7 @@ def show_session(done: SessionFinished, as_json: bool) -> NoReturn:
             "ended_by": message,
             "verdict": msgspec.to_builtins(done.verdict),
         }
-        typer.echo(msgspec.json.encode(shown).decode())
+        say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:
         from dstest.report.session import session_text
         from dstest.runner.session_file import SessionDir

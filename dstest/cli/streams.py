@@ -4,6 +4,9 @@ A reader that has gone is no error: what is left to say goes nowhere, the work g
 code is that of the work. Standard output that fails otherwise is told once, as a HarnessError; then
 it is silent, so that closing it cannot fail again. Standard error is for people: what cannot be
 said there is not said.
+
+Where a program reads the answer, standard output has nothing else: what plug-ins print goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
 from dstest.core.errors import HarnessError
+from dstest.core.own_stdout import take_stdout
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["no_output", "steady"]
+__all__ = ["answer", "no_output", "steady"]
 
 _STANDARD: Final = (0, 1, 2)
+_apart: list[TextIO] = []
 
 
 def no_output(error: OSError) -> HarnessError:
@@ -90,11 +95,19 @@ def _text(fd: int, like: TextIO | None, *, raises: bool) -> io.TextIOWrapper:
     )
 
 
-def steady() -> None:
-    """From here on `sys.stdout` and `sys.stderr` of this process are as said above."""
+def answer() -> TextIO:
+    """Where a command writes its answer."""
+    return _apart[0] if _apart else sys.stdout
+
+
+def steady(*, apart: bool = False) -> None:
+    """From here on `sys.stdout` and `sys.stderr` of this process are as said above. `apart`: real
+    standard output is for `answer` alone."""
     _opened()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    sys.stdout = _text(1, sys.stdout, raises=True)
+    if apart:
+        _apart.append(_text(take_stdout(), sys.stdout, raises=True))
+    sys.stdout = _text(1, sys.stdout, raises=not apart)
     sys.stderr = _text(2, sys.stderr, raises=False)

@@ -11,15 +11,24 @@ from typing import Any
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
+from dstest.core.plain import odd_in
 from dstest.core.protocols import (
     Deployment,
     LeaderView,
+    Process,
 )
 
 __all__ = [
     "check_health",
     "check_leaders",
     "check_links",
+    "check_log_files",
+    "check_names",
+    "check_processes",
+    "check_record",
+    "check_states",
+    "check_version",
     "refused",
     "rows_of",
     "wrong_type",
@@ -90,10 +99,66 @@ def check_links(deployment: Deployment, links: Any) -> list[tuple[str, str]] | N
 
 def check_health(deployment: Deployment, answer: Any) -> dict[str, bool]:
     """What `healthy` has answered. Raises ConfigError where it is not what it is to be."""
-    if not isinstance(answer, Mapping) or any(name not in deployment.members for name in answer):
-        expected = f"True or False by member: {', '.join(deployment.members)}"
+    expected = f"True or False by member: {', '.join(deployment.members)}"
+    found: dict[str, bool] = _of_kind(deployment, "healthy()", answer, dict[str, bool], expected)
+    if any(name not in deployment.members for name in found):
         raise refused(deployment, "healthy()", _shown(answer), expected)
-    return dict(answer)
+    return found
+
+
+def check_version(deployment: object, answer: Any) -> str:
+    """What `version` has answered. Raises ConfigError where it is no text."""
+    found: str = _of_kind(deployment, "version()", answer, str, "a text")
+    return found
+
+
+def check_names(deployment: object, answer: Any) -> list[str]:
+    """What `member_names` has answered. Raises ConfigError where it is no list of names."""
+    expected = "a list of names"
+    found: list[str] = _of_kind(deployment, "member_names()", answer, list[str], expected)
+    return found
+
+
+def check_states(deployment: object, answer: Any) -> dict[str, str | None]:
+    """What `replica_states` has answered. Raises ConfigError where it is not what it is to be."""
+    kind, expected = dict[str, str | None], "a text, or None, by member"
+    found: dict[str, str | None] = _of_kind(deployment, "replica_states()", answer, kind, expected)
+    return found
+
+
+def check_log_files(deployment: object, answer: Any) -> dict[str, list[str]]:
+    """What `log_files` has answered. Raises ConfigError where it is not what it is to be."""
+    kind, expected = dict[str, list[str]], "a list of paths by member"
+    found: dict[str, list[str]] = _of_kind(deployment, "log_files()", answer, kind, expected)
+    return found
+
+
+def check_processes(deployment: object, answer: Any) -> dict[str, list[Process]]:
+    """What `processes` has answered. Raises ConfigError where it is not what it is to be."""
+    if not isinstance(answer, Mapping):
+        raise refused(deployment, "processes()", _shown(answer), "a list of Process by member")
+    return {
+        name: rows_of(deployment, "processes()", rows, Process) for name, rows in answer.items()
+    }
+
+
+def check_record(nemesis: object, step: str, answer: Any) -> LandingRecord:
+    """What a step of a nemesis has answered. Raises ConfigError where it is no landing record."""
+    if wrong := wrong_type(answer, LandingRecord):
+        raise refused(nemesis, f"{step}()", wrong, "a LandingRecord")
+    record: LandingRecord = answer
+    return record
+
+
+def _of_kind(deployment: object, method: str, answer: Any, kind: Any, expected: str) -> Any:
+    """The answer, as a value of this type that can be kept."""
+    try:
+        found = msgspec.convert(answer, kind)
+    except msgspec.ValidationError:
+        raise refused(deployment, method, _shown(answer), expected) from None
+    if odd_in(found):
+        raise refused(deployment, method, _shown(answer), expected)
+    return found
 
 
 def _is_pair(link: Any, members: Collection[str]) -> bool:

@@ -25,6 +25,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, Seconds
 from dstest.core.history import History
+from dstest.core.own_stdout import take_stdout
 from dstest.judge.checker_answers import TimeUp, asked, of_all, unknown
 
 __all__ = [
@@ -157,6 +158,7 @@ def main() -> None:
     """Entry of the child: a Job on stdin, a CheckResult on stdout."""
     from dstest.store.importers import load_history
 
+    answer = take_stdout()
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     checker = registry.load("checkers", job.checker)
     source = job.source
@@ -165,7 +167,8 @@ def main() -> None:
     header = msgspec.structs.replace(history.header, options=options)
     history = msgspec.structs.replace(history, header=header)
     result = of_all(budgeted(checker, history, job.model, job.budget))
-    sys.stdout.buffer.write(msgspec.json.encode(result))
+    with os.fdopen(answer, "wb") as file:
+        file.write(msgspec.json.encode(result))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from dstest.core.answers import (
     check_leaders,
     check_links,
@@ -19,6 +21,7 @@ from dstest.core.answers import (
 )
 from dstest.core.errors import ConfigError
 from dstest.core.node import Node
+from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import (
     Deployment,
     Endpoint,
@@ -28,9 +31,10 @@ from dstest.core.protocols import (
     Service,
     System,
     Tapped,
+    Timing,
 )
 
-__all__ = ["check_members", "check_places", "check_relations", "ports_of"]
+__all__ = ["check_members", "check_places", "check_relations", "check_timing", "ports_of"]
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 """Directories and control groups are called by it."""
@@ -39,6 +43,16 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def ports_of(service: Service) -> set[int]:
     """All ports that a service names."""
     return {service.probe.port, *service.ports.values()}
+
+
+def check_timing(deployment: Deployment) -> None:
+    """Raises ConfigError where its times are none: limits are made of them."""
+    timing, expected = deployment.timing, "a Timing, in seconds"
+    if wrong := wrong_type(timing, Timing):
+        raise refused(deployment, "timing", wrong, expected)
+    for name, value in msgspec.structs.asdict(timing).items():
+        if not 0 <= value < 1e6:
+            raise refused(deployment, "timing", f"{name}={value!r}", expected)
 
 
 def check_members(deployment: Deployment, names: Sequence[str]) -> None:
@@ -135,4 +149,6 @@ async def check_relations(deployment: Deployment) -> None:
     if isinstance(deployment, Linked):
         check_links(deployment, deployment.links())
     if isinstance(deployment, Leadership):
-        check_leaders(deployment, await deployment.leaders())
+        limit_s = ask_s(deployment.timing)
+        views = await in_time(deployment, "leaders", deployment.leaders(), limit_s)
+        check_leaders(deployment, views)

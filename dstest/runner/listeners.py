@@ -16,8 +16,10 @@ from typing import Final
 import msgspec
 
 from dstest.core import clock
+from dstest.core.answers import check_processes
 from dstest.core.errors import LabError
 from dstest.core.node import Node
+from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import Deployment, Endpoint, Process, Processes, Service
 from dstest.runner.answers import ports_of
 
@@ -147,8 +149,10 @@ async def _of_all(
 
 
 async def _processes(deployment: Deployment, name: str) -> list[Process]:
+    limit_s = ask_s(deployment.timing)
     assert isinstance(deployment, Processes)
-    return (await deployment.processes([name])).get(name, [])
+    answer = await in_time(deployment, "processes", deployment.processes([name]), limit_s)
+    return check_processes(deployment, answer).get(name, [])
 
 
 async def _heard(node: Node, ports: Collection[int]) -> list[Listener]:

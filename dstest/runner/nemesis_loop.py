@@ -14,8 +14,10 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
+from dstest.core.plain import legible, odd_in
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
 
@@ -53,6 +55,7 @@ class NemesisLoop:
         self.records: dict[str, LandingRecord] = {}
         self.standing: dict[str, LandingRecord] = {}
         self._ranks: dict[str, int] = {}
+        self._unproven: dict[str, str] = {}
 
     def _keep(self, record: LandingRecord) -> LandingRecord:
         self.records[record.fault_id] = record
@@ -115,11 +118,23 @@ class NemesisLoop:
         limit_s = _STEP_S + members * (timing.restart_s + timing.rejoin_s + timing.failover_s)
         try:
             async with asyncio.timeout(limit_s):
-                return await record
+                answer = await record
         except TimeoutError:
             raise HarnessError(
                 f"{fault_id}: {step}() of {self._nemesis.name} did not come back in {limit_s:g} s"
             ) from None
+        return self._looked_at(step, check_record(self._nemesis, step, answer))
+
+    def _looked_at(self, step: str, record: LandingRecord) -> LandingRecord:
+        """The record; a fault that gave a figure which is none is not proven, whatever comes."""
+        if odd := odd_in(record):
+            why = f"{step}() of {record.nemesis} gave {odd}, which proves nothing"
+            self._unproven.setdefault(record.fault_id, why)
+            record = msgspec.convert(legible(msgspec.to_builtins(record)), LandingRecord)
+        if note := self._unproven.get(record.fault_id):
+            notes = record.notes if note in record.notes else [*record.notes, note]
+            record = msgspec.structs.replace(record, landed="no", notes=notes)
+        return record
 
     def _stub(self, plan: FaultPlan) -> LandingRecord:
         return LandingRecord(
@@ -147,7 +162,7 @@ class NemesisLoop:
         opened = self._ctx.epochs.opened
         if record.injected_at is None and opened and opened.fault_id == record.fault_id:
             # Interrupted in mid-injection: the epoch's own record knows what was about to be done.
-            record = self.standing[record.fault_id] = opened
+            record = self.standing[record.fault_id] = self._looked_at("inject", opened)
         healed = self._nemesis.heal(self._ctx, record)
         record = self._keep(await self._in_time(record.fault_id, "heal", healed))
         del self.standing[record.fault_id]
@@ -175,7 +190,8 @@ class NemesisLoop:
         """Leaks per node; an audit that cannot be made is a leak as well."""
         try:
             async with asyncio.timeout(_TEARDOWN_S):
-                return await self._nemesis.audit(self._ctx)
+                found = await self._nemesis.audit(self._ctx)
+                return msgspec.convert(found, dict[str, list[str]])
         except (Exception, SystemExit) as error:
             return {"cluster": [f"leak audit failed: {type(error).__name__}: {error}"]}
 

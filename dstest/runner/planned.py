@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from dstest.core.plain import odd_in
 from dstest.core.protocols import FaultPlan, Option
 
 __all__ = ["end_ns", "facts_problem", "problem_of"]
@@ -30,6 +31,8 @@ def problem_of(plans: Sequence[FaultPlan], names: Sequence[str]) -> str | None:
             return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
         if plan.start_ns < 0 or plan.duration_ns <= 0:
             return f"{plan.fault_id} has no time"
+        if odd := odd_in(plan.facts):
+            return f"its plan() gives {plan.fault_id} the fact {odd}, which no schedule can hold"
     return None
 
 

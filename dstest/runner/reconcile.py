@@ -48,6 +48,7 @@ def reconcile(folded: Folded, meta: RunMeta, beside: Beside) -> Reconciled:
     forgiven: list[str] = []
     workers = _workers(folded, meta)
     dead = _dead(meta, workers)
+    _exits(meta, workers, wrong)
     _counters(folded.counters, wrong)
     _files(folded, meta, workers, dead, wrong, forgiven)
     _traffic(folded, meta, dead, wrong, forgiven)
@@ -110,6 +111,16 @@ def _dead(meta: RunMeta, workers: int) -> set[str]:
         # Only a control process that died could not say how its workers ended; they die with it.
         return {CONTROL, *names} if meta.ended_by else set()
     return {name for name, status in zip(names, exits, strict=False) if status != 0}
+
+
+def _exits(meta: RunMeta, workers: int, wrong: list[str]) -> None:
+    """Is there an exit status of each worker? Of a load that never began some may not exist."""
+    exits = meta.worker_exits
+    if exits is None or (meta.ended_by and meta.clock_start_ns is None):
+        return
+    if len(exits) != workers or None in exits:
+        known = sum(status is not None for status in exits)
+        wrong.append(f"run.json has exit statuses of {known} workers, there were {workers}")
 
 
 def _counters(counters: Mapping[str, int], wrong: list[str]) -> None:

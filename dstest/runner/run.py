@@ -17,11 +17,14 @@ from typing import Any, Final
 import msgspec
 
 from clusters.remote import connect_all
-from dstest.core import plugin_files
+from clusters.remote.agent_start import PREPARE_S
+from dstest.core import patience, plugin_files
+from dstest.core.answers import check_log_files, check_names, check_states, check_version
 from dstest.core.clock import RunClock
 from dstest.core.contained import contained
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.node import LabInfo
+from dstest.core.patience import in_time
 from dstest.core.protocols import (
     Deployment,
     LogFiles,
@@ -138,16 +141,17 @@ class Run:
         members = self._members = {name: self._nodes[name] for name in plugins.members}
         nodes = list(members.values())
         deployment = deployed(plugins.system, nodes, spec.options)
+        answers.check_timing(deployment)
         answers.check_members(deployment, plugins.members)
         self._deployment = deployment
         await listeners.check_free(deployment, members)
-        await deployment.install()
+        await self._install(deployment)
         if isinstance(self._nemesis, Prepares):
             await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
-        await deployment.start()
+        await self._start(deployment)
         await check_probes(deployment, members)
         await self._guard_of_run().serve(deployment)
-        self._meta.system_version = await deployment.version()
+        self._meta.system_version = await self._version(deployment)
         endpoints = deployment.endpoints()
         answers.check_places(plugins.system, deployment, members, endpoints)
         check_endpoints(plugins.system, endpoints)
@@ -155,7 +159,7 @@ class Run:
         await listeners.check_listeners(deployment, members, endpoints)
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
-            self._meta.log_files = deployment.log_files()
+            self._meta.log_files = check_log_files(deployment, deployment.log_files())
         self._meta.endpoints = list(endpoints)
         load = self._load = Load(plugins, endpoints, self._run)
         self._meta.workers = load.workers
@@ -197,6 +201,24 @@ class Run:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish()
 
+    async def _install(self, deployment: Deployment) -> None:
+        limit_s = patience.work_s(deployment.timing)
+        await in_time(deployment, "install", deployment.install(), limit_s)
+
+    async def _start(self, deployment: Deployment) -> None:
+        members = deployment.members.values()
+        commands = [sum(len(service.prepare) for service in one.services) for one in members]
+        limit_s = patience.work_s(deployment.timing) + max(commands, default=0) * PREPARE_S
+        await in_time(deployment, "start", deployment.start(), limit_s)
+
+    async def _version(self, deployment: Deployment) -> str:
+        limit_s = patience.ask_s(deployment.timing)
+        answer = in_time(deployment, "version", deployment.version(), limit_s)
+        return check_version(deployment, await answer)
+
+    async def _stop(self, deployment: Deployment) -> None:
+        await in_time(deployment, "stop", deployment.stop(), patience.end_s(deployment.timing))
+
     def _load_phase(self, loop: NemesisLoop, recovered: Recovery) -> LoadPhase:
         return LoadPhase(
             self._plugins,
@@ -235,20 +257,26 @@ class Run:
 
     async def _note_members(self, fault_id: str) -> None:
         """Who is a member as a fault is injected; the last that was told where nobody answers."""
-        if not isinstance(self._deployment, Membership):
+        deployment = self._deployment
+        if not isinstance(deployment, Membership):
             return
         known = self._meta.members_at = self._meta.members_at or {}
-        names = await self._deployment.member_names()
+        limit_s = patience.ask_s(deployment.timing)
+        answer = in_time(deployment, "member_names", deployment.member_names(), limit_s)
+        names = check_names(deployment, await answer)
         known[fault_id] = names or next(reversed(known.values()), [])
         if self._journal is not None:
             self._journal.note(members_at={fault_id: known[fault_id]})
 
     async def _compare_replicas(self) -> None:
         """Nobody writes any more: the members' states, once they agree or after some tries."""
-        if not isinstance(self._deployment, Replicas):
+        deployment = self._deployment
+        if not isinstance(deployment, Replicas):
             return
+        limit_s = patience.ask_s(deployment.timing)
         for _ in range(_REPLICA_TRIES):
-            states = self._meta.replicas = await self._deployment.replica_states()
+            answer = in_time(deployment, "replica_states", deployment.replica_states(), limit_s)
+            states = self._meta.replicas = check_states(deployment, await answer)
             if agree(states):
                 return
             await asyncio.sleep(0.5)
@@ -285,13 +313,15 @@ class Run:
         if self._nodes:
             self._meta.node_clocks_end_ns = await host.node_clocks(self._nodes)
         self._meta.cpu_s = host.cpu_s()
-        if self._deployment is not None:
+        if (deployment := self._deployment) is not None:
             if failure is None and self._load is not None:
-                await self._step("compare replicas", self._compare_replicas)
+                compare_s = patience.ask_s(deployment.timing) + 30.0
+                await self._step("compare replicas", self._compare_replicas, compare_s)
             await self._step("processes", self._end_of_watch)
             await self._step("logs", self._collect_logs)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
-            await self._step("stop system", self._deployment.stop)
+            stop_s = patience.end_s(deployment.timing) + 5.0
+            await self._step("stop system", lambda: self._stop(deployment), stop_s)
             await self._step("withdraw", self._withdraw)
         if self._guard is not None:
             await self._step("last look", self._last_look, 60.0)

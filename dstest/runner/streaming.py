@@ -26,6 +26,7 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import RunClock
 from dstest.core.history import Header, History
+from dstest.core.own_stdout import take_stdout
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import budgeted
 from dstest.runner.following import Following
@@ -123,6 +124,7 @@ def main() -> None:
     os.nice(10)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     following: Following | None = None
+    answer = os.fdopen(take_stdout(), "wb")
     for line in sys.stdin.buffer:
         look = msgspec.json.decode(line, type=Look)
         checker = registry.load("checkers", look.checker)
@@ -130,8 +132,8 @@ def main() -> None:
             following = Following(Path(look.segments), keyed=CheckerTraits.of(checker).keyed)
         history = History(header=Header(options=look.options), ops=following.look(look.cut_ns))
         result = budgeted(checker, history, look.model, Budget(time_s=LOOK_S))
-        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
-        sys.stdout.buffer.flush()
+        answer.write(msgspec.json.encode(result) + b"\n")
+        answer.flush()
 
 
 if __name__ == "__main__":

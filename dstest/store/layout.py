@@ -22,6 +22,7 @@ import msgspec
 
 from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, EvidenceError, HarnessError
+from dstest.core.plain import odd_in
 from dstest.core.run_meta import RunMeta
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
@@ -157,8 +158,13 @@ class RunDir:
         return write_file(self.path, name, data.encode() if isinstance(data, str) else data)
 
     def write_json(self, name: str, value: Any) -> Path:
-        """Write a value as indented JSON."""
-        text = json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+        """Write a value as indented JSON. Raises HarnessError where nobody could read it."""
+        if odd := odd_in(value):
+            raise HarnessError(
+                f"cannot write {name} of {self.path}: {odd}, which no JSON file can hold",
+                remedy="correct the plug-in that gave this value",
+            )
+        text = json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False, allow_nan=False)
         return self.write(name, text + "\n")
 
     def read_json(self, name: str) -> Any:

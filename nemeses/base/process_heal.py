@@ -20,7 +20,7 @@ from nemeses.observe.processes import (
     take_snapshot,
     take_snapshots,
 )
-from nemeses.observe.relations import leaders_of
+from nemeses.observe.relations import health_of, leaders_of
 
 __all__ = ["leaks", "not_serving", "still_standing", "whole"]
 
@@ -77,7 +77,7 @@ async def whole(
         for path, n in asked.items()
         if n < len(services_of(ctx, path.rpartition("->")[2]))
     ]
-    healthy = await ctx.deployment.healthy()
+    healthy = await health_of(ctx)
     missing += [f"{n} does not serve" for n in names if not healthy.get(n)]
     led = ctx.offered(Leadership)
     missing += agreement(await leaders_of(ctx, led), ctx.nodes) if led else []

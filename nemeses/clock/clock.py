@@ -45,6 +45,7 @@ from nemeses.base.steps import Facts, Healing, Observed, Proven, Reverted, Stand
 from nemeses.clock import clock_evidence as evidence
 from nemeses.clock import lease_clock
 from nemeses.observe.processes import processes_before, running
+from nemeses.observe.relations import health_of
 from nemeses.observe.server_clock import Skew, skew_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED
 from nemeses.tools.clock_tool import TOOL, Patch, build, shift
@@ -272,7 +273,7 @@ class Clock(ProcessFault):
         for name, skew in skews.items():
             if skew is None or abs(skew.seconds) > evidence.tolerance_s(0) + skew.doubt_s:
                 missing.append(f"{name}: its clock is wrong by {evidence.number(skew)} s")
-        healthy = await ctx.deployment.healthy()
+        healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in record.targets if not healthy.get(n)]
         shown = {n: evidence.number(s) or 0.0 for n, s in skews.items()}
         return Proven(missing, left, shown)

@@ -27,6 +27,7 @@ from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 from nemeses.disk import faultfs
 from nemeses.disk.disk_fault import clear_disks, faulty, readings
 from nemeses.disk.survivors import pids_of
+from nemeses.observe.relations import health_of
 from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import TOOLS
 
@@ -149,7 +150,7 @@ class SlowDisk(ProcessFault):
             for n in record.targets
             if not 0 <= took_ms.get(n, -1) <= limit_ms
         ]
-        healthy = await ctx.deployment.healthy()
+        healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
         left = {n: found[n]["sync_delay_us"] for n in record.targets}
         return Proven(missing, left, {n: took_ms.get(n, -1.0) for n in record.targets})

@@ -22,6 +22,7 @@ from dstest.core.residue import Residue
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven
+from nemeses.observe.relations import health_of
 from nemeses.tools.shaper import (
     RESIDUE,
     Shape,
@@ -123,7 +124,7 @@ class Bandwidth(ProcessFault):
         pairs = [pair for pair in _pairs(ctx, record) if pair[0] in record.targets]
         bulk = await _bulks(ctx, pairs, kbit)
         missing += [f"slow {p}: {v} kbit/s" for p, v in bulk.items() if v < BEFORE_MIN * kbit]
-        healthy = await ctx.deployment.healthy()
+        healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
         return Proven(missing, left, bulk)
 

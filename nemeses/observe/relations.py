@@ -1,11 +1,16 @@
-"""Who leads and who talks to whom, as the system tells it, and only where it can be so."""
+"""Who serves, leads and talks to whom, as the system tells it, and only where it can be so."""
 
 from __future__ import annotations
 
-from dstest.core.answers import check_leaders, check_links
+from dstest.core.answers import check_health, check_leaders, check_links
 from dstest.core.protocols import Leadership, LeaderView, Linked, NemesisContext
 
-__all__ = ["leaders_of", "links_of"]
+__all__ = ["health_of", "leaders_of", "links_of"]
+
+
+async def health_of(ctx: NemesisContext) -> dict[str, bool]:
+    """Which members do what their role promises."""
+    return check_health(ctx.deployment, await ctx.deployment.healthy())
 
 
 async def leaders_of(ctx: NemesisContext, led: Leadership) -> list[LeaderView]:

@@ -39,6 +39,7 @@ from nemeses.base.schedule import WINDOW_OPTIONS, check_range
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
 from nemeses.observe.progress import SILENT, lags
+from nemeses.observe.relations import health_of
 from nemeses.tools.cgroup import Group
 
 __all__ = ["NEMESIS", "SlowFollower", "quota"]
@@ -174,7 +175,7 @@ class SlowFollower(ProcessFault):
             found = await ctx.node(name).run(["cat", f"{CPU.path}/cgroup.procs"], timeout_s=5.0)
             left[name] = len(found.stdout.split())
             missing += [f"{name}: its server is still throttled"] if left[name] else []
-        healthy = await ctx.deployment.healthy()
+        healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
         return Proven(missing, left, {n: float(behind[n]) for n in record.targets})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,18 @@ from third_party import context
 from dstest.core import answers, registry
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import offered
-from dstest.core.protocols import Endpoint, Leadership, LeaderView, Linked, Member, Probe, Service
-from dstest.runner.answers import check_members, check_places, check_relations
+from dstest.core.protocols import (
+    Endpoint,
+    Leadership,
+    LeaderView,
+    Linked,
+    Member,
+    Probe,
+    Process,
+    Service,
+    Timing,
+)
+from dstest.runner.answers import check_members, check_places, check_relations, check_timing
 from dstest.runner.settle import all_serve
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
@@ -34,6 +45,8 @@ INTEGRATION = Path(__file__).parents[1] / "integration"
 
 class Toy(Leadership, Linked):
     """Answers as it is told; well unless told otherwise."""
+
+    timing = Timing()
 
     def __init__(self, *services: Any, **told: Any) -> None:
         self.members = {name: Member(name, services or (DB,)) for name in NAMES}
@@ -198,10 +211,41 @@ def test_links_that_can_be(links: Any) -> None:
     assert answers.check_links(Toy(links=links), links) == links  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("healthy", [None, ["n1"], {"n9": True}])
+@pytest.mark.parametrize(
+    "healthy", [None, ["n1"], {"n9": True}, {"n1": "no"}, {"n1": 1}, {"n1": math.nan}, {1: True}]
+)
 def test_health_that_cannot_be(healthy: Any) -> None:
     toy: Any = Toy(healthy=healthy)
     assert "Toy.healthy() answers" in refusal(lambda: asyncio.run(all_serve(toy))).message
+
+
+TYPED: list[tuple[str, Callable[..., Any], list[Any], Any]] = [
+    ("version", answers.check_version, [math.nan, None, b"1", "\udc80"], "1"),
+    ("member_names", answers.check_names, [None, "n1", [1], [math.nan]], ["n1"]),
+    ("replica_states", answers.check_states, [None, {"n1": 1}, {"n1": math.nan}], {"n1": None}),
+    ("log_files", answers.check_log_files, [None, {"n1": "/l"}, {"n1": [b"/l"]}], {"n1": ["/l"]}),
+    ("processes", answers.check_processes, [None, {"n1": [7]}, {"n1": None}],
+     {"n1": [Process("db", 7, 70)]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "check", "wrong", "right"), TYPED)
+def test_answers_of_another_type(
+    method: str, check: Callable[..., Any], wrong: list[Any], right: Any
+) -> None:
+    assert check(Toy(), right) == right
+    for answer in wrong:
+        told = refusal(lambda answer=answer: check(Toy(), answer))  # type: ignore[misc]
+        assert told.message.startswith(f"Toy.{method}() answers ")
+
+
+@pytest.mark.parametrize("start_s", [math.nan, math.inf, -1.0, "45"])
+def test_times_that_are_none(start_s: Any) -> None:
+    toy: Any = Toy()
+    toy.timing = Timing()
+    check_timing(toy)
+    toy.timing = Timing(start_s=start_s)
+    assert refusal(lambda: check_timing(toy)).message.startswith("Toy.timing answers ")
 
 
 def own(name: str) -> Any:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from dstest.core.clock import RunClock, monotonic_ns
-from dstest.core.errors import HarnessError, LabError
-from dstest.core.evidence import LandingRecord
+from dstest.core.errors import ConfigError, HarnessError, LabError
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
 from dstest.runner import nemesis_loop
 from dstest.runner.epochs import NoEpochs
@@ -140,3 +143,57 @@ def test_a_fault_whose_heal_failed_was_injected_all_the_same(
         asyncio.run(loop.run([plan("f1", 5)]))
     assert asyncio.run(loop.finish())
     assert loop.records["f1"].injected_at == 7
+
+
+class Odd(Told):
+    """Gives a figure that is none at one step, and says that all is well."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = step
+
+    def made(self, step: str, record: LandingRecord) -> LandingRecord:
+        before = {"n1": math.nan if step == self.step else 1.0}
+        signal = Signal(signal="s", before=before, during={"n1": 2}, moved=True)
+        return replace(record, victim=signal, landed="yes")
+
+    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
+        return self.made("inject", await super().inject(ctx, plan))
+
+    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return self.made("recheck", record)
+
+    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+        return self.made("heal", await super().heal(ctx, record))
+
+
+@pytest.mark.parametrize("step", ["inject", "recheck", "heal"])
+def test_a_figure_that_is_none_proves_nothing(step: str) -> None:
+    loop = loop_of(Odd(step))
+    asyncio.run(loop.run([plan("f1", 5)]))
+    record = loop.records["f1"]
+    assert record.landed == "no"
+    assert record.notes == [f"{step}() of told gave victim.before.n1 = nan, which proves nothing"]
+    assert msgspec.json.decode(json.dumps(msgspec.to_builtins(record)))
+
+
+@pytest.mark.parametrize("answer", [None, "landed", SimpleNamespace(landed="yes")])
+def test_what_is_no_record_is_named(answer: Any) -> None:
+    told: Any = Told()
+
+    async def inject(*_: object) -> Any:
+        return answer
+
+    told.inject = inject
+    with pytest.raises(ConfigError, match=r"Told\.inject\(\) answers .*a LandingRecord"):
+        asyncio.run(loop_of(told).run([plan("f1", 5)]))
+
+
+def test_an_audit_of_another_type_is_a_leak() -> None:
+    told: Any = Told()
+
+    async def audit(_: object) -> Any:
+        return {"n1": [math.nan]}
+
+    told.audit = audit
+    assert "leak audit failed" in asyncio.run(loop_of(told).audit())["cluster"][0]

@@ -212,6 +212,9 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
     "no landing record": (no_fault_in_control, "the record of f1"),
     "edited record": (fact(records=[]), "the record of f1"),
     "other plan": (fact(faults_planned=0), "plans 0 faults"),
+    "no status of any worker": (fact(worker_exits=[]), "exit statuses of 0 workers, there were 2"),
+    "no status of one": (fact(worker_exits=[0]), "exit statuses of 1 workers, there were 2"),
+    "a status too many": (fact(worker_exits=[0, 0, 0]), "exit statuses of 3 workers"),
     "other count": (fact(load={"offered": 39}), "offered 39"),
     "no count": (without("traffic", "load"), "does not say how many"),
     "a node twice": (fact(nodes=["n1", "n1"]), "other nodes"),
@@ -255,6 +258,15 @@ def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -
     assert agreed(tmp_path, meta).wrong
     meta["traffic"]["n2"]["ok"] += 5
     assert agreed(tmp_path, meta).wrong
+
+
+def test_an_unknown_status_is_missing_and_one_before_the_load_may_be(tmp_path: Path) -> None:
+    meta = run(tmp_path)
+    said = "run.json has exit statuses of 1 workers, there were 2"
+    assert said in agreed(tmp_path, meta | {"worker_exits": [0, None]}).wrong
+    assert said in agreed(tmp_path, meta | {"worker_exits": [0], "ended_by": "x"}).wrong
+    early = meta | {"worker_exits": [0], "ended_by": "x", "clock_start_ns": None}
+    assert said not in agreed(tmp_path, early).wrong
 
 
 def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
