@@ -84,6 +84,7 @@ class Agent:
             "lease_arm": self.lease_arm,
             "lease_release": self.lease_release,
             "services": agent_services.rows,
+            "strike": agent_services.strike,
             "processes": agent_processes.look,
         }
 

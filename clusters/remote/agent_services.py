@@ -36,7 +36,7 @@ from clusters.remote import agent_groups
 from clusters.remote.agent_exec import Refused, process_info, send_signal
 from clusters.remote.agent_start import launch, prepare
 
-__all__ = ["HOME", "Services", "main", "rows"]
+__all__ = ["HOME", "Services", "main", "rows", "strike"]
 
 HOME = Path("/opt/dstest-services")
 HELD = "DSTEST_SERVICES_HELD"
@@ -45,7 +45,8 @@ GONE_S = 9.0
 """A janitor gives a command ten seconds."""
 
 FREEZE_S = 2.0
-POLL_S = 0.02
+POLL_S = 0.005
+STRIKES = ("signal", "terminate", "freeze", "thaw")
 
 
 class Services:
@@ -164,6 +165,19 @@ def rows(home: str = str(HOME)) -> dict[str, Any]:
     return Services(Path(home)).rows()
 
 
+def strike(act: str, words: list[str], home: str = str(HOME)) -> None:
+    """What a fault does to services; it must not wait for whoever starts a server just now."""
+    services = Services(Path(home))
+    if not services.specs and act != "thaw":
+        raise Refused("no member was deployed on this node")
+    if act == "signal":
+        services.signal(int(words[0]), words[1:])
+    elif act == "terminate":
+        services.terminate(words)
+    else:
+        services.freeze(words, act == "freeze")
+
+
 def send(processes: list[Any], number: int) -> None:
     """A signal to each of them that is still the process it was."""
     for pid, start in processes:
@@ -215,13 +229,8 @@ def main(argv: list[str], home: Path = HOME) -> int:
             sys.stdout.write(json.dumps(services.rows()) + "\n")
         elif verb == "residue" and words[0] in ("look", "frozen"):
             services.residue(words[0])
-        elif verb == "signal":
-            # A fault must not wait for whoever starts a server just now.
-            services.signal(int(words[0]), words[1:])
-        elif verb == "terminate":
-            services.terminate(words)
-        elif verb in ("freeze", "thaw"):
-            services.freeze(words, verb == "freeze")
+        elif verb in STRIKES:
+            strike(verb, words, str(home))
         else:
             held = lock(home)
             try:

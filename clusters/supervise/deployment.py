@@ -170,29 +170,32 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
         await self.each(list(self.nodes), clean)
 
-    async def _do(self, names: Sequence[str], *words: str | int, timeout_s: float = STOP_S) -> None:
-        argv = [on_node.PROGRAM, *map(str, words)]
-        await self.each(names, lambda node: node.run(argv, timeout_s=timeout_s))
+    async def _strike(self, names: Sequence[str], act: str, *words: str | int) -> None:
+        """By the agent itself: a program on the node takes a tenth of a second to start."""
+        given = list(map(str, words))
+        await self.each(
+            names, lambda node: node.call("strike", act=act, words=given, timeout_s=STOP_S)
+        )
 
     async def kill(self, names: Sequence[str], service: str = "") -> None:
         """SIGKILL to all processes, and wait until they are gone."""
-        await self._do(names, "signal", int(signal.SIGKILL), *_given(service))
+        await self._strike(names, "signal", int(signal.SIGKILL), *_given(service))
 
     async def terminate(self, names: Sequence[str], service: str = "") -> None:
         """The signal of its `ending` to each main process; does not wait."""
-        await self._do(names, "terminate", *_given(service))
+        await self._strike(names, "terminate", *_given(service))
 
     async def pause(self, names: Sequence[str], service: str = "") -> None:
         """SIGSTOP to all processes."""
-        await self._do(names, "signal", int(signal.SIGSTOP), *_given(service))
+        await self._strike(names, "signal", int(signal.SIGSTOP), *_given(service))
 
     async def resume(self, names: Sequence[str], service: str = "") -> None:
         """SIGCONT to all processes."""
-        await self._do(names, "signal", int(signal.SIGCONT), *_given(service))
+        await self._strike(names, "signal", int(signal.SIGCONT), *_given(service))
 
     async def freeze(self, names: Sequence[str], service: str = "") -> None:
         """Freeze the control groups; returns when they stand still."""
-        await self._do(names, "freeze", *_given(service))
+        await self._strike(names, "freeze", *_given(service))
 
     def thaw_command(self, service: str = "") -> list[str]:
         """Lets the control groups of a node go on."""
@@ -200,7 +203,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def thaw(self, names: Sequence[str], service: str = "") -> None:
         """As `thaw_command`, on these nodes."""
-        await self._do(names, "thaw", *_given(service))
+        await self._strike(names, "thaw", *_given(service))
 
     def restart_command(self, name: str) -> list[str]:
         """Starts the services of a node that do not run; harmless where they all do."""

@@ -18,7 +18,7 @@ import pytest
 
 from clusters.remote import agent_groups, agent_processes
 from clusters.remote.agent_exec import Refused
-from clusters.remote.agent_services import Services, lock
+from clusters.remote.agent_services import Services, lock, strike
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -370,3 +370,16 @@ def test_which_hierarchy(text: str, found: Any, monkeypatch: pytest.MonkeyPatch)
 def _parent(pid: int) -> int:
     text = Path(f"/proc/{pid}/stat").read_text()
     return int(text.rpartition(")")[2].split()[1])
+
+
+def test_what_was_never_deployed_cannot_be_struck(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no member was deployed"):
+        strike("signal", ["9"], str(tmp_path))
+
+
+def test_a_strike_is_what_the_program_does(node: Node) -> None:
+    name = name_of(node, "struck")
+    node.put({"name": name, "argv": ["/bin/sleep", "60"]})
+    node.run("start")
+    strike("signal", [str(int(signal.SIGKILL)), name], str(node.home))
+    assert node.pids(name) == []
