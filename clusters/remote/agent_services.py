@@ -45,7 +45,7 @@ GONE_S = 9.0
 """A janitor gives a command ten seconds."""
 
 FREEZE_S = 2.0
-POLL_S = 0.005
+POLL_S = 0.001
 STRIKES = ("signal", "terminate", "freeze", "thaw")
 
 
