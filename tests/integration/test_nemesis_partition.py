@@ -46,7 +46,7 @@ def test_paths_by_name(lab: LabInfo, tmp_path: Path, name: str) -> None:
     [
         ("shape=one", "direction=in", "action=reject"),
         ("shape=halves", "direction=out", "action=drop"),
-        pytest.param(("shape=leader", "direction=both", "action=drop"), marks=pytest.mark.daily),
+        ("shape=leader", "direction=both", "action=drop"),
         ("shape=bridge", "direction=both", "action=drop", "clients=true"),
     ],
     ids=lambda options: "-".join(o.split("=")[1] for o in options),

@@ -57,7 +57,7 @@ def named(*names: str) -> Nemesis:
     ("nemesis", "scope"),
     [
         ("kill", "all"),
-        pytest.param("kill", "primaries", marks=pytest.mark.daily),
+        ("kill", "primaries"),
         ("stop", "minority"),
         ("pause", "majority"),
         ("pause way=freezer", "primaries"),

@@ -28,7 +28,8 @@ def assert_not_proven(done: Finished) -> None:
     assert (done.path / "status").read_text().strip() == "verdict: INCONCLUSIVE-fault-not-proven"
 
 
-@pytest.mark.parametrize("hook", ["forward", pytest.param("output", marks=pytest.mark.selftest)])
+@pytest.mark.selftest
+@pytest.mark.parametrize("hook", ["forward", "output"])
 def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, hook: str) -> None:
     done = run_here(lab, tmp_path, nemesis=Partition(hook=hook), options=(*SHORT, "action=drop"))
     assert_not_proven(done)

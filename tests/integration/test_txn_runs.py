@@ -32,7 +32,7 @@ def test_guarded_transactions_pass_under_partition(
 @pytest.mark.parametrize(
     ("workload", "guard"),
     [
-        ("list-append", "none"),
+        pytest.param("list-append", "none", marks=LONG),
         pytest.param("rw-register", "written", marks=LONG),
         pytest.param("list-append", "written", marks=LONG),
         pytest.param("rw-register", "none", marks=LONG),
