@@ -7,20 +7,22 @@ from typing import Any
 
 from clusters.labs.recipe import BASE_PACKAGES
 from dstest.core import registry
+from dstest.core.protocols import SystemTraits
 
-__all__ = ["absent", "packages_for", "packages_of_all_systems"]
+__all__ = ["absent", "packages_for", "shared_packages"]
 
 
-def packages_of_all_systems() -> tuple[str, ...]:
-    """The union over all systems of this distribution, sorted: one image then serves them all."""
-    systems = (registry.load("systems", name) for name in registry.names("systems", ours=True))
-    return tuple(sorted({package for system in systems for package in system.packages}))
+def shared_packages() -> tuple[str, ...]:
+    """The union over the systems of this distribution that share an image, sorted."""
+    ours = [registry.load("systems", name) for name in registry.names("systems", ours=True)]
+    alike = [system for system in ours if not SystemTraits.of(system).own_image]
+    return tuple(sorted({package for system in alike for package in system.packages}))
 
 
 def packages_for(systems: Iterable[Any]) -> tuple[str, ...]:
     """Those of the image for these systems: the shared one where it has all that they need."""
     wanted = {package for system in systems for package in system.packages}
-    shared = packages_of_all_systems()
+    shared = shared_packages()
     return tuple(sorted(wanted)) if absent(wanted, shared) else shared
 
 

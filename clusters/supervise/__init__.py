@@ -11,11 +11,12 @@ from clusters.supervise.ops import (
 from clusters.supervise.residues import residues
 from clusters.supervise.resp import RespClient, RespDeployment
 from clusters.supervise.system import SupervisedSystem
-from clusters.supervise.wire import LineRequests, RespRequests
+from clusters.supervise.wire import FramedRequests, LineRequests, RespRequests
 
 __all__ = [
     "BlockingClient",
     "Durable",
+    "FramedRequests",
     "FullMesh",
     "LineRequests",
     "Link",

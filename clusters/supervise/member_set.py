@@ -82,6 +82,15 @@ class MemberSet(abc.ABC):
         finally:
             writer.close()
 
+    async def text(self, node: Node, port: int, request: bytes) -> str:
+        """All that a server answers to this before it ends the connection. Raises OSError."""
+        reader, writer = await asyncio.open_connection(node.info.address, port)
+        try:
+            writer.write(request)
+            return (await reader.read()).decode("utf-8", "replace")
+        finally:
+            writer.close()
+
     async def lines(self, port: int, request: bytes) -> dict[str, str]:
         """As `line`, of each member, without the end of the line; empty where none came."""
         said = await self.answers(lambda node: self.line(node, port, request))

@@ -22,18 +22,20 @@ class OpsClient:
     output; it connects in `open` or at need, and never sends twice.
 
     `refusals` are the library's exceptions, by name or by the first word of what they say, after
-    which the operation had no effect, with the code of each in the system's `definite_errors`; the
-    client is closed after one, and may be used again. `seen` is the node that answered last, where
-    the client knows.
+    which the operation had no effect, with the code of each in the system's `definite_errors`;
+    `refused` finds the code otherwise. The client is closed after one, unless its code is among
+    `kept`, and may be used again. `seen` is the node that answered last, where the client knows.
     """
 
     refusals: ClassVar[Mapping[str, str]] = {}
+    kept: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
         self.at = at
         self.every = list(every)
         self.options = dict(options)
         self.seen: str | None = at.node
+        self.to = at
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
 
@@ -44,6 +46,10 @@ class OpsClient:
         if cls.invoke is not OpsClient.invoke or hasattr(cls, "__getattr__"):
             return []
         return sorted(kind for kind in op_types if not hasattr(cls, f"do_{kind}"))
+
+    def target(self, op: OpDraft) -> Endpoint:
+        """Where an operation goes: the client's own endpoint, unless it is a matter of its kind."""
+        return self.at
 
     def dial(self, address: str) -> str:
         """Where to connect for the clients' port of the node with this address."""
@@ -60,6 +66,7 @@ class OpsClient:
         act = getattr(self, f"do_{op.op_type}", None)
         if act is None:
             raise Definite(f"unsupported operation: {op.op_type}")
+        self.to = self.target(op)
         try:
             async with asyncio.timeout(timeout_s):
                 return Reply(await act(op), self.seen)
@@ -68,38 +75,48 @@ class OpsClient:
         except TimeoutError:
             raise Indefinite(f"no answer within {timeout_s:g} s") from None
         except Exception as error:
-            name, word = type(error).__name__, str(error).partition(" ")[0]
-            code = self.refusals.get(name) or self.refusals.get(word)
-            if code:
-                await self.close()
+            if code := self.refused(error):
+                if code not in self.kept:
+                    await self.close()
                 raise Definite(f"{code}: {error}"[:300]) from None
-            raise Indefinite(f"{name}: {error}"[:300]) from None
+            raise Indefinite(f"{type(error).__name__}: {error}"[:300]) from None
+
+    def refused(self, error: Exception) -> str | None:
+        """The code of an error after which the operation had no effect; None for any other."""
+        name, word = type(error).__name__, str(error).partition(" ")[0]
+        return self.refusals.get(name) or self.refusals.get(word)
 
 
 class LinkedClient(OpsClient):
-    """Base of clients with a connection that is made at need: without one nothing was sent, which
-    is `not-connected`."""
+    """Base of clients with connections that are made at need, one to each endpoint that an
+    operation goes to: without one nothing was sent, which is `not-connected`."""
 
-    _link: Any = None
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        super().__init__(at, every, options)
+        self._links: dict[str, tuple[Any, str | None]] = {}
 
-    async def connect(self) -> Any:
-        """A connection that can be used at once, with `aclose`."""
+    async def connect(self, to: Endpoint) -> Any:
+        """A connection that can be used at once, with `aclose`; it sets `seen` where it is not to
+        the endpoint's node."""
         raise NotImplementedError
 
     async def link(self) -> Any:
         """The connection, for one request, which is counted. Raises `Definite`."""
-        if self._link is None:
+        if self.to.node not in self._links:
+            self.seen = self.to.node
             try:
-                self._link = await self.connect()
+                self._links[self.to.node] = await self.connect(self.to), self.seen
             except Exception as error:
                 raise Definite(f"not-connected: {error!r}"[:300]) from None
         self.calls += 1
-        return self._link
+        link, self.seen = self._links[self.to.node]
+        return link
 
     async def close(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            await link.aclose()
+        links, self._links = self._links, {}
+        for link, _ in links.values():
+            with contextlib.suppress(Exception):
+                await link.aclose()
 
 
 class BlockingClient(OpsClient):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LineRequests", "RespRequests"]
+__all__ = ["FramedRequests", "LineRequests", "RespRequests"]
 
 _LINE_MAX: Final = 1 << 16
 
@@ -87,3 +87,43 @@ class RespRequests(_Lines):
         else:
             self._left = int(size)
             self.requests += 1
+
+
+class FramedRequests:
+    """Messages that say how long they are: `frame` gives, of the bytes from a message's beginning,
+    its whole length and whether it is a request; None where they do not say yet, ValueError where
+    they are no message. `number` is how many messages came before."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.known = True
+        self._head = bytearray()
+        self._skip = 0
+        self._number = 0
+
+    def frame(self, head: bytes, number: int) -> tuple[int, bool] | None:
+        raise NotImplementedError
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes."""
+        at = 0
+        while at < len(data) and self.known:
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                self._skip -= step
+                at += step
+                continue
+            self._head.append(data[at])
+            at += 1
+            try:
+                found = self.frame(bytes(self._head), self._number)
+            except ValueError:
+                self.known = False
+                return
+            if found is not None:
+                length, request = found
+                self.requests += request
+                self._number += 1
+                self._skip = length - len(self._head)
+                self.known = self._skip >= 0
+                self._head.clear()

@@ -10,7 +10,7 @@ from typing import Any
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
 from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import Leadership, LeaderView, OpDraft, Replication, Service
+from dstest.core.protocols import Endpoint, Leadership, LeaderView, OpDraft, Replication, Service
 
 __all__ = ["SYSTEM"]
 
@@ -95,9 +95,9 @@ class RedisClient(resp.RespClient):
 
     refusals = {"ReadOnlyError": "READONLY", "BusyLoadingError": "LOADING", "MISCONF": "MISCONF"}
 
-    async def connect(self) -> Any:
+    async def connect(self, to: Endpoint) -> Any:
         wait_s = self.options["op_timeout_s"]
-        async with resp.connection(self.at.address, self.at.port, wait_s) as sentinel:
+        async with resp.connection(to.address, to.port, wait_s) as sentinel:
             found = await sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
         address, port = found
         self.seen = {e.address: e.node for e in self.every}.get(address)

@@ -27,7 +27,9 @@ def up(
     ] = None,
     system: Annotated[
         list[str] | None,
-        typer.Option(help="What is to run there: a name, or a file; default: all built-in ones."),
+        typer.Option(
+            help="What is to run there: a name, or a file; default: what shares an image."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -46,13 +48,13 @@ def up(
 
 
 def _packages(systems: list[str] | None, packages: list[str] | None) -> tuple[str, ...]:
-    """Those that are named, and those of the systems that are; of all built-in ones without."""
-    from clusters.labs.packages import packages_for, packages_of_all_systems
+    """Those that are named, and those of the systems that are; of the shared image without."""
+    from clusters.labs.packages import packages_for, shared_packages
     from dstest.core import registry
     from dstest.core.plugin_files import named_in
 
     if systems is None:
-        return packages_of_all_systems() if packages is None else _split(packages)
+        return shared_packages() if packages is None else _split(packages)
     names = _split([named_in("systems", given) for given in systems])
     needed = packages_for([registry.load("systems", name) for name in names])
     return tuple(sorted({*needed, *_split(packages or [])}))

@@ -53,7 +53,8 @@ def measure(facts: RunFacts) -> Budgets:
         "seeds": float(facts.seeds_agreeing),
         "ops": float(len(facts.history.ops)),
     }
-    return budgets(measured, nemesis=facts.faults_planned > 0 or bool(facts.records))
+    nemesis = facts.faults_planned > 0 or bool(facts.records)
+    return budgets(measured, nemesis=nemesis, members_most=facts.members_most)
 
 
 def too_good(rows: dict[str, AuditRow]) -> str | None:

@@ -6,6 +6,7 @@ not asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
@@ -53,10 +54,18 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-def budgets(measured: dict[str, float], *, nemesis: bool) -> Budgets:
-    """The highest tier that `measured` (keys as in `TIERS`) meets; an absent number counts as 0."""
+def budgets(
+    measured: dict[str, float], *, nemesis: bool, members_most: int | None = None
+) -> Budgets:
+    """The highest tier that `measured` (keys as in `TIERS`) meets; an absent number counts as 0.
+
+    Of a system that never has more members than `members_most` no more are asked for.
+    """
+    most = {"nodes": math.inf if members_most is None else members_most}
+    if not nemesis:
+        most["faults"] = 0
     declared: dict[str, dict[str, float]] = {
-        tier: {key: 0.0 if key == "faults" and not nemesis else float(n) for key, n in need.items()}
+        tier: {key: float(min(n, most.get(key, n))) for key, n in need.items()}
         for tier, need in TIERS.items()
     }
     met: Tier = "none"

@@ -121,7 +121,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     run's. `seeds_agreeing` counts runs of
     this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`
     are what the reconciliation of the record found wrong, and what a writer that died explains.
-    `tier_wanted` is the budget that the user asked for.
+    `tier_wanted` is the budget that the user asked for, `members_most` how many members the system
+    has at most, None where that is not known.
     """
 
     history: History
@@ -165,6 +166,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     wire: list[Wire] = msgspec.field(default_factory=list)
     workers: int = 0
     seeds_agreeing: int = 1
+    members_most: int | None = None
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"
 

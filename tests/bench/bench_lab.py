@@ -15,7 +15,7 @@ from typing import Any
 
 from clusters.labs import image
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_of_all_systems
+from clusters.labs.packages import shared_packages
 from clusters.remote import connect_all
 from dstest.core.node import LabInfo
 
@@ -74,7 +74,7 @@ async def _remote(lab: LabInfo) -> None:
 
 def main() -> None:
     """Measure and print; nothing of the lab is left."""
-    packages = packages_of_all_systems()
+    packages = shared_packages()
     image.ensure(packages, lambda text: _row(text, 0, ""))
     LAB.down(LAB_ID)
     ups_s, downs_s = [], []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_of_all_systems
+from clusters.labs.packages import shared_packages
 from clusters.remote import connect_all
 from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.wire import message
@@ -203,7 +203,7 @@ def main() -> None:
         sys.stdout.write(f"  {text}\n")
         sys.stdout.flush()
 
-    lab = LAB.up(LAB_ID, 5, packages=packages_of_all_systems())
+    lab = LAB.up(LAB_ID, 5, packages=shared_packages())
     try:
         asyncio.run(_all(lab, say))
     finally:

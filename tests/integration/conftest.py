@@ -14,7 +14,7 @@ from systems_table import systems_table
 
 from clusters.labs import image, state
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_of_all_systems
+from clusters.labs.packages import shared_packages
 from dstest.core.node import LabInfo
 from nemeses.catalogue import rows
 
@@ -92,7 +92,7 @@ def lab_packages() -> tuple[str, ...]:
     """What the nodes have installed; the skip for hosts that cannot make nodes is here."""
     if missing := LAB.missing():
         pytest.skip(f"no lab on this host: it lacks {', '.join(missing)}")
-    return packages_of_all_systems()
+    return shared_packages()
 
 
 @pytest.fixture(scope="session")

@@ -132,3 +132,13 @@ def test_a_low_rate_is_not_short_by_chance() -> None:
         )  # fmt: skip
     facts = minute(history=history(tuple(made), windows=[], rate=10.0), records=[])
     assert red_flags(facts, measure(facts))["RF1"].status == "ok"
+
+
+@pytest.mark.parametrize(("members_most", "met"), [(1, "smoke"), (2, "none"), (None, "none")])
+def test_of_a_system_of_one_member_no_more_are_asked(members_most: int | None, met: str) -> None:
+    """A database on one node; one that could have more, and was run with one, shows less."""
+    one = minute()
+    header = msgspec.structs.replace(one.history.header, nodes=["n1"])
+    alone = msgspec.structs.replace(one.history, header=header)
+    facts = msgspec.structs.replace(one, history=alone, members_most=members_most)
+    assert measure(facts).met == met

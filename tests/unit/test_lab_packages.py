@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clusters.labs.packages import absent, packages_for, packages_of_all_systems
+from clusters.labs.packages import absent, packages_for, shared_packages
 from clusters.labs.recipe import BASE_PACKAGES
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.plugin_files import FILES
+from dstest.core.protocols import SystemTraits
 from dstest.core.spec import RunSpec
 from dstest.runner.arms import begin, plan_arms
 from dstest.runner.plugins import resolve
@@ -74,12 +75,14 @@ def labs_are(made: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_built_in_systems_share_an_image(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = packages_of_all_systems()
+    shared = shared_packages()
     assert {"etcd-server", "memcached", "redis-server"} <= {*shared}
     for name in registry.names("systems"):
-        assert packages_for([registry.load("systems", name)]) == shared
+        system = registry.load("systems", name)
+        own_image = SystemTraits.of(system).own_image
+        assert packages_for([system]) == (tuple(sorted(system.packages)) if own_image else shared)
     monkeypatch.setenv(FILES, str(own))
-    assert packages_of_all_systems() == shared, "a file in use makes no other image"
+    assert shared_packages() == shared, "a file in use makes no other image"
     assert packages_for([SimpleNamespace(packages=())]) == shared
     assert packages_for([SimpleNamespace(packages=("python3", "memcached"))]) == shared
 
@@ -117,7 +120,7 @@ def test_lab_up_goes_by_its_systems(
     given = [word.replace("OWN", str(own)) for word in words]
     done = CliRunner().invoke(app, ["lab", "up", "--lab-id", "x", *given])
     assert done.exit_code == 0, done.stderr
-    assert made.made == [("x", wanted or packages_of_all_systems())]
+    assert made.made == [("x", wanted or shared_packages())]
 
 
 def test_a_lab_without_the_package_is_refused_before_a_run_begins(

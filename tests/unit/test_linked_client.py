@@ -30,7 +30,7 @@ class Client(LinkedClient):
     fails: Exception | None = None
     answers: Exception | None = None
 
-    async def connect(self) -> Link:
+    async def connect(self, to: Endpoint) -> Link:
         if self.fails:
             raise self.fails
         return Link()
@@ -76,3 +76,32 @@ def test_refusals_by_name_or_first_word(answer: Exception, code: str | None) -> 
     assert link.closed == bool(code)
     client.answers = None
     assert (read(client) is link) == (not code)
+
+
+class Elsewhere(Client):
+    """Writes go to the last endpoint."""
+
+    def target(self, op: OpDraft) -> Endpoint:
+        return self.every[-1] if op.op_type == "write" else self.at
+
+    async def do_write(self, op: OpDraft) -> Any:
+        return await self.link()
+
+
+def test_each_endpoint_has_a_connection_and_says_who_answered() -> None:
+    other = Endpoint(node="n2", address="10.0.0.2", port=1)
+    client = Elsewhere(AT, [AT, other], {})
+
+    async def use() -> list[Any]:
+        kinds = ("read", "write", "read", "write")
+        replies = [await client.invoke(OpDraft(kind, "1", None), 1.0) for kind in kinds]
+        await client.close()
+        return replies
+
+    here, there, again, once_more = asyncio.run(use())
+    assert here.output is again.output
+    assert there.output is once_more.output
+    assert here.output is not there.output
+    assert [r.node_seen for r in (here, there, again)] == ["n1", "n2", "n1"]
+    assert here.output.closed
+    assert there.output.closed

@@ -25,6 +25,7 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
         *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
+    "dstest.findings": {"dstest.core"},
     "dstest.extend": {"dstest.core", "nemeses"},
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
@@ -50,7 +51,8 @@ FOLDERS = {
     "clusters.remote": set(),
     "clusters.labs": {"clusters.remote"},
     "clusters.supervise": {"clusters.remote"},
-    "clusters.systems": {"clusters.supervise"},
+    "clusters.sql": {"clusters.supervise"},
+    "clusters.systems": {"clusters.supervise", "clusters.sql"},
     "clusters.systems.etcd.agents": set(),
     "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
     "clusters.systems.etcd": {

@@ -71,8 +71,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     its clients are made with, whose versions a run records. `clients`: what makes a client, by
     capability; a class that `NamesOperations` is asked whether it can do those of a workload.
     `conflict_errors`: those of `definite_errors` with which a healthy server refuses an operation
-    that raced with another one: they say nothing against its recovery. `endpoint_kind`: what all
-    its endpoints are, or, where some of them do not speak for their node, what those are."""
+    that raced with another one: they say nothing against its recovery. `own_image`: nodes
+    of other systems do without its packages, which are large. `endpoint_kind`: what all its
+    endpoints are, or, where some of them do not speak for their node, what those are."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -81,4 +82,5 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     client_packages: tuple[str, ...] = ()
     clients: Mapping[str, Any] = MappingProxyType({})
     conflict_errors: frozenset[str] = frozenset()
+    own_image: bool = False
     endpoint_kind: EndpointKind = "any"

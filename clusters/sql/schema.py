@@ -1,0 +1,40 @@
+"""The tables of all workloads, made once before the load."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clusters.sql.dialect import Dialect
+
+__all__ = ["KEYED", "schema", "table_of"]
+
+KEYED: Final = ("registers", "lists", "counters", "elements", "members")
+"""Kinds of tables of which there are several, with keys spread over them."""
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    "registers": "k VARCHAR(64) PRIMARY KEY, v BIGINT",
+    "lists": "k VARCHAR(64) PRIMARY KEY, v {text}",
+    "counters": "k VARCHAR(64) PRIMARY KEY, v BIGINT NOT NULL",
+    "elements": "k VARCHAR(64) NOT NULL, v BIGINT NOT NULL",
+    "members": "k VARCHAR(64) NOT NULL, m VARCHAR(64) NOT NULL, v BIGINT, PRIMARY KEY (k, m)",
+}
+
+
+def table_of(kind: str, key: Any, tables: int) -> str:
+    """The table that holds this key."""
+    return f"{kind}_{zlib.crc32(str(key).encode()) % tables}"
+
+
+def schema(dialect: Dialect, options: Mapping[str, Any]) -> list[str]:
+    """Statements that make all tables, and what stands in them at the start."""
+    made = []
+    for kind in KEYED:
+        columns = _COLUMNS[kind].replace("{text}", dialect.text)
+        made += [f"CREATE TABLE {kind}_{i} ({columns})" for i in range(options["tables"])]
+    made += [f"CREATE INDEX elements_{i}_k ON elements_{i} (k)" for i in range(options["tables"])]
+    made += [dialect.sequence, "CREATE TABLE accounts (id INT PRIMARY KEY, v BIGINT NOT NULL)"]
+    balance = options.get("bank_balance", 0)
+    rows = [f"({account}, {balance})" for account in range(options.get("bank_accounts", 0))]
+    return [*made, f"INSERT INTO accounts VALUES {', '.join(rows)}"] if rows else made

@@ -1,0 +1,235 @@
+"""PostgreSQL on one node.
+
+Clients begin each transaction at the level that `isolation` names, and read and write rows as an
+application does. READ COMMITTED and REPEATABLE READ (snapshot isolation) are weaker than
+serializable by design; `--model` says what a run is held to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clusters.sql import (
+    ISOLATION,
+    SQL_OPTIONS,
+    Dialect,
+    SqlClient,
+    SqlDeployment,
+    clients_on,
+)
+from clusters.sql.clients import ROLLED_BACK
+from clusters.supervise import FramedRequests, SupervisedSystem
+from dstest.core.node import Node
+from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
+
+__all__ = ["SYSTEM", "Postgresql", "PostgresqlClient", "PostgresqlDeployment"]
+
+PROGRAMS: Final = "/usr/lib/postgresql/15/bin"
+HOME: Final = "/opt/postgresql"
+DATA: Final = f"{HOME}/data"
+PORT: Final = 5432
+SIGINT: Final = 2
+ANYBODY: Final = b"host all all 0.0.0.0/0 trust\nhost all all ::0/0 trust\n"
+SSL_ASKED: Final = bytes.fromhex("00000008 04d2162f")
+DIALECT: Final = Dialect(
+    put="INSERT INTO {table} (k, v) VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+    append="INSERT INTO {table} (k, v) VALUES (?, ?)"
+    " ON CONFLICT (k) DO UPDATE SET v = {table}.v || ',' || excluded.v",
+    add="INSERT INTO {table} (k, v) VALUES (?, ?)"
+    " ON CONFLICT (k) DO UPDATE SET v = {table}.v + excluded.v",
+    text="TEXT",
+    sequence="CREATE SEQUENCE ids",
+    next_id="SELECT nextval('ids')",
+    version="SHOW server_version",
+    time_us="SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+)
+
+
+@functools.cache
+def numbered(text: str) -> str:
+    """A statement with `$1`, `$2` for each `?`."""
+    parts = text.split("?")
+    return "".join(f"{part}${i}" for i, part in enumerate(parts[:-1], 1)) + parts[-1]
+
+
+class Link:
+    """A `SqlLink`."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, text: str, *given: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self._connection.fetch(numbered(text), *given)]
+
+    async def change(self, text: str, *given: Any) -> int:
+        last = (await self._connection.execute(numbered(text), *given)).split()[-1]
+        return int(last) if last.isdigit() else 0
+
+    async def begin(self) -> None:
+        await self._connection.execute("BEGIN")
+
+    async def commit(self) -> bool:
+        return bool(await self._connection.execute("COMMIT") == "COMMIT")
+
+    async def rollback(self) -> None:
+        await self._connection.execute("ROLLBACK")
+
+    async def aclose(self) -> None:
+        self._connection.terminate()
+
+
+async def connect(address: str, port: int, wait_s: float, isolation: str) -> Link:
+    """A connection by the library `asyncpg`, which retries nothing."""
+    import asyncpg
+
+    made = await asyncpg.connect(
+        host=address,
+        port=port,
+        user="postgres",
+        database="postgres",
+        ssl=False,
+        timeout=wait_s,
+        server_settings={"default_transaction_isolation": ISOLATION[isolation].lower()},
+    )
+    return Link(made)
+
+
+class PostgresqlDeployment(SqlDeployment):
+    """One server; all clients connect to it."""
+
+    dialect = DIALECT
+
+    def services(self, node: Node) -> Sequence[Service]:
+        settings = {
+            "listen_addresses": f"{node.info.address},127.0.0.1",
+            "port": PORT,
+            "hba_file": f"{HOME}/hba.conf",
+            "unix_socket_directories": "",
+            "max_connections": 300,
+            "shared_buffers": "64MB",
+            "log_min_messages": "log",
+            "log_timezone": "UTC",
+            "deadlock_timeout": "200ms",
+            "lock_timeout": "1s",
+            "client_connection_check_interval": "500ms",
+            "fsync": self.options["fsync"],
+            "synchronous_commit": self.options["synchronous_commit"],
+        }
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [
+            Service(
+                name="postgresql",
+                argv=(f"{PROGRAMS}/postgres", "-D", DATA, *words),
+                user="postgres",
+                cwd=HOME,
+                directories=(HOME,),
+                data=(DATA,),
+                prepare=((f"{PROGRAMS}/initdb", "-A", "trust", "-U", "postgres", "-D", DATA),),
+                files={f"{HOME}/hba.conf": ANYBODY},
+                log=f"{HOME}/log",
+                probe=Probe(PORT, SSL_ASKED, b"N"),
+                words=LogWords(shutdown=("database system is shut down",)),
+                ending=Ending(signal=SIGINT, statuses=(0,)),
+            )
+        ]
+
+    async def connection(self, node: Node, wait_s: float) -> Link:
+        return await connect(node.info.address, PORT, wait_s, "read-committed")
+
+
+class PostgresqlRequests(FramedRequests):
+    """Queries, and the ends of extended ones (PostgreSQL, Message Formats)."""
+
+    def frame(self, head: bytes, number: int) -> tuple[int, bool] | None:
+        """The first message, and whatever comes before it, has no letter."""
+        if number == 0 or (number == 1 and self._asked_ssl):
+            if len(head) < 8:
+                return None
+            self._asked_ssl = head == SSL_ASKED
+            return int.from_bytes(head[:4], "big"), False
+        if len(head) < 5:
+            return None
+        if head[:1] not in b"BCDEFHPQSXcdfp":
+            raise ValueError(head[:1])
+        return 1 + int.from_bytes(head[1:5], "big"), head[:1] in b"QS"
+
+    _asked_ssl = False
+
+
+ABORTED: Final = (
+    "PostgreSQL, Appendix A and COMMIT: the server said that the transaction failed; none of it was"
+    " committed"
+)
+REFUSED: Final = {
+    "40001": f"serialization_failure. {ABORTED}",
+    "40P01": f"deadlock_detected. {ABORTED}",
+    "55P03": f"lock_not_available. {ABORTED}",
+    "23505": f"unique_violation. {ABORTED}",
+    "25006": f"read_only_sql_transaction. {ABORTED}",
+}
+
+
+class PostgresqlClient(SqlClient):
+    """Connects; each error of the server has a code, its SQLSTATE."""
+
+    dialect = DIALECT
+    kept = frozenset({*REFUSED, ROLLED_BACK})
+
+    async def connect(self, to: Endpoint) -> Any:
+        wait_s = float(self.options["op_timeout_s"])
+        return await connect(to.dial or to.address, to.port, wait_s, self.options["isolation"])
+
+    def code_of(self, error: Exception) -> str | None:
+        code = str(getattr(error, "sqlstate", "") or "")
+        return code if code in REFUSED else None
+
+
+class Postgresql(SupervisedSystem):
+    name = "postgresql"
+    doc = "PostgreSQL 15 from Debian on one node; transactions at a level of your choice"
+    packages = ("postgresql-15",)
+    services = ("postgresql",)
+    deployment = PostgresqlDeployment
+    client_packages = ("asyncpg",)
+    clients = clients_on(PostgresqlClient)
+    options: Mapping[str, Option] = {
+        **SQL_OPTIONS,
+        "fsync": Option(
+            type=str, default="on", choices=("on", "off"), help="off: a power cut may lose data"
+        ),
+        "synchronous_commit": Option(
+            type=str,
+            default="on",
+            choices=("on", "off"),
+            help="off: a commit is acknowledged before it is on disk",
+        ),
+    }
+    definite_errors = {
+        "not-connected": "ours: there was no connection, so nothing was sent",
+        ROLLED_BACK: "PostgreSQL, COMMIT: a failed transaction is rolled back, and says ROLLBACK",
+        **REFUSED,
+    }
+    conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
+    log_alarms = ("PANIC:", "invalid page in block", "could not fsync")
+    log_harmless = (
+        "FATAL:  the database system is starting up",
+        "FATAL:  the database system is shutting down",
+        "FATAL:  the database system is not yet accepting connections",
+        "FATAL:  the database system is in recovery mode",
+        "FATAL:  terminating connection due to administrator command",
+        "FATAL:  connection to client lost",
+    )
+    ports = (PORT,)
+    client_port = PORT
+    home = HOME
+    own_image = True
+    request_counter = PostgresqlRequests
+
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """One node."""
+        return list(nodes[:1])
+
+
+SYSTEM = Postgresql()

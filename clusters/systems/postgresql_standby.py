@@ -1,0 +1,126 @@
+"""PostgreSQL with streaming standbys: one primary, and replicas that are read.
+
+Writes go to the primary, the first node, and nothing fails over. What only reads goes to the
+client's own node: a standby shows transactions in the order of the log, the primary in that in
+which they became visible, and the two may differ (Jepsen, Amazon RDS for PostgreSQL 17.4, 2025).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clusters.sql import clients_on
+from clusters.supervise import FullMesh
+from clusters.systems.postgresql import (
+    DATA,
+    HOME,
+    PORT,
+    PROGRAMS,
+    Postgresql,
+    PostgresqlClient,
+    PostgresqlDeployment,
+)
+from dstest.core.node import Node
+from dstest.core.protocols import Endpoint, OpDraft, Replication, Service, Timing, Unit
+
+__all__ = ["SYSTEM"]
+
+POLL_S: Final = 0.2
+OWNED: Final = ("chmod", "700", DATA)
+SENDING: Final = ("-c", "wal_keep_size=512MB", "-c", "max_wal_senders=20")
+ANYBODY: Final = b"host all,replication all 0.0.0.0/0 trust\nhost all,replication all ::0/0 trust\n"
+WHERE: Final = (
+    "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+    " ELSE pg_current_wal_lsn() END - '0/0')::bigint"
+)
+FOLLOWS: Final = (
+    "SELECT CASE WHEN pg_is_in_recovery() THEN (SELECT count(*) FROM pg_stat_wal_receiver"
+    " WHERE status = 'streaming') ELSE 1 END"
+)
+
+
+class StandbyDeployment(PostgresqlDeployment, FullMesh, Replication):
+    """The first node has the primary."""
+
+    timing = Timing(start_s=90.0, rejoin_s=30.0, restart_s=60.0)
+    replication_unit = Unit("bytes", 1 << 20)
+    endpoint_kind = "replica"
+
+    def services(self, node: Node) -> Sequence[Service]:
+        first = next(iter(self.nodes.values()))
+        (service,) = super().services(node)
+        service = msgspec.structs.replace(service, argv=(*service.argv, *SENDING))
+        files = {f"{HOME}/hba.conf": ANYBODY}
+        if node is first:
+            return [msgspec.structs.replace(service, files=files)]
+        words = ("-h", first.info.address, "-p", str(PORT), "-U", "postgres", "-D", DATA)
+        copy = (f"{PROGRAMS}/pg_basebackup", *words, "-R", "-X", "stream", "-c", "fast")
+        argv = (*service.argv, "-c", "hot_standby_feedback=on")
+        return [msgspec.structs.replace(service, argv=argv, files=files, prepare=(copy, OWNED))]
+
+    def endpoints(self) -> list[Endpoint]:
+        primary, *others = super().endpoints()
+        return [msgspec.structs.replace(primary, kind="primary"), *others]
+
+    def links(self) -> list[tuple[str, str]] | None:
+        """Standbys talk to the primary alone."""
+        primary, *others = self.members
+        return [pair for name in others for pair in ((primary, name), (name, primary))]
+
+    async def boot(self) -> None:
+        """Standbys are copies of a primary that runs."""
+        primary, *others = self.members
+        await self._start(self.nodes[primary])
+        while True:
+            if (await self.answers(lambda node: self.ask(node, "SELECT 1")))[primary]:
+                break
+            await asyncio.sleep(POLL_S)
+        await self.each(others, self._start)
+
+    async def healthy(self) -> dict[str, bool]:
+        """Does the primary write, and does each standby follow it?"""
+        primary, *others = self.members
+        said = await self.answers(lambda node: self.ask(node, FOLLOWS))
+        writes = (await self.writing([primary]))[primary]
+        return {primary: writes, **{name: bool(said[name]) for name in others}}
+
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        said = await self.answers(lambda node: self.ask(node, WHERE))
+        return {name: None if at is None else {"": int(at)} for name, at in said.items()}
+
+
+class StandbyClient(PostgresqlClient):
+    """Reads where it is, and writes at the primary."""
+
+    def target(self, op: OpDraft) -> Endpoint:
+        return self.at if _only_reads(op) else self.every[0]
+
+
+def _only_reads(op: OpDraft) -> bool:
+    if op.op_type == "txn":
+        return all(kind == "r" for kind, _, _ in op.input)
+    return op.op_type in ("read", "dump")
+
+
+class PostgresqlStandby(Postgresql):
+    name = "postgresql-standby"
+    doc = "PostgreSQL 15 from Debian: a primary, and streaming standbys that are read"
+    deployment = StandbyDeployment
+    clients = clients_on(StandbyClient)
+    options = {
+        **Postgresql.options,
+        "isolation": msgspec.structs.replace(
+            Postgresql.options["isolation"], default="repeatable-read"
+        ),
+    }
+
+    def members(self, nodes: Sequence[str], options: Any) -> list[str]:
+        """Every node."""
+        return list(nodes)
+
+
+SYSTEM = PostgresqlStandby()
