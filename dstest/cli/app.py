@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from dstest.cli.check import check
 from dstest.cli.doctor import doctor
 from dstest.cli.export import export
+from dstest.cli.findings import findings
 from dstest.cli.generate import generate
 from dstest.cli.lab import lab_app
 from dstest.cli.listing import list_
@@ -66,6 +67,7 @@ app.command("nemeses")(nemeses)
 app.command("new")(new)
 app.command("generate")(generate)
 app.command("models")(models)
+app.command("findings")(findings)
 app.command("doctor")(doctor)
 app.add_typer(lab_app, name="lab")
 

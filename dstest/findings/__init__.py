@@ -1,0 +1,1 @@
+"""Published bugs that are found again, and controls that must stay quiet."""

@@ -1,0 +1,121 @@
+"""Run an entry of the catalogue with several seeds, each as the command that is printed."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dstest.findings.catalogue import Finding
+
+__all__ = ["Measured", "Rate", "Trial", "as_expected", "interval", "measure", "seeded"]
+
+RUN_S_MAX: Final = 900.0
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One seed: how the run ended, what it found, and after how many seconds of load."""
+
+    seed: int
+    exit: int
+    verdict: str
+    anomalies: list[str]
+    found_s: float | None = None
+    version: str = ""
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """All trials of one entry."""
+
+    id: str
+    trials: list[Trial]
+
+
+class Rate(NamedTuple):
+    """How many of how many, and between which shares the true rate lies (95 %, Wilson 1927)."""
+
+    hits: int
+    total: int
+    low: float
+    high: float
+
+
+def interval(hits: int, total: int) -> Rate:
+    """Wilson's interval of a share."""
+    if not total:
+        return Rate(0, 0, 0.0, 1.0)
+    z, share = 1.959964, hits / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = (
+        z
+        / (1 + z * z / total)
+        * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    )
+    return Rate(
+        hits, total, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+    )
+
+
+def as_expected(finding: Finding, trial: Trial) -> bool:
+    """Did the run end as it must, and for the right reason?"""
+    if trial.exit != finding.expect:
+        return False
+    return not finding.anomalies or bool({*finding.anomalies} & {*trial.anomalies})
+
+
+def seeded(finding: Finding, seed: int) -> list[str]:
+    """The words of the command for one seed."""
+    return [*finding.command, "--seed", str(seed)]
+
+
+class Ended(NamedTuple):
+    """Exit code of a command, the object that it printed, and run.json of its run."""
+
+    exit: int
+    said: dict[str, Any]
+    meta: dict[str, Any]
+
+
+Runs = Callable[[Sequence[str]], Ended]
+
+
+def by_command(words: Sequence[str]) -> Ended:
+    """Run `dstest` with these words."""
+    argv = [sys.executable, "-m", "dstest", *words, "--json"]
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=RUN_S_MAX, check=False
+    )
+    try:
+        said = msgspec.json.decode(done.stdout, type=dict[str, Any])
+        meta = msgspec.json.decode(Path(said["run"], "run.json").read_bytes(), type=dict[str, Any])
+    except (msgspec.MsgspecError, KeyError, OSError):
+        return Ended(done.returncode, {}, {})
+    return Ended(done.returncode, said, meta)
+
+
+def measure(
+    finding: Finding, seeds: Sequence[int], store: Path, lab_id: str | None, runs: Runs = by_command
+) -> Measured:
+    """One run per seed."""
+    more = ["--store", str(store), *([] if lab_id is None else ["--lab-id", lab_id])]
+    trials = [_trial(seed, runs([*seeded(finding, seed), *more])) for seed in seeds]
+    return Measured(id=finding.id, trials=trials)
+
+
+def _trial(seed: int, ended: Ended) -> Trial:
+    verdict = ended.said.get("verdict") or {}
+    checkers: dict[str, Any] = verdict.get("checkers") or {}
+    anomalies = sorted({kind for row in checkers.values() for kind in row["anomaly_types"]})
+    return Trial(
+        seed=seed,
+        exit=ended.exit,
+        verdict=str(verdict.get("verdict", "none")),
+        anomalies=anomalies,
+        found_s=ended.meta.get("load_s") if anomalies else None,
+        version=str(ended.meta.get("system_version") or ""),
+    )

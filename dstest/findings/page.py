@@ -1,0 +1,58 @@
+"""`docs/findings.md`: what was measured of the catalogue."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+from dstest.core.errors import Exit
+from dstest.findings.catalogue import CATALOGUE, Finding
+from dstest.findings.measure import Measured, Trial, as_expected, interval
+
+__all__ = ["markdown", "measured_of"]
+
+_HEAD: Final = """\
+# Known bugs, found again
+
+Made by `dstest findings --markdown` from what `dstest findings ID --seeds N` measured. Each row is
+one command, run with several seeds; a finding counts where the run fails and names the anomaly that
+was published, a control where the run passes with all its faults landed. The interval is Wilson's,
+95 %. `after` is the median of the seconds of load until the first violation.
+
+| | claim | as expected | after | version | anomalies | command | source |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def measured_of(finding: Finding, results: Sequence[Measured]) -> list[Trial]:
+    """All trials of an entry."""
+    return [trial for row in results if row.id == finding.id for trial in row.trials]
+
+
+def _row(finding: Finding, trials: Sequence[Trial]) -> str:
+    good = [trial for trial in trials if as_expected(finding, trial)]
+    rate = interval(len(good), len(trials))
+    shares = f"{rate.hits} of {rate.total} ({rate.low:.0%} to {rate.high:.0%})"
+    times = [trial.found_s for trial in good if trial.found_s is not None]
+    after = f"{statistics.median(times):.0f} s" if times else "-"
+    versions = ", ".join(sorted({trial.version for trial in trials if trial.version})) or "-"
+    seen = sorted({kind for trial in good for kind in trial.anomalies})
+    kind = "finding" if finding.expect == Exit.FAIL else "control"
+    cells = [
+        f"{finding.id} ({kind})",
+        finding.claim + (f"; control: {finding.control}" if finding.control else ""),
+        shares if trials else "not measured",
+        after,
+        versions,
+        ", ".join(seen) or "-",
+        f"`dstest {shlex.join(finding.command)}`",
+        finding.source,
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def markdown(results: Sequence[Measured]) -> str:
+    """The page."""
+    return _HEAD + "".join(_row(f, measured_of(f, results)) for f in CATALOGUE)
