@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from signal import SIGINT
 from typing import Any, Final
 
 from clusters.sql import (
@@ -30,7 +31,6 @@ PROGRAMS: Final = "/usr/lib/postgresql/15/bin"
 HOME: Final = "/opt/postgresql"
 DATA: Final = f"{HOME}/data"
 PORT: Final = 5432
-SIGINT: Final = 2
 ANYBODY: Final = b"host all all 0.0.0.0/0 trust\nhost all all ::0/0 trust\n"
 SSL_ASKED: Final = bytes.fromhex("00000008 04d2162f")
 DIALECT: Final = Dialect(
@@ -131,7 +131,7 @@ class PostgresqlDeployment(SqlDeployment):
                 log=f"{HOME}/log",
                 probe=Probe(PORT, SSL_ASKED, b"N"),
                 words=LogWords(shutdown=("database system is shut down",)),
-                ending=Ending(signal=SIGINT, statuses=(0,)),
+                ending=Ending(signal=SIGINT.value, statuses=(0,)),
             )
         ]
 

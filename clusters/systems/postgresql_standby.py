@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from clusters.sql import clients_on
-from clusters.supervise import FullMesh
 from clusters.systems.postgresql import (
     DATA,
     HOME,
@@ -25,7 +24,7 @@ from clusters.systems.postgresql import (
     PostgresqlDeployment,
 )
 from dstest.core.node import Node
-from dstest.core.protocols import Endpoint, OpDraft, Replication, Service, Timing, Unit
+from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
 
 __all__ = ["SYSTEM"]
 
@@ -43,7 +42,7 @@ FOLLOWS: Final = (
 )
 
 
-class StandbyDeployment(PostgresqlDeployment, FullMesh, Replication):
+class StandbyDeployment(PostgresqlDeployment, Linked, Replication):
     """The first node has the primary."""
 
     timing = Timing(start_s=90.0, rejoin_s=30.0, restart_s=60.0)
