@@ -14,7 +14,18 @@ import threading
 import time
 from typing import IO, Any
 
-__all__ = ["Refused", "Running", "TimedOut", "process_info", "run_program", "send_signal", "spawn"]
+__all__ = [
+    "Refused",
+    "Running",
+    "TimedOut",
+    "process_info",
+    "run_program",
+    "send_signal",
+    "short",
+    "spawn",
+]
+
+WORDS_MAX = 120
 
 OUTPUT_BYTES_MAX = 4 << 20
 """Of each stream; more is read and dropped, and the answer says so."""
@@ -35,6 +46,12 @@ class Refused(Exception):
 
 class TimedOut(Exception):
     """A program was killed, with all of its process group, at its deadline."""
+
+
+def short(argv: list[str]) -> str:
+    """A command as messages and logs tell it."""
+    text = " ".join(" ".join(argv).split())
+    return text if len(text) <= WORDS_MAX else f"{text[:WORDS_MAX]}..."
 
 
 class Running:
@@ -111,7 +128,7 @@ def run_program(
     try:
         outputs = _communicate(process, stdin, started_ns + int(timeout_s * 1e9))
         if outputs is None:
-            raise TimedOut(f"`{' '.join(argv)}` did not end within {timeout_s:g} s and was killed")
+            raise TimedOut(f"`{short(argv)}` did not end within {timeout_s:g} s and was killed")
     finally:
         if process.poll() is None:
             _kill_group(process.pid)

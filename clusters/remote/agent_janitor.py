@@ -20,14 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters.remote.agent_exec import TimedOut, process_info, run_program
+from clusters.remote.agent_exec import TimedOut, process_info, run_program, short
 from clusters.remote.agent_lease import write_atomic
 
 __all__ = ["Janitor", "main"]
 
 SCAN_S = 0.5
 LOG_BYTES_MAX = 1 << 20
-WORDS_MAX = 120
 
 
 class Janitor:
@@ -63,7 +62,7 @@ class Janitor:
             return
         if not (folder / "ack").exists():
             write_atomic(folder / "ack", str(os.getpid()))
-            commands = [_short(argv) for argv in lease["heal"]]
+            commands = [short(argv) for argv in lease["heal"]]
             self.log(f"armed {folder.name} for {ttl_s:g} s: {commands}")
         if time.monotonic_ns() - beat_ns > ttl_s * 1e9:
             moved = self.run / "firing" / folder.name
@@ -88,16 +87,10 @@ class Janitor:
             except (TimedOut, OSError, ValueError) as error:
                 row = {"argv": argv, "status": None, "stderr": str(error)}
             rows.append(row)
-            self.log(f"lease {lease_id}: {_short(argv)}: {row['status']} {row['stderr']}")
+            self.log(f"lease {lease_id}: {short(argv)}: {row['status']} {row['stderr']}")
         record = {"healed_ns": time.monotonic_ns(), "commands": rows}
         write_atomic(self.run / "healed" / f"{lease_id}.json", json.dumps(record))
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _short(argv: list[str]) -> str:
-    """A command as the log tells it; the lease's own file has all of it."""
-    text = " ".join(" ".join(argv).split())
-    return text if len(text) <= WORDS_MAX else f"{text[:WORDS_MAX]}..."
 
 
 def main(run: Path, version: str) -> int:

@@ -20,6 +20,7 @@ Every message says what happened; `remedy` says what to do about it.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 __all__ = [
     "ConfigError",
@@ -103,12 +104,17 @@ class LabError(DstestError):
     """Nodes could not be made, reached or healed."""
 
 
+COMMAND_MAX: Final = 300
+"""Of a command in a message; whoever catches it has all of it."""
+
+
 class RemoteError(LabError):
     """A command on a node ended with a non-zero status."""
 
     def __init__(self, node: str, command: str, status: int, stderr: str) -> None:
         tail = stderr.strip()[-500:]
-        super().__init__(f"{node}: `{command}` ended with status {status}: {tail}")
+        told = command if len(command) <= COMMAND_MAX else f"{command[:COMMAND_MAX]}..."
+        super().__init__(f"{node}: `{told}` ended with status {status}: {tail}")
         self.node = node
         self.command = command
         self.status = status

@@ -131,7 +131,8 @@ class LoadPhase:
                 f"  unknown {now['unknown']}  {fault}"
             )
             last, last_ns = now, now_ns
-            self._recovery.look(now_ns, now["ok"], now["unknown"], whole=not standing)
+            counts = now["ok"], now["unknown"], now["fail"]
+            self._recovery.look(now_ns, *counts, whole=not standing)
 
     async def _ping(self, node: Any) -> None:
         if node.away:

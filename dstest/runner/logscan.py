@@ -33,8 +33,10 @@ NAMELESS: Final = "log"
 """Of a system that has logs, in a run that died before it said which: it is missed."""
 
 _STAMP: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ]([ \d]\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
 )
+"""Also as NATS writes it, with slashes, and as MariaDB does, with a space in front of an hour."""
+
 _MONTHS: Final = (
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 )  # fmt: skip
@@ -83,9 +85,10 @@ def _run_time_ns(line: str, meta: RunMeta) -> int | None:
     match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
     if match is None or meta.origin_ns is None or meta.clock_start_ns is None:
         return None
-    zone = (match[2] or "Z").replace("Z", "+00:00")
+    year, month, day, time, zone = match.groups()
+    time = time.replace(" ", "0").replace(",", ".") + (zone or "Z").replace("Z", "+00:00")
     try:
-        stamp = datetime.datetime.fromisoformat(match[1].replace(" ", "T").replace(",", ".") + zone)
+        stamp = datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{time}")
     except ValueError:
         return None
     wall_ns = int(stamp.timestamp() * 1e9)

@@ -7,7 +7,8 @@ up on after a while, and the audit says so.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, NamedTuple
 
 __all__ = ["GIVE_UP_S", "GOES_ON", "TAIL_S", "Recovery"]
 
@@ -16,6 +17,10 @@ STEADY_LOOKS: Final = 3
 
 RATE_SHARE_MIN: Final = 0.6
 """Share of the rate before the first fault; the audit asks for half."""
+
+GOOD_SHARE_MIN: Final = 0.9
+"""Share of operations that succeed, of that before the first fault, which the audit looks at more
+sharply: one member that refuses all clients is no recovery, however fast the others serve."""
 
 SERVED_SHARE_MIN: Final = 0.1
 """Of the same rate, for a load that is served again after a heal, if not as before yet."""
@@ -32,6 +37,27 @@ GOES_ON: Final = (
 )
 
 
+class Counts(NamedTuple):
+    """Operations so far, at run time `ns`; or between two looks, `ns` apart."""
+
+    ns: int
+    ok: int
+    unknown: int
+    failed: int
+
+    def since(self, then: Counts) -> Counts:
+        return Counts(*(a - b for a, b in zip(self, then, strict=True)))
+
+    @property
+    def ok_per_s(self) -> float:
+        return self.ok / (self.ns / 1e9) if self.ns else 0.0
+
+    @property
+    def good_share(self) -> float:
+        """Of those that are known to have succeeded or failed."""
+        return self.ok / (self.ok + self.failed) if self.ok else 0.0
+
+
 class Recovery:
     """Feed it the cumulative counts once a second.
 
@@ -42,8 +68,8 @@ class Recovery:
 
     def __init__(self, failover_s: float) -> None:
         self._failover_ns = int(failover_s * 1e9)
-        self._last: tuple[int, int, int] | None = None
-        self._baseline_per_s: float | None = None
+        self._last = Counts(0, 0, 0, 0)
+        self._baseline: Counts | None = None
         self._good_since_ns: int | None = None
         self._good = 0
         self._heals: list[tuple[int, int | None]] = []
@@ -57,35 +83,44 @@ class Recovery:
         without a break; None where it was not before the next fault."""
         return list(self._heals)
 
-    def look(self, now_ns: int, ok: int, unknown: int, *, whole: bool) -> None:
+    def look(self, now_ns: int, ok: int, unknown: int, failed: int = 0, *, whole: bool) -> None:
         """One look at run time `now_ns`. `whole` is false while a fault stands."""
         if whole and not self._whole:
             self._heals.append((now_ns, None))
         self._whole = whole
+        now = Counts(now_ns, ok, unknown, failed)
+        since = now.since(self._last)
         if not whole:
             self._good = self._serving = 0
             self._good_since_ns = None
-            if self._baseline_per_s is None and self._last is not None:
-                then_ns, then_ok, _ = self._last
-                self._baseline_per_s = then_ok / (then_ns / 1e9) if then_ns else 0.0
-        elif self._last is not None:
-            then_ns, then_ok, then_unknown = self._last
-            rate_per_s = (ok - then_ok) / ((now_ns - then_ns) / 1e9)
-            wanted_per_s = RATE_SHARE_MIN * (self._baseline_per_s or 0.0)
-            self._serves(rate_per_s, unknown == then_unknown, then_ns)
-            if rate_per_s > 0 and rate_per_s >= wanted_per_s and unknown == then_unknown:
-                if self._good == 0:
-                    self._good_since_ns = then_ns
+            self._baseline = self._baseline or self._last
+        elif since.ns and self._last.ns:
+            self._serves(since, self._last.ns)
+            if self._well(since):
+                self._good_since_ns = self._good_since_ns if self._good else self._last.ns
                 self._good += 1
             else:
                 self._good = 0
                 self._good_since_ns = None
-        self._last = (now_ns, ok, unknown)
+        self._last = now
 
-    def _serves(self, rate_per_s: float, sure: bool, since_ns: int) -> None:
+    def _well(self, since: Counts) -> bool:
+        """Nearly as before the first fault."""
+        before = self._baseline or Counts(0, 0, 0, 0)
+        share = before.good_share
+        noise = 3 * math.sqrt(share * (1 - share) / max(1, since.ok + since.failed))
+        return (
+            since.ok > 0
+            and not since.unknown
+            and since.ok_per_s >= RATE_SHARE_MIN * before.ok_per_s
+            and since.good_share >= GOOD_SHARE_MIN * share - noise
+        )
+
+    def _serves(self, since: Counts, since_ns: int) -> None:
         """Between two faults there is less time than at the end, and less is asked for."""
-        served = rate_per_s > SERVED_SHARE_MIN * (self._baseline_per_s or 0.0)
-        if served and sure:
+        before_per_s = self._baseline.ok_per_s if self._baseline else 0.0
+        served = since.ok_per_s > SERVED_SHARE_MIN * before_per_s
+        if served and not since.unknown:
             self._serving_since_ns = self._serving_since_ns if self._serving else since_ns
             self._serving += 1
         else:

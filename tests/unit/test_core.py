@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.remote.agent_exec import TimedOut, run_program
 from dstest.core import registry, rng
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, Exit, RemoteError
 from dstest.core.evidence import Budgets, CheckerEvidence, Evidence, FaultEvidence
 from dstest.core.op import Outcome
 from dstest.core.protocols import Option
@@ -176,3 +177,14 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
 def test_a_spec_is_read_as_it_was_written(options: dict[str, Any]) -> None:
     spec = RunSpec(options={**options, "pause.scope": "minority"})
     assert tomllib.loads(to_toml(spec))["options"] == spec.options
+
+
+def test_a_long_script_does_not_fill_a_message() -> None:
+    script = f"sleep 5; {'echo x; ' * 200}"
+    with pytest.raises(TimedOut) as late:
+        run_program(["sh", "-c", script], timeout_s=0.1)
+    failed = RemoteError("n1", script, 1, "no")
+    assert failed.command == script
+    for error in (late.value, failed):
+        assert len(str(error)) < 400
+        assert "sleep 5;" in str(error)

@@ -48,6 +48,24 @@ def test_whole_logs_have_no_gap(tmp_path: Path) -> None:
     assert (found.lines, found.alarms, found.gaps) == (dict.fromkeys(NODES, 1), [], [])
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "1970-01-01T00:00:05.500Z",
+        "1970-01-01 00:00:05,500",
+        "1970-01-01 00:00:05.500000+00:00",
+        "1970-01-01 01:00:05.5+01:00",
+        "[7] 1970/01/01 00:00:05.500123",
+        "1970-01-01  0:00:05.5",
+        "7:M 01 Jan 1970 00:00:05.500",
+    ],
+)
+def test_stamps_of_many_kinds(tmp_path: Path, stamp: str) -> None:
+    (alarm,) = scan(*kept(tmp_path, n1=f"{START}\n{stamp} panic: tocommit\n")).alarms
+    assert alarm.ts is not None
+    assert 5_499_000_000 < alarm.ts < 5_501_000_000
+
+
 def test_a_line_without_a_stamp_is_of_the_time_of_the_one_before(tmp_path: Path) -> None:
     text = f"panic: before any stamp\n{START}\n{PANIC}\npanic: tocommit\n\ngoroutine 1 [running]:\n"
     found = scan(*kept(tmp_path, n1=text))

@@ -34,6 +34,30 @@ def test_unknown_outcomes_break_it() -> None:
     assert looked(*BEFORE, *FAULT, *after).settled_ns is None
 
 
+def test_a_member_that_refuses_its_clients_breaks_it() -> None:
+    """A broker of a minority stops itself when it notices, which may be after the heal; clients of
+    the others go on."""
+    recovery = Recovery(failover_s=20.0)
+    for second, ok, unknown, whole in [*BEFORE, *FAULT]:
+        recovery.look(second * S, ok, unknown, whole=whole)
+    for second in range(8, 20):
+        refused = 30 * (second - 7) if second < 14 else 180
+        recovery.look(second * S, 400 + 80 * (second - 7), 7, refused, whole=True)
+        assert (recovery.settled_ns is not None) == (second >= 16)
+    assert recovery.settled_ns == 13 * S
+
+
+def test_what_is_refused_as_often_as_before_does_not() -> None:
+    recovery = Recovery(failover_s=20.0)
+    for second, whole in [
+        *((s, True) for s in range(1, 5)),
+        (5, False),
+        *((s, True) for s in range(6, 11)),
+    ]:
+        recovery.look(second * S, 60 * second, 0, 40 * second, whole=whole)
+    assert recovery.settled_ns == 5 * S
+
+
 def test_a_later_break_counts() -> None:
     after = [(s, 400 + 100 * (s - 7), 7, True) for s in range(8, 12)]
     stall = (12, 800, 7, True)
