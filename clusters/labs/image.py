@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 
 from clusters.labs import host, recipe, state
 from dstest.core import clock
+from dstest.core.builds import Build, build_of, name_of
 from dstest.core.errors import ConfigError, LabError
 
 __all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries", "remove_unused"]
@@ -46,7 +48,7 @@ def image_path(packages: Sequence[str]) -> Path:
 def ensure(packages: Sequence[str], progress: Progress) -> Path:
     """The image's directory, built where it is not there yet. Raises LabError where that fails."""
     for package in packages:
-        if not PACKAGE.fullmatch(package):
+        if build_of(package) is None and not PACKAGE.fullmatch(package):
             raise ConfigError(f"{package!r} cannot be a Debian package name")
     path = image_path(packages)
     if (path / "image.json").exists():
@@ -112,6 +114,8 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     work.mkdir(mode=0o755)
     try:
         hooks = {"prepare": recipe.PREPARE, "setup": recipe.SETUP}
+        builds = [build for package in packages if (build := build_of(package))]
+        hooks |= {f"build{i}": _laid(build) for i, build in enumerate(builds)}
         for name, text in hooks.items():
             (work / name).write_text(text, encoding="utf-8")
             (work / name).chmod(0o755)
@@ -119,13 +123,14 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
             "mmdebstrap",
             "--variant=minbase",
             "--mode=root",
-            f"--include={','.join(recipe.all_packages(packages))}",
+            f"--include={','.join(p for p in recipe.all_packages(packages) if not build_of(p))}",
             "--dpkgopt=force-unsafe-io",
             "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/locale/*",
             '--aptopt=APT::Install-Recommends "false"',
             *_apt_options(),
             f"--essential-hook={work / 'prepare'}",
+            *(f"--customize-hook={work / name}" for name in hooks if name.startswith("build")),
             f"--customize-hook={work / 'setup'}",
             release,
             str(work / "rootfs"),
@@ -140,6 +145,17 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     finally:
         host.remove_tree(work)
     progress(f"node image built in {(clock.monotonic_ns() - started_ns) / 1e9:.0f} s")
+
+
+def _laid(build: Build) -> str:
+    """The script that puts a build into an image. ConfigError where it is not what was named."""
+    if name_of(build.path) != str(build):
+        raise ConfigError(
+            f"{build.path} has changed since it was named",
+            remedy="start again, with --system-version, for what it is now",
+        )
+    form = recipe.TREE if build.path.is_dir() else recipe.DEB
+    return form.replace("BUILD", shlex.quote(str(build.path)))
 
 
 def _mmdebstrap(argv: list[str], log: Path) -> None:
@@ -166,7 +182,8 @@ def _mmdebstrap(argv: list[str], log: Path) -> None:
     tail = "\n".join(log.read_text(errors="replace").strip().splitlines()[-12:])
     raise LabError(
         f"mmdebstrap could not build the node image ({trouble}); its last words:\n{tail}",
-        remedy="check that `apt-get update` works on this host and that the packages exist there",
+        remedy="check that `apt-get update` works on this host, that the packages exist there, and"
+        " that a --system-version needs none that they do not have",
     )
 
 

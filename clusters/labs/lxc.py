@@ -17,7 +17,7 @@ import msgspec
 
 from clusters.labs import container, host, image, leftovers, network, state
 from clusters.labs.guard import Guard
-from clusters.labs.packages import absent
+from clusters.labs.packages import absent, strange
 from clusters.labs.state import LabState
 from dstest.core import limits
 from dstest.core.errors import ConfigError, LabError
@@ -184,6 +184,8 @@ def _reusable(lab_id: str, nodes: int, packages: Sequence[str]) -> LabState | No
         raise LabError(f"lab {lab_id} runs with {lab.nodes} nodes, not {nodes}", remedy=remedy)
     if lacks := absent(packages, lab.packages):
         raise LabError(f"lab {lab_id} runs without {', '.join(lacks)}", remedy=remedy)
+    if odd := strange(packages, lab.packages):
+        raise LabError(f"lab {lab_id} runs with {', '.join(odd)}", remedy=remedy)
     return lab
 
 

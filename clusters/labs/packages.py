@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusters.labs.recipe import BASE_PACKAGES
 from dstest.core import registry
+from dstest.core.builds import build_of
 from dstest.core.protocols import SystemTraits
 
-__all__ = ["absent", "packages_for", "shared_packages"]
+__all__ = ["absent", "packages_for", "shared_packages", "strange"]
 
 
 def shared_packages() -> tuple[str, ...]:
@@ -19,13 +20,19 @@ def shared_packages() -> tuple[str, ...]:
     return tuple(sorted({package for system in alike for package in system.packages}))
 
 
-def packages_for(systems: Iterable[Any]) -> tuple[str, ...]:
-    """Those of the image for these systems: the shared one where it has all that they need."""
+def packages_for(systems: Iterable[Any], builds: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those of the image for these systems, the shared one where it has all that they need; and
+    the builds."""
     wanted = {package for system in systems for package in system.packages}
     shared = shared_packages()
-    return tuple(sorted(wanted)) if absent(wanted, shared) else shared
+    return tuple(sorted({*(wanted if absent(wanted, shared) else shared), *builds}))
 
 
 def absent(wanted: Iterable[str], there: Iterable[str]) -> list[str]:
-    """What nodes lack whose image was made with the packages `there`."""
+    """What nodes lack whose image was made with the packages and builds `there`."""
     return sorted({*wanted} - {*there, *BASE_PACKAGES})
+
+
+def strange(wanted: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Builds on such nodes that nobody asks for: what runs there would be another version."""
+    return sorted(name for name in {*there} - {*wanted} if build_of(name))

@@ -99,8 +99,24 @@ rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
 """Runs when all packages are installed."""
 
 
+DEB = r"""#!/bin/sh
+set -eu
+cp BUILD "$1/build.deb"
+chroot "$1" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --yes --no-install-recommends --allow-downgrades /build.deb
+rm "$1/build.deb"
+"""
+"""Runs with the path of a package for BUILD, while the image still has its package sources."""
+
+TREE = r"""#!/bin/sh
+set -eu
+cp -a --no-preserve=ownership BUILD/. "$1/"
+"""
+"""Lays a directory over the image."""
+
+
 def all_packages(packages: Sequence[str]) -> list[str]:
-    """The base packages and `packages`, sorted."""
+    """The base packages and `packages`, builds among them, sorted."""
     return sorted({*BASE_PACKAGES, *packages})
 
 

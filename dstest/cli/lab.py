@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dstest.cli.lab_common import Json, Kind, LabId, lab_of_kind, say, show
+from dstest.cli.lab_common import Json, Kind, LabId, SystemVersion, lab_of_kind, say, show
 from dstest.cli.lab_ssh import OursFirst, ssh
 from dstest.cli.lab_status import list_labs, status
 from dstest.core.errors import Exit
@@ -31,12 +31,14 @@ def up(
             help="What is to run there: a name, or a file; default: what shares an image."
         ),
     ] = None,
+    system_version: SystemVersion = None,
     as_json: Json = False,
 ) -> None:
     """Bring a lab up that stays until `dstest lab down`. A running one is used as it is."""
     from dstest.core import clock
+    from dstest.core.builds import name_of
 
-    wanted = _packages(system, packages)
+    wanted = (*_packages(system, packages), *map(name_of, system_version or []))
     started_ns = clock.monotonic_ns()
     info = lab_of_kind(lab).up(lab_id, nodes, packages=wanted, progress=say, persistent=True)
     say(f"lab {lab_id} is up after {(clock.monotonic_ns() - started_ns) / 1e9:.1f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,8 +10,14 @@ import typer
 from dstest.cli import output
 from dstest.core.errors import LabError
 
-__all__ = ["Json", "Kind", "LabId", "lab_of_kind", "running_lab", "say", "show"]
+__all__ = ["Json", "Kind", "LabId", "SystemVersion", "lab_of_kind", "running_lab", "say", "show"]
 
+SystemVersion = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Another build than Debian's: a .deb, or a directory to lie over each node's root."
+    ),
+]
 LabId = Annotated[str, typer.Option("--lab-id", help="Which lab; several may run side by side.")]
 Kind = Annotated[str, typer.Option("--lab", help="How nodes come to be.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

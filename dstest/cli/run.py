@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dstest.cli.lab_common import SystemVersion
 from dstest.cli.output import say
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
@@ -79,6 +80,7 @@ def run(
     workload: Workload = "register",
     nemesis: Nemesis = None,
     plugin: Plugin = None,
+    system_version: SystemVersion = None,
     lab: Lab = "lxc",
     nodes: Nodes = None,
     time_limit: TimeLimit = None,
@@ -99,6 +101,7 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
+    from dstest.core.builds import name_of
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
@@ -131,6 +134,7 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
+        builds=tuple(map(name_of, system_version or [])),
     )
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)

@@ -19,7 +19,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `rate` is offered operations per second over all clients, None = closed loop.
 
     `schedule` is the file that the faults were taken from, None where they were planned by seed.
-    `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`).
+    `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`), `builds` are
+    names of builds of the system (`core.builds`) that the nodes have instead of Debian's.
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -36,6 +37,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     stop_on_violation: bool = False
     files: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -47,7 +49,7 @@ def to_toml(spec: RunSpec) -> str:
 def said_in(rows: Mapping[str, Any]) -> dict[str, Any]:
     """What spec.toml says of a spec as plain data, tuples as lists.
 
-    What is None, and an empty list of files, is left out; an option that is empty is not.
+    What is None, and an empty list of files or builds, is left out; an option that is empty is not.
     """
     said = {key: value for key, value in rows.items() if value not in (None, [], ())}
     options = {k: v for k, v in (rows.get("options") or {}).items() if v is not None}

@@ -179,7 +179,7 @@ def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str,
     for name in ([file.lab_id] if file.lab_id else []) + wanted:
         info = plugins.lab.status(name)
         if info is not None and len(info.nodes) == arm.nodes:
-            require_packages(info, plugins.system)
+            require_packages(info, plugins)
             return name, True
     return wanted[0], False
 
@@ -308,7 +308,7 @@ class _Driver:
             self._dir.write(self._file)
             message = f"bringing {arm.nodes} {plugins.spec.lab} nodes up, as lab {name}"
             self._ui.phase("lab", message)
-            packages = packages_for([plugins.system])
+            packages = packages_for([plugins.system], plugins.spec.builds)
             plugins.lab.up(name, arm.nodes, packages=packages, progress=self._ui.say)
         return name
 

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.labs.packages import absent, packages_for
+from clusters.labs.packages import absent, packages_for, strange
 from dstest.core import clock, plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
-from dstest.core.protocols import System
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, to_toml
 from dstest.core.verdict import Verdict, exit_code
@@ -137,18 +136,27 @@ def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
             remedy=f"--nodes {len(lab.nodes)}, or another lab with --lab-id NAME",
         )
     if lab is not None:
-        require_packages(lab, plugins.system)
+        require_packages(lab, plugins)
     return lab
 
 
-def require_packages(lab: LabInfo, system: System) -> None:
-    """Raises LabError where the lab was made without packages of the system, and says so."""
-    lacks = absent(system.packages, lab.facts.get("packages", system.packages))
-    if lacks:
+def require_packages(lab: LabInfo, plugins: Plugins) -> None:
+    """Raises LabError where the lab was made without packages of the system, without its build or
+    with another one, and says so."""
+    system, builds = plugins.system, plugins.spec.builds
+    wanted = {*system.packages, *builds}
+    there = lab.facts.get("packages", wanted)
+    down = f"`dstest lab down --lab-id {lab.lab_id}`, then up again with `--system` {system.name}"
+    if lacks := absent(wanted, there):
         raise LabError(
             f"lab {lab.lab_id} is up without {', '.join(lacks)}, which {system.name} needs",
-            remedy=f"--lab-id NAME for a lab with it, which the run makes; or `dstest lab down "
-            f"--lab-id {lab.lab_id}`, then up again with `--system` {system.name} or its file",
+            remedy=f"--lab-id NAME for a lab with it, which the run makes; or {down} or its file"
+            + (" and the `--system-version`" if builds else ""),
+        )
+    if odd := strange(builds, there):
+        raise LabError(
+            f"lab {lab.lab_id} is up with {', '.join(odd)}, which is not what is to be tested",
+            remedy=f"--lab-id NAME for a lab without it, which the run makes; or {down}",
         )
 
 
@@ -171,7 +179,11 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
     own = lab_id or f"run-{os.getpid()}"
     ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
     info = lab.up(
-        own, spec.nodes, packages=packages_for([plugins.system]), progress=ui.say, persistent=keep
+        own,
+        spec.nodes,
+        packages=packages_for([plugins.system], spec.builds),
+        progress=ui.say,
+        persistent=keep,
     )
     try:
         with _alone(info):

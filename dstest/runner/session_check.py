@@ -97,6 +97,8 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
     wanted = {name: getattr(file.spec, name) for name in _OF_THE_SESSION}
     wanted |= {"nodes": arm.nodes, "seed": arm.seed}
     wrong = [name for name, value in wanted.items() if spec.get(name) != value]
+    if list(spec.get("builds", ())) != list(file.spec.builds):
+        wrong.append("builds")
     if meta is None or meta.options_given != file.options_given:
         wrong.append("options")
     if wrong or arm.id != f"n{arm.nodes}-s{arm.seed}":

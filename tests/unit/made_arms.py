@@ -96,7 +96,7 @@ PLAN = ArmsPlan(
 
 def without_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda _group, _name: Lab())
-    monkeypatch.setattr(arms, "packages_for", tuple)
+    monkeypatch.setattr(arms, "packages_for", lambda systems, builds: tuple(systems))
     # Run directories of these tests hold no more than their evidence.
     monkeypatch.setattr(session_check, "verified", lambda run: run)
 

@@ -148,4 +148,5 @@ def test_a_lab_that_does_not_tell_its_packages_is_taken(
     monkeypatch.setenv(FILES, str(own))
     info = Labs().status("there")
     assert info is not None
-    require_packages(info, registry.load("systems", "own"))
+    spec = RunSpec(system="own", nodes=3, nemesis="none", files=(str(own),))
+    require_packages(info, resolve(spec, []))
