@@ -81,7 +81,7 @@ class AppendLogGenerator:
         left = self._left[node]
         if last is not None and last.kind == "ok" and left:
             left[0][1] = last.output["to"] + 1
-            if len(last.output["records"]) < self._page:
+            if len(last.output["records"]) < self._page and not last.output.get("more"):
                 left.pop(0)
         return self._poll(*left[0]) if left else None
 

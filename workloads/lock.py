@@ -1,13 +1,15 @@
-"""`lock` and `lease`: processes acquire, perhaps renew, and release a few locks.
+"""`lock`, `critical-section`, `lease`: processes acquire a few locks, hold them, release them.
 
 A process goes on according to how its last operation ended: who got a lock holds it for a few
-renewals, then releases it. A lock is retired after so many operations, because one whose acquire or
-release got lost may stay taken for ever.
+renewals, then releases it. In a critical section it is busy in between, as an application is, and
+renews nothing: that is when a lock that expires is given to somebody else. A lock is retired after
+so many operations, because one whose acquire or release got lost may stay taken for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload, RotatingKeys
 
-__all__ = ["LEASE", "LOCK", "LockGenerator"]
+__all__ = ["CRITICAL_SECTION", "LEASE", "LOCK", "LockGenerator"]
 
 _KEYS: Final[Mapping[str, Option]] = {
     "keys": Option(
@@ -41,31 +43,52 @@ _LEASE_OPTIONS: Final[Mapping[str, Option]] = {
 }
 
 
+_HELD_OPTIONS: Final[Mapping[str, Option]] = {
+    **_KEYS,
+    "hold_ms": Option(
+        type=int,
+        default=1000,
+        least=1,
+        most=3_600_000,
+        help="how long a holder is busy, at most; half of it on average",
+    ),
+}
+
+
 class LockGenerator:
     """One worker's processes. What a process does next depends on seed, worker, the order of
     answers, and its own last one."""
 
     def __init__(
-        self, seed: int, worker: int, processes: int, options: Mapping[str, Any], *, lease: bool
+        self,
+        seed: int,
+        worker: int,
+        processes: int,
+        options: Mapping[str, Any],
+        *,
+        name: str,
     ) -> None:
-        self._rng = rng.stream(seed, "workload", "lease" if lease else "lock", worker)
+        self._rng = rng.stream(seed, "workload", name, worker)
         self._keys = RotatingKeys(worker, int(options["keys"]), int(options["ops_per_key"]))
-        self._input = {"ttl_ns": int(options["ttl_s"]) * 1_000_000_000} if lease else None
-        self._renewals = float(options["renewals"]) if lease else 0.0
+        ttl_s = options.get("ttl_s")
+        self._input = None if ttl_s is None else {"ttl_ns": int(ttl_s) * 1_000_000_000}
+        self._renewals = float(options.get("renewals", 0.0))
+        self._hold_ns = int(options.get("hold_ms", 0)) * 1_000_000
 
     def next(self) -> OpDraft:
         """For a process that holds nothing."""
         return OpDraft("acquire", self._keys.pick(self._rng), self._input)
 
     def next_for(self, slot: int, last: Answer | None) -> OpDraft:
-        """Acquire; who holds renews or releases."""
+        """Acquire; who holds renews, or is busy for a while and releases."""
         if last is None or last.kind != "ok" or last.draft.op_type == "release":
             return self.next()
         if last.draft.op_type == "acquire" and last.output is False:
             return self.next()
         if self._rng.random() < self._renewals:
             return OpDraft("renew", last.draft.key, self._input)
-        return OpDraft("release", last.draft.key, self._input)
+        busy_ns = self._rng.randrange(self._hold_ns) if self._hold_ns else 0
+        return OpDraft("release", last.draft.key, self._input, busy_ns)
 
 
 LOCK: Final = ObjectWorkload(
@@ -75,9 +98,17 @@ LOCK: Final = ObjectWorkload(
     model="lock",
     checkers=("exclusion",),
     op_types=frozenset({"acquire", "release"}),
-    make=partial(LockGenerator, lease=False),
+    make=partial(LockGenerator, name="lock"),
     options=_KEYS,
     minimum={"acquire": 100, "release": 30},
+)
+CRITICAL_SECTION: Final = replace(
+    LOCK,
+    name="critical-section",
+    doc="locks that are held for a while, by who is busy and renews nothing",
+    make=partial(LockGenerator, name="critical-section"),
+    options=_HELD_OPTIONS,
+    minimum={"acquire": 100, "release": 20},
 )
 LEASE: Final = ObjectWorkload(
     name="lease",
@@ -86,7 +117,7 @@ LEASE: Final = ObjectWorkload(
     model="lease",
     checkers=("exclusion",),
     op_types=frozenset({"acquire", "renew", "release"}),
-    make=partial(LockGenerator, lease=True),
+    make=partial(LockGenerator, name="lease"),
     options=_LEASE_OPTIONS,
     minimum={"acquire": 100, "renew": 20, "release": 20},
     fields=Fields(family="lease", ttl_option="ttl_s"),

@@ -1,8 +1,10 @@
-"""`queue`: unique elements go into a few queues and come out again; at the end all are drained."""
+"""`queue` and `work-queue`: unique elements go into a few queues and come out again; at the end all
+are drained."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from dstest.core import rng
@@ -10,7 +12,7 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 
-__all__ = ["QUEUE", "QueueGenerator"]
+__all__ = ["QUEUE", "WORK_QUEUE", "QueueGenerator"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=4, least=1, most=100_000, help="queues, per load worker"),
@@ -58,4 +60,13 @@ QUEUE: Final = ObjectWorkload(
     minimum={"enqueue": 100, "dequeue": 100},
     claims=frozenset({"safety", "ordering"}),
     fields=Fields(family="queue"),
+)
+
+WORK_QUEUE: Final = replace(
+    QUEUE,
+    name="work-queue",
+    doc="as queue, where an element may be handed out again and in any order, but never lost",
+    model="at-least-once",
+    checkers=("total-queue",),
+    claims=frozenset({"safety"}),
 )

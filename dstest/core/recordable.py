@@ -58,6 +58,8 @@ def why_no_draft(draft: Any) -> str:
         return f"an operation of the type {draft.op_type!r}"
     if isinstance(draft.key, list | tuple | dict):
         return f"a key that is a {type(draft.key).__name__}; keys are text or numbers"
+    if type(draft.after_ns) is not int or draft.after_ns < 0:
+        return f"`{draft.op_type}` after {draft.after_ns!r} ns"
     for name, value in (("key", draft.key), ("input", draft.input)):
         if found := why_not(value):
             return f"{found} in the {name} of `{draft.op_type}`"

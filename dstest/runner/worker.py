@@ -234,12 +234,17 @@ class Worker:
         gap_ns = self._arrival_rng.expovariate(rate / self._config.workers) * 1e9
         due_ns = self._next_arrival_ns
         self._next_arrival_ns += int(gap_ns)
+        await self._until(due_ns)
+        return due_ns
+
+    async def _until(self, due_ns: int) -> bool:
+        """False where the load ends first."""
         while self._loading():
             wait_ns = due_ns - self._clock.now_ns()
             if wait_ns <= 0:
-                break
+                return True
             await asyncio.sleep(min(wait_ns / 1e9, 0.2))
-        return due_ns
+        return False
 
     async def _process(self, slot: int, node: int, client: Client) -> None:
         """One logical process: one operation at a time until the load stops."""
@@ -249,9 +254,13 @@ class Worker:
             due_ns = await self._arrival()
             if not self._loading():
                 break
-            began_ns = self._clock.now_ns()
+            draft_ns = self._clock.now_ns()
             draft = self._draft(slot, last)
-            last = await self._operation(draft, process_id, node, client, due_ns)
+            busy_ns = draft.after_ns if isinstance(draft, OpDraft) else 0
+            if busy_ns and not await self._until(draft_ns + busy_ns):
+                break
+            began_ns = self._clock.now_ns()
+            last = await self._operation(draft, process_id, node, client, due_ns + busy_ns)
             if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()

@@ -202,6 +202,38 @@ def test_a_reply_is_recorded() -> None:
     assert operated(READ, lambda: Reply([1], "n1"))[-1] == Succeeded(0, 5, [1], "n1", None)
 
 
+@pytest.mark.parametrize("loading", [True, False])
+def test_a_process_that_is_busy_invokes_nothing_until_then(loading: bool) -> None:
+    """Nor at all, where the load ends meanwhile: it is not late either."""
+    seen: list[tuple[int, int]] = []
+    state = {"now_ns": 0, "loading": True}
+    made = worker.Worker.__new__(worker.Worker)
+
+    async def operation(draft: OpDraft, process: int, node: int, client: Any, due_ns: int) -> Any:
+        seen.append((state["now_ns"], due_ns))
+        state["loading"] = False
+        return SimpleNamespace(kind="ok")
+
+    def now_ns() -> int:
+        state["now_ns"] += 1_000_000
+        state["loading"] = bool(state["loading"] and (loading or state["now_ns"] < 10_000_000))
+        return state["now_ns"]
+
+    made._config = cast(Any, SimpleNamespace(rate=None, workers=1))
+    made._clock = cast(Any, SimpleNamespace(now_ns=now_ns))
+    made._loading = lambda: bool(state["loading"])  # type: ignore[method-assign]
+    made._draft = lambda *_: OpDraft("release", "k", None, 20_000_000)  # type: ignore[method-assign]
+    made._operation = operation  # type: ignore[method-assign, assignment]
+    client = cast(Any, SimpleNamespace(close=lambda: asyncio.sleep(0)))
+    asyncio.run(made._process(0, 0, client))
+    if not loading:
+        assert not seen
+        return
+    ((began_ns, due_ns),) = seen
+    assert due_ns == 21_000_000
+    assert due_ns <= began_ns < due_ns + 5_000_000
+
+
 def test_a_generator_that_gives_what_cannot_be_recorded_is_named() -> None:
     with pytest.raises(ConfigError, match="mine: its generator gave a key that is a tuple"):
         operated(OpDraft("write", ("k",), 1), lambda: Reply(1))  # type: ignore[arg-type]

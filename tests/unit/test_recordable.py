@@ -72,6 +72,9 @@ def test_the_deepest_value_can_be_read_again() -> None:
         (OpDraft("write", ("k",), 1), "a key that is a tuple"),  # type: ignore[arg-type]
         (OpDraft("write", math.nan, 1), "the number nan in the key of `write`"),
         (OpDraft("write", "k", object()), "a object in the input of `write`"),
+        (OpDraft("write", "k", 1, -1), "`write` after -1 ns"),
+        (OpDraft("write", "k", 1, 0.5), "`write` after 0.5 ns"),  # type: ignore[arg-type]
+        (OpDraft("write", "k", 1, True), "`write` after True ns"),
     ],
 )
 def test_a_draft_that_is_none_says_why(draft: Any, said: str) -> None:

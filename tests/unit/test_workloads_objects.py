@@ -21,7 +21,16 @@ NAMES = [
         "lock",
         "long-fork",
     ),
-    *("queue", "session", "set", "tenants", "unique-ids", "watch"),
+    *(
+        "critical-section",
+        "queue",
+        "session",
+        "set",
+        "tenants",
+        "unique-ids",
+        "watch",
+        "work-queue",
+    ),
 ]
 
 
@@ -57,6 +66,18 @@ def test_who_holds_a_lock_releases_it() -> None:
     assert generator.next_for(0, Answer(first, "ok", False)).op_type == "acquire"
     assert generator.next_for(0, Answer(first, "unknown")).op_type == "acquire"
     assert generator.next_for(0, Answer(got, "ok")).op_type == "acquire"
+
+
+def test_who_is_in_a_critical_section_is_busy_for_a_while_and_releases_then() -> None:
+    generator = made("critical-section")
+    assert isinstance(generator, Reactive)
+    first = generator.next_for(0, None)
+    assert (first.op_type, first.after_ns) == ("acquire", 0)
+    held = [generator.next_for(0, Answer(first, "ok", {"token": 5})) for _ in range(200)]
+    assert {(draft.op_type, draft.key) for draft in held} == {("release", first.key)}
+    busy_ms = [draft.after_ns / 1e6 for draft in held]
+    assert 0 <= min(busy_ms) < 100
+    assert 900 < max(busy_ms) < 1000
 
 
 def test_a_watcher_goes_on_where_it_stopped() -> None:

@@ -70,6 +70,13 @@ class Etcd:
         "auth": Option(
             type=bool, default=False, help="members ask for tokens, and clients have them"
         ),
+        "lock_ttl_s": Option(
+            type=int,
+            default=0,
+            least=0,
+            most=3600,
+            help="locks expire this long after their holder was last heard of; 0 = never",
+        ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
     }
 

@@ -23,11 +23,13 @@ __all__ = [
 
 
 class OpDraft(msgspec.Struct, frozen=True):
-    """An operation that a generator asks for, before it has a process or a time."""
+    """An operation that a generator asks for, before it has a process or a time. Under load its
+    process is busy with something else for `after_ns` first, and only then invokes it."""
 
     op_type: str
     key: Key
     input: Any = None
+    after_ns: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):

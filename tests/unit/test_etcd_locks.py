@@ -1,0 +1,75 @@
+"""etcd as locks: one with a time to live is kept alive by its holder's client."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusters.systems.etcd.clients.holds import EtcdLockClient
+from dstest.core.protocols import OpDraft
+
+
+class Stub:
+    """An etcd that gives each lock to whoever asks. `alive` are leases that were kept alive."""
+
+    ready = True
+    calls = 0
+
+    def __init__(self) -> None:
+        self.alive: list[int] = []
+        self.bound: list[int] = []
+
+    async def range(self, request: Any, **_: float) -> Any:
+        return SimpleNamespace(kvs=[])
+
+    async def grant(self, request: Any, **_: float) -> Any:
+        assert request.TTL == 3
+        return SimpleNamespace(ID=77)
+
+    async def txn(self, request: Any, **_: float) -> Any:
+        self.bound += [op.request_put.lease for op in request.success if op.request_put.key]
+        return SimpleNamespace(succeeded=True, header=SimpleNamespace(revision=5))
+
+    def keepalive(self, **_: float) -> Any:
+        async def write(request: Any) -> None:
+            self.alive.append(request.ID)
+
+        async def read() -> Any:
+            return SimpleNamespace(TTL=3)
+
+        return SimpleNamespace(write=write, read=read, cancel=lambda: None)
+
+    async def close(self) -> None:
+        return None
+
+
+def locked(**options: Any) -> tuple[EtcdLockClient, Stub]:
+    client, stub = EtcdLockClient("n1", "10.0.0.1:2379", options), Stub()
+    client._stub = stub  # type: ignore[assignment]
+    return client, stub
+
+
+@pytest.mark.parametrize("ends", ["release", "close"])
+def test_a_lock_with_a_time_to_live_is_kept_alive_until_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    async def main() -> None:
+        client, stub = locked(lock_ttl_s=3)
+        monkeypatch.setattr(client, "_ttl_s", 3)
+        await client.invoke(OpDraft("acquire", "l"), 1.0)
+        assert stub.bound == [77]
+        (keeper,) = client._keepers.values()
+        await asyncio.sleep(1.2)
+        assert stub.alive == [77]
+        if ends == "release":
+            await client.invoke(OpDraft("release", "l"), 1.0)
+        else:
+            await client.close()
+        await asyncio.sleep(0)
+        assert keeper.cancelled()
+        assert not client._keepers
+
+    asyncio.run(main())
