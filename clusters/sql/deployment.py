@@ -21,7 +21,7 @@ WRITE: Final = "INSERT INTO health (v) VALUES (1)"
 
 
 class SqlDeployment(Durable, Clocked):
-    """Base of deployments. The tables are made at the first member."""
+    """Base of deployments. The tables are made where `writer` says."""
 
     dialect: ClassVar[Dialect]
 
@@ -40,16 +40,20 @@ class SqlDeployment(Durable, Clocked):
         finally:
             await link.aclose()
 
+    async def writer(self) -> Node:
+        """A node whose member takes writes. Raises whatever a library does where there is none."""
+        return next(iter(self.nodes.values()))
+
     async def arrange(self) -> None:
         """Make the tables."""
-        first = next(iter(self.nodes.values()))
         while True:
             try:
-                await self.create_database(first)
-                link = await self.connection(first, self.timing.answer_s)
+                writer = await self.writer()
+                await self.create_database(writer)
+                link = await self.connection(writer, self.timing.answer_s)
                 break
             except Exception as error:  # whatever a library says of a server that starts
-                self.last_errors[first.name] = repr(error)
+                self.last_errors[next(iter(self.nodes))] = repr(error)
             await asyncio.sleep(POLL_S)
         try:
             for text in ["CREATE TABLE health (v INT)", *schema(self.dialect, self.options)]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
 __all__ = ["BlockingClient", "Link", "LinkedClient", "OpsClient", "StreamClient"]
+
+PAUSE_S: Final = 0.05
+"""Between a connection that failed and the operation's end: clients that ask again at once would
+take the processor from the servers that are to come back."""
 
 T = TypeVar("T")
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -107,6 +112,7 @@ class LinkedClient(OpsClient):
             try:
                 self._links[self.to.node] = await self.connect(self.to), self.seen
             except Exception as error:
+                await asyncio.sleep(PAUSE_S)
                 raise Definite(f"not-connected: {error!r}"[:300]) from None
         self.calls += 1
         link, self.seen = self._links[self.to.node]
@@ -140,6 +146,7 @@ class BlockingClient(OpsClient):
             try:
                 links[to.node] = self.connect(to)
             except Exception as error:
+                time.sleep(PAUSE_S)
                 raise Definite(f"not-connected: {error!r}"[:300]) from None
         self.calls += 1
         return links[to.node]
@@ -177,6 +184,7 @@ class StreamClient(OpsClient):
             try:
                 link = await asyncio.open_connection(to.dial or to.address, to.port)
             except OSError as error:
+                await asyncio.sleep(PAUSE_S)
                 raise Definite(f"not-connected: {error}") from None
             self._links[to.node] = link
         return self._links[to.node]

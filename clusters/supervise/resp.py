@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.ops import LinkedClient
 from dstest.core.node import Node
-from dstest.core.protocols import Clocked, Probe, ServerTime
+from dstest.core.protocols import Clocked, Indefinite, OpDraft, Probe, ServerTime
 
-__all__ = ["RespClient", "RespDeployment", "connected", "connection", "probe"]
+__all__ = [
+    "RegisterOps",
+    "RespClient",
+    "RespDeployment",
+    "SetOps",
+    "connected",
+    "connection",
+    "probe",
+]
 
 
 def connection(address: str, port: int, timeout_s: float) -> Any:
@@ -74,6 +83,49 @@ class RespDeployment(SupervisedDeployment, Clocked):
 class RespClient(LinkedClient):
     """Base of clients whose operations are commands."""
 
-    async def do(self, *words: str) -> Any:
-        """What is answered to a command."""
-        return await (await self.link()).execute_command(*words)
+    async def do(self, verb: str, key: str, *words: str | int) -> Any:
+        """What is answered to a command about a key."""
+        return await (await self.link()).execute_command(verb, key, *words)
+
+    async def changed(self, verb: str, key: str, *words: str | int) -> Any:
+        """As `do`, of a command that writes; where the system has the option `wait`, also until so
+        many replicas have it, or Indefinite."""
+        answer = await self.do(verb, key, *words)
+        if wanted := self.options.get("wait", 0):
+            wait_ms = int(self.options["op_timeout_s"] * 500)
+            try:
+                have = await (await self.link()).execute_command("WAIT", wanted, wait_ms)
+            except Exception as error:
+                raise Indefinite(f"written, but: {error!r}"[:300]) from None
+            if have < wanted:
+                raise Indefinite(f"{have} of {wanted} replicas have it")
+        return answer
+
+
+class RegisterOps(RespClient):
+    """read, write: a value is JSON."""
+
+    async def do_read(self, op: OpDraft) -> Any:
+        return json.loads(await self.do("GET", f"register-{op.key}") or "null")
+
+    async def do_write(self, op: OpDraft) -> None:
+        await self.changed("SET", f"register-{op.key}", json.dumps(op.input))
+
+
+class SetOps(RespClient):
+    """add, read: elements are JSON."""
+
+    async def do_read(self, op: OpDraft) -> list[Any]:
+        return [json.loads(text) for text in await self.do("SMEMBERS", f"set-{op.key}")]
+
+    async def do_add(self, op: OpDraft) -> None:
+        await self.changed("SADD", f"set-{op.key}", json.dumps(op.input))
+
+
+def clients_on(connecting: type[RespClient]) -> dict[str, Any]:
+    """By capability, the clients that connect as this one does."""
+    kinds = {"register": RegisterOps, "set": SetOps}
+    return {
+        capability: type(f"{capability.title()}Client", (connecting, ops), {})
+        for capability, ops in kinds.items()
+    }

@@ -36,6 +36,9 @@ class SupervisedSystem:
     ports: tuple[int, ...] = ()
     """All that its services listen at; whoever else does is found before a run."""
 
+    members_most: int | None = None
+    """It never has more members than this; one on each node without."""
+
     home: str = ""
     """All of its files are below this directory, if it has any."""
 
@@ -55,8 +58,8 @@ class SupervisedSystem:
         return frozenset(self.clients)
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """Every node carries a member."""
-        return list(nodes)
+        """The first ones, as many as `members_most` says."""
+        return list(nodes[: self.members_most])
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
         return self.deployment(nodes, options)

@@ -7,7 +7,7 @@ member has caught up. Without it, as it comes, reads may be old.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.sql import clients_on
@@ -120,6 +120,7 @@ class Galera(Mariadb):
     doc = "MariaDB 10.11 from Debian with Galera 4: every member takes writes"
     packages = ("galera-4", "mariadb-server", "rsync")
     deployment = GaleraDeployment
+    members_most = None
     options: Mapping[str, Option] = {
         **Mariadb.options,
         "sync_wait": Option(
@@ -133,10 +134,6 @@ class Galera(Mariadb):
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
     ports = (*Mariadb.ports, GROUP, 4568, 4444)
-
-    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """Every node."""
-        return list(nodes)
 
 
 SYSTEM = Galera()

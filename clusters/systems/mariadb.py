@@ -234,12 +234,9 @@ class Mariadb(SupervisedSystem):
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT
     home = HOME
+    members_most: int | None = 1
     own_image = True
     request_counter = MariadbRequests
-
-    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """One node."""
-        return list(nodes[:1])
 
 
 SYSTEM = Mariadb()

@@ -80,9 +80,13 @@ class Link:
         self._connection.terminate()
 
 
-async def connect(address: str, port: int, wait_s: float, isolation: str) -> Link:
-    """A connection by the library `asyncpg`, which retries nothing."""
+async def connect(
+    address: str, port: int, wait_s: float, isolation: str, wanted: str = "any"
+) -> Link:
+    """A connection by the library `asyncpg`, which retries nothing; to a server that is `wanted`
+    (`any`, `primary`, `standby`)."""
     import asyncpg
+    from asyncpg.connect_utils import SessionAttribute
 
     made = await asyncpg.connect(
         host=address,
@@ -91,6 +95,7 @@ async def connect(address: str, port: int, wait_s: float, isolation: str) -> Lin
         database="postgres",
         ssl=False,
         timeout=wait_s,
+        target_session_attrs=SessionAttribute(wanted),
         server_settings={"default_transaction_isolation": ISOLATION[isolation].lower()},
     )
     return Link(made)
@@ -101,11 +106,11 @@ class PostgresqlDeployment(SqlDeployment):
 
     dialect = DIALECT
 
-    def services(self, node: Node) -> Sequence[Service]:
-        settings = {
+    def settings(self, node: Node) -> dict[str, Any]:
+        """Parameters of the server."""
+        return {
             "listen_addresses": f"{node.info.address},127.0.0.1",
             "port": PORT,
-            "hba_file": f"{HOME}/hba.conf",
             "unix_socket_directories": "",
             "max_connections": 300,
             "shared_buffers": "64MB",
@@ -117,6 +122,9 @@ class PostgresqlDeployment(SqlDeployment):
             "fsync": self.options["fsync"],
             "synchronous_commit": self.options["synchronous_commit"],
         }
+
+    def services(self, node: Node) -> Sequence[Service]:
+        settings = {**self.settings(node), "hba_file": f"{HOME}/hba.conf"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [
             Service(
@@ -189,8 +197,8 @@ class PostgresqlClient(SqlClient):
 class Postgresql(SupervisedSystem):
     name = "postgresql"
     doc = "PostgreSQL 15 from Debian on one node; transactions at a level of your choice"
-    packages = ("postgresql-15",)
-    services = ("postgresql",)
+    packages: tuple[str, ...] = ("postgresql-15",)
+    services: tuple[str, ...] = ("postgresql",)
     deployment = PostgresqlDeployment
     client_packages = ("asyncpg",)
     clients = clients_on(PostgresqlClient)
@@ -213,23 +221,22 @@ class Postgresql(SupervisedSystem):
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
     log_alarms = ("PANIC:", "invalid page in block", "could not fsync")
-    log_harmless = (
+    log_harmless: tuple[str, ...] = (
         "FATAL:  the database system is starting up",
         "FATAL:  the database system is shutting down",
         "FATAL:  the database system is not yet accepting connections",
         "FATAL:  the database system is in recovery mode",
         "FATAL:  terminating connection due to administrator command",
         "FATAL:  connection to client lost",
+        # A hint after each recovery that was interrupted.
+        "If this has occurred more than once some data might be corrupted",
     )
-    ports = (PORT,)
+    ports: tuple[int, ...] = (PORT,)
     client_port = PORT
     home = HOME
+    members_most: int | None = 1
     own_image = True
     request_counter = PostgresqlRequests
-
-    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """One node."""
-        return list(nodes[:1])
 
 
 SYSTEM = Postgresql()

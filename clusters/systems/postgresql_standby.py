@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ from clusters.systems.postgresql import (
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
 
-__all__ = ["SYSTEM"]
+__all__ = ["FOLLOWS", "SYSTEM", "WHERE"]
 
 POLL_S: Final = 0.2
 OWNED: Final = ("chmod", "700", DATA)
@@ -109,6 +109,7 @@ class PostgresqlStandby(Postgresql):
     name = "postgresql-standby"
     doc = "PostgreSQL 15 from Debian: a primary, and streaming standbys that are read"
     deployment = StandbyDeployment
+    members_most = None
     clients = clients_on(StandbyClient)
     options = {
         **Postgresql.options,
@@ -116,10 +117,6 @@ class PostgresqlStandby(Postgresql):
             Postgresql.options["isolation"], default="repeatable-read"
         ),
     }
-
-    def members(self, nodes: Sequence[str], options: Any) -> list[str]:
-        """Every node."""
-        return list(nodes)
 
 
 SYSTEM = PostgresqlStandby()

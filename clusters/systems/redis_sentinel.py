@@ -4,13 +4,12 @@ Replication is asynchronous: what a primary acknowledged and had not passed on i
 one takes over, as Redis documents. Clients ask the sentinel of their node for the primary.
 """
 
-import json
 from typing import Any
 
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
 from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import Endpoint, Leadership, LeaderView, OpDraft, Replication, Service
+from dstest.core.protocols import Endpoint, Leadership, LeaderView, Replication, Service
 
 __all__ = ["SYSTEM"]
 
@@ -18,7 +17,13 @@ HOME = "/opt/redis"
 REDIS = 6379
 SENTINEL = 26379
 CONFIG = "bind {address} 127.0.0.1\nprotected-mode no\n"
-DATABASE = f"{CONFIG}dir {HOME}/data\nappendonly yes\n"
+DATABASE = f"""{CONFIG}\
+dir {HOME}/data
+appendonly yes
+appendfsync {{appendfsync}}
+min-replicas-to-write {{min_replicas}}
+min-replicas-max-lag 1
+"""
 WATCH = f"""{CONFIG}\
 sentinel monitor main {{first}} {REDIS} {{quorum}}
 sentinel down-after-milliseconds main 1000
@@ -40,7 +45,7 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
         address, primary = node.info.address, first.info.address
         quorum = len(self.nodes) // 2 + 1
         replica = "" if node is first else f"replicaof {primary} {REDIS}\n"
-        database = DATABASE.format(address=address) + replica
+        database = DATABASE.format(address=address, **self.options) + replica
         watch = WATCH.format(address=address, first=primary, quorum=quorum)
         redis = Service(
             name="redis",
@@ -93,7 +98,11 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
 class RedisClient(resp.RespClient):
     """At the primary that the sentinel of the node names, asked anew after each refusal."""
 
-    refusals = {"ReadOnlyError": "READONLY", "BusyLoadingError": "LOADING", "MISCONF": "MISCONF"}
+    refusals = {
+        "ReadOnlyError": "READONLY",
+        "BusyLoadingError": "LOADING",
+        **{word: word for word in ("MISCONF", "NOREPLICAS")},
+    }
 
     async def connect(self, to: Endpoint) -> Any:
         wait_s = self.options["op_timeout_s"]
@@ -105,22 +114,6 @@ class RedisClient(resp.RespClient):
         return await resp.connected(self.dial(address), int(port), wait_s)
 
 
-class RegisterClient(RedisClient):
-    async def do_read(self, op: OpDraft) -> Any:
-        return json.loads(await self.do("GET", f"register-{op.key}") or "null")
-
-    async def do_write(self, op: OpDraft) -> None:
-        await self.do("SET", f"register-{op.key}", json.dumps(op.input))
-
-
-class SetClient(RedisClient):
-    async def do_read(self, op: OpDraft) -> list[Any]:
-        return [json.loads(text) for text in await self.do("SMEMBERS", f"set-{op.key}")]
-
-    async def do_add(self, op: OpDraft) -> None:
-        await self.do("SADD", f"set-{op.key}", json.dumps(op.input))
-
-
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
@@ -128,12 +121,24 @@ class RedisSentinel(SupervisedSystem):
     services = ("redis", "sentinel")
     deployment = RedisDeployment
     client_packages = ("redis",)
-    clients = {"register": RegisterClient, "set": SetClient}
+    clients = resp.clients_on(RedisClient)
     definite_errors = {
         "not-connected": "ours: there was no connection to a primary, so nothing was sent",
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",
+        "NOREPLICAS": "Redis, min-replicas-to-write: writes are refused before they run",
         "MISCONF": "Redis, processCommand: no write is begun while the last one to disk has failed",
+    }
+    options = {
+        "appendfsync": protocols.Option(
+            type=str, default="everysec", choices=("always", "everysec", "no"), help="when it syncs"
+        ),
+        "min_replicas": protocols.Option(
+            type=int, default=0, least=0, most=98, help="to write at all"
+        ),
+        "wait": protocols.Option(
+            type=int, default=0, least=0, most=98, help="until so many replicas have it"
+        ),
     }
     log_alarms = ("Guru Meditation", "=== REDIS BUG REPORT", "Bad file format reading the append")
     ports = (REDIS, SENTINEL)

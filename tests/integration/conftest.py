@@ -14,7 +14,8 @@ from systems_table import systems_table
 
 from clusters.labs import image, state
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import shared_packages
+from clusters.labs.packages import packages_for, shared_packages
+from dstest.core import registry
 from dstest.core.node import LabInfo
 from nemeses.catalogue import rows
 
@@ -102,6 +103,28 @@ def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
     LAB.down(lab_id)
     yield LAB.up(lab_id, 5, packages=lab_packages)
     LAB.down(lab_id)
+
+
+@pytest.fixture(scope="session")
+def lab_for(lab_packages: tuple[str, ...]) -> Iterator[Callable[[str], str]]:
+    """The id of a five-node lab with the packages of a system; one lab is up at a time."""
+    up: dict[tuple[str, ...], str] = {}
+
+    def of(system: str) -> str:
+        packages = packages_for([registry.load("systems", system)])
+        if packages not in up:
+            for lab_id in up.values():
+                LAB.down(lab_id)
+            up.clear()
+            lab_id = f"{_free_id()}-{system}"
+            LAB.down(lab_id)
+            up[packages] = lab_id
+            LAB.up(lab_id, 5, packages=packages)
+        return up[packages]
+
+    yield of
+    for lab_id in up.values():
+        LAB.down(lab_id)
 
 
 def _free_id() -> str:

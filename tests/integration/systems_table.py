@@ -12,7 +12,7 @@ from dstest.runner.requirements import lacking
 
 __all__ = ["TESTED", "lacks", "systems_table"]
 
-TESTED = ("memcached", "redis-sentinel")
+TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 """Systems on which each fault is tried; etcd's are tried one by one, by `make nemesis-selftest`."""
 
 _HEAD = """\

@@ -7,6 +7,7 @@ loses acknowledged writes in a failover.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from systems_table import TESTED, lacks
 
 from dstest.core import registry
 from dstest.core.errors import Exit
-from dstest.core.node import LabInfo
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
@@ -27,13 +27,16 @@ UNFIT = [pair for pair in PAIRS if lacks(*pair)]
 
 DAILY = {("memcached", "kill"), ("redis-sentinel", "partition")}
 
+WORKLOADS = ("register", "work-queue")
+"""The first one for which a system has clients."""
+
 OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
 """What a fault is told besides, where not every one of its kind can show on the system."""
 
 
 @pytest.mark.lab
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("system", "nemesis"),
     [
@@ -41,10 +44,19 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {}
         for p in FIT
     ],
 )
-def test_a_fault_lands_and_heals(lab: LabInfo, tmp_path: Path, system: str, nemesis: str) -> None:
-    wanted = RunSpec(system=system, nemesis=nemesis, time_limit_s=15.0, seed=11, rate=RATE)
+def test_a_fault_lands_and_heals(
+    lab_for: Callable[[str], str], tmp_path: Path, system: str, nemesis: str
+) -> None:
+    wanted = RunSpec(
+        system=system,
+        workload=_workload(system),
+        nemesis=nemesis,
+        time_limit_s=15.0,
+        seed=11,
+        rate=RATE,
+    )
     plugins = resolve(wanted, [*SHORT, *OPTIONS.get((system, nemesis), ())])
-    done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
+    done = run_session(plugins, store=tmp_path, lab_id=lab_for(system), ui=Quiet())
     (fault,) = faults_of(done.path)
     told = (fault["notes"], fault["injector"], fault["victim"], fault["control"])
     assert fault["landed"] == "yes", told
@@ -55,12 +67,19 @@ def test_a_fault_lands_and_heals(lab: LabInfo, tmp_path: Path, system: str, neme
     assert not any(left.values()), left
 
 
+def _workload(system: str) -> str:
+    offered = registry.load("systems", system).capabilities
+    return next(
+        name for name in WORKLOADS if registry.load("workloads", name).capability in offered
+    )
+
+
 @pytest.mark.parametrize(("system", "nemesis"), UNFIT, ids=["-".join(pair) for pair in UNFIT])
 def test_what_does_not_fit_is_refused_before_there_is_a_lab(
     tmp_path: Path, system: str, nemesis: str
 ) -> None:
     """`wrong_usage`: no run, no directory."""
-    words = ("--system", system, "--nemesis", nemesis, "--time-limit", "60")
+    words = ("--system", system, "--workload", _workload(system), "--nemesis", nemesis)
     more = ("-o", f"other_build={__file__}") if nemesis in ("mixed-versions", "upgrade") else ()
     done = dstest("run", *words, *more, "--store", tmp_path / "store")
     assert done.returncode == Exit.USAGE, done.stderr

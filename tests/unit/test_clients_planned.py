@@ -58,7 +58,7 @@ def test_one_that_has_them_or_cannot_be_asked_is_not(client: Any) -> None:
 def test_the_workloads_that_fit_are_named() -> None:
     with pytest.raises(ConfigError, match="register needs a register client, toy offers") as no:
         check_client(system(Both), registry.load("workloads", "register"))
-    assert "--workload queue;" in (no.value.remedy or "")
+    assert "--workload queue or work-queue;" in (no.value.remedy or "")
 
 
 @pytest.mark.parametrize("name", registry.names("systems"))

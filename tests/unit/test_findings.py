@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.spec import RunSpec
-from dstest.findings.catalogue import CATALOGUE, Finding, by_id
+from dstest.findings.catalogue import CATALOGUE, by_id
+from dstest.findings.entries.finding import Finding
 from dstest.findings.measure import Ended, Trial, as_expected, interval, measure
 from dstest.findings.page import markdown
 from dstest.runner.plugins import resolve

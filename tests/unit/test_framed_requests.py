@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from clusters.systems.mariadb import MariadbRequests
+from clusters.systems.nats.system import NatsRequests
 from clusters.systems.postgresql import SSL_ASKED, PostgresqlRequests
+from clusters.systems.rabbitmq.clients import AmqpRequests
+from clusters.systems.rabbitmq.deployment import HELLO
 from clusters.systems.zookeeper import ZookeeperRequests
 
 
@@ -42,7 +45,29 @@ ZOOKEEPER = (
     + jute(1, 4, b"/path") + jute(-2, 11) + jute(2, 5, b"d" * 70_000) + jute(3, -11)
 )  # fmt: skip
 
+
+def method(number: int, name: int, body: bytes = b"") -> bytes:
+    """A frame of channel 1."""
+    return frame(1, number.to_bytes(2, "big") + name.to_bytes(2, "big") + body)
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    return bytes([kind]) + b"\0\1" + len(body).to_bytes(4, "big") + body + b"\xce"
+
+
+AMQP = (
+    HELLO + method(10, 11, b"PLAIN") + method(50, 10, b"job-q") + method(60, 40)
+    + frame(2, b"\0" * 14) + frame(3, b"x" * 70_000) + frame(8, b"") + method(60, 70)
+    + method(60, 80)
+)  # fmt: skip
+NATS = (
+    b'CONNECT {"verbose":false}\r\nPING\r\nSUB _INBOX.* 1\r\nPUB jobs.q _INBOX.b 5\r\nPUB \n\r\n'
+    b"HPUB jobs.q _INBOX.a.c 12 15\r\nNATS/1.0\r\n\r\nabc\r\nUNSUB 1\r\nPUB x 0\r\n\r\n"
+)
+
 CASES = {
+    "rabbitmq": (AmqpRequests, AMQP, 4),
+    "nats": (NatsRequests, NATS, 3),
     "postgresql": (PostgresqlRequests, POSTGRESQL, 2),
     "postgresql, TLS refused": (PostgresqlRequests, SSL_ASKED + POSTGRESQL, 2),
     "mariadb": (MariadbRequests, MARIADB, 2),
@@ -66,6 +91,8 @@ def test_requests_are_counted_in_any_pieces(name: str, step: int) -> None:
         (PostgresqlRequests, startup() + b"GET / HTTP/1.1\r\n"),
         (PostgresqlRequests, b"\0\0\0\x03abcde"),
         (MariadbRequests, packet(1, b"login") + packet(0, b"") * 3),
+        (AmqpRequests, HELLO + b"\x05\0\1\0\0\0\0\xce"),
+        (NatsRequests, b"PUB x five\r\n"),
         (ZookeeperRequests, (44).to_bytes(4, "big") + b"\0" * 44 + b"\0\0\0\1" * 4),
     ],
 )

@@ -34,7 +34,9 @@ def healthy(monkeypatch: pytest.MonkeyPatch, **odd: dict[str, Any]) -> set[str]:
         SimpleNamespace(name=name, info=SimpleNamespace(address=f"10.0.0.{i + 1}"))
         for i, name in enumerate(NAMES)
     ]
-    found = asyncio.run(RedisDeployment(nodes, {}).healthy())
+    found = asyncio.run(
+        RedisDeployment(nodes, {"appendfsync": "everysec", "min_replicas": 0}).healthy()
+    )
     return {name for name, well in found.items() if well}
 
 

@@ -235,7 +235,8 @@ def test_a_node_names_a_command_that_hangs_before_we_lose_patience() -> None:
 @pytest.mark.parametrize("system", [MEMCACHED, REDIS], ids=lambda system: system.name)
 def test_what_a_system_says_fits_its_services(system: SupervisedSystem) -> None:
     nodes: Any = [Node("n1"), Node("n2"), Node("n3")]
-    deployment: Any = system.deploy(nodes, {})
+    options = {name: option.default for name, option in system.options.items()}
+    deployment: Any = system.deploy(nodes, options)
     for member in deployment.members.values():
         assert tuple(service.name for service in member.services) == system.services
     assert [one.node for one in deployment.endpoints()] == ["n1", "n2", "n3"]

@@ -1,0 +1,241 @@
+"""PostgreSQL with Patroni: a primary with streaming standbys, and failover by a lock in etcd.
+
+Replication is asynchronous, as it comes: what a primary has acknowledged and not passed on is lost
+when another one takes over (Patroni, Replication modes). Clients ask the Patroni of their node for
+the primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clusters.sql import clients_on
+from clusters.supervise import FullMesh
+from clusters.systems.postgresql import (
+    PORT,
+    PROGRAMS,
+    Postgresql,
+    PostgresqlClient,
+    PostgresqlDeployment,
+    connect,
+)
+from clusters.systems.postgresql_standby import FOLLOWS, WHERE
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    Ending,
+    Endpoint,
+    Leadership,
+    LeaderView,
+    LogWords,
+    Option,
+    Probe,
+    Replication,
+    Service,
+    Timing,
+    Unit,
+)
+
+__all__ = ["SYSTEM"]
+
+HOME: Final = "/opt/patroni"
+REST: Final = 8008
+STORE: Final = 2379
+STORE_PEERS: Final = 2380
+TTL_S: Final = 20
+ANYBODY: Final = ("host all all all trust", "host replication all all trust")
+
+
+def _ask(path: str) -> bytes:
+    return f"GET {path} HTTP/1.0\r\n\r\n".encode()
+
+
+def _body(said: str) -> Any:
+    return json.loads(said.partition("\r\n\r\n")[2])
+
+
+class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication):
+    """A database with its Patroni on each node, and beside them the store of the lock."""
+
+    timing = Timing(
+        start_s=120.0, answer_s=2.0, failover_s=2.0 * TTL_S, rejoin_s=60.0, restart_s=60.0
+    )
+    replication_unit = Unit("bytes", 1 << 20)
+    endpoint_kind = "seed"
+    endpoint_service = "patroni"
+
+    def _store(self, node: Node) -> Service:
+        peers = [f"{n.name}=http://{n.info.address}:{STORE_PEERS}" for n in self.nodes.values()]
+        own = f"http://{node.info.address}"
+        clients = f"{own}:{STORE}"
+        words = {
+            "name": node.name,
+            "data-dir": f"{HOME}/store",
+            "listen-peer-urls": f"{own}:{STORE_PEERS}",
+            "listen-client-urls": clients,
+            "advertise-client-urls": clients,
+            "initial-advertise-peer-urls": f"{own}:{STORE_PEERS}",
+            "initial-cluster": ",".join(peers),
+            "logger": "zap",
+        }
+        return Service(
+            name="etcd",
+            argv=(
+                "etcd",
+                *(word for name, value in words.items() for word in (f"--{name}", value)),
+            ),
+            data=(f"{HOME}/store",),
+            log=f"{HOME}/etcd.log",
+            probe=Probe(STORE, _ask("/version"), b"HTTP/1."),
+            ports={"peer": STORE_PEERS},
+        )
+
+    def _config(self, node: Node) -> dict[str, Any]:
+        address = node.info.address
+        wait = self.options["replication"]
+        stores = [f"{other.info.address}:{STORE}" for other in self.nodes.values()]
+        users = {"superuser": "postgres", "replication": "replicator", "rewind": "rewinder"}
+        settings = self.settings(node)
+        for name in ("port", "listen_addresses"):
+            del settings[name]
+        return {
+            "scope": "dstest",
+            "name": node.name,
+            "restapi": {"listen": f"{address}:{REST}", "connect_address": f"{address}:{REST}"},
+            "etcd3": {"hosts": stores},
+            "bootstrap": {
+                "dcs": {
+                    "ttl": TTL_S,
+                    "loop_wait": 2,
+                    "retry_timeout": 5,
+                    "synchronous_mode": wait != "asynchronous",
+                    "synchronous_mode_strict": wait == "strict",
+                    "postgresql": {"use_pg_rewind": True},
+                },
+                "initdb": ["data-checksums", {"encoding": "UTF8"}, {"auth": "trust"}],
+            },
+            "postgresql": {
+                "listen": f"{address},127.0.0.1:{PORT}",
+                "connect_address": f"{address}:{PORT}",
+                "data_dir": f"{HOME}/data/db",
+                "bin_dir": PROGRAMS,
+                "pgpass": f"{HOME}/pgpass",
+                "pg_hba": list(ANYBODY),
+                "authentication": {
+                    role: {"username": user, "password": "dstest"} for role, user in users.items()
+                },
+                "parameters": settings,
+            },
+        }
+
+    def services(self, node: Node) -> Sequence[Service]:
+        config = f"{HOME}/patroni.yml"
+        patroni = Service(
+            name="patroni",
+            argv=("patroni", config),
+            user="postgres",
+            cwd=HOME,
+            directories=(HOME,),
+            data=(f"{HOME}/data",),
+            files={config: json.dumps(self._config(node), indent=1).encode()},
+            log=f"{HOME}/patroni.log",
+            after=("etcd",),
+            probe=Probe(REST, _ask("/liveness"), b"HTTP/1."),
+            ports={"client": PORT},
+            words=LogWords(shutdown=("database system is shut down",)),
+            ending=Ending(statuses=(0,)),
+        )
+        return [self._store(node), patroni]
+
+    async def _cluster(self, node: Node) -> dict[str, dict[str, Any]]:
+        """What the Patroni of a node knows of all."""
+        rows = _body(await self.text(node, REST, _ask("/cluster")))["members"]
+        return {row["name"]: row for row in rows}
+
+    async def leaders(self) -> list[LeaderView]:
+        """As each Patroni knows them; the epoch is the timeline."""
+        found = []
+        for name, rows in (await self.answers(self._cluster)).items():
+            if rows is None:
+                continue
+            led = [row for row in rows.values() if row["role"] in ("leader", "standby_leader")]
+            leader = led[0]["name"] if led else None
+            epoch = led[0].get("timeline") if led else None
+            found.append(LeaderView(member=name, leader=leader, epoch=epoch))
+        return found
+
+    async def _primaries(self) -> list[str]:
+        """Those whose Patroni says that they run as one."""
+        said = await self.answers(lambda node: self.line(node, REST, _ask("/primary")))
+        return [name for name, line in said.items() if b" 200 " in (line or b"")]
+
+    async def claims(self, name: str) -> bool:
+        return name in await self._primaries()
+
+    async def writer(self) -> Node:
+        views = [view.leader for view in await self.leaders() if view.leader]
+        if not views:
+            raise OSError("there is no primary yet")
+        return self.nodes[views[0]]
+
+    async def healthy(self) -> dict[str, bool]:
+        """Does the primary write, and does each standby follow it?"""
+        follows = await self.answers(lambda node: self.ask(node, FOLLOWS))
+        led = await self._primaries()
+        writes = await self.writing(led)
+        return {n: writes[n] if n in led else bool(led and follows[n]) for n in self.members}
+
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        said = await self.answers(lambda node: self.ask(node, WHERE))
+        return {name: None if at is None else {"": int(at)} for name, at in said.items()}
+
+
+class PatroniClient(PostgresqlClient):
+    """At the primary that the Patroni of the node names, asked anew after each broken connection;
+    a server that is none is refused."""
+
+    async def connect(self, to: Endpoint) -> Any:
+        wait_s = float(self.options["op_timeout_s"])
+        reader, writer = await asyncio.open_connection(to.address, REST)
+        try:
+            writer.write(_ask("/cluster"))
+            said = (await reader.read()).decode("utf-8", "replace")
+        finally:
+            writer.close()
+        address, port = next(
+            (row["host"], int(row["port"]))
+            for row in _body(said)["members"]
+            if row["role"] == "leader"
+        )
+        self.seen = {e.address: e.node for e in self.every}.get(address)
+        isolation = self.options["isolation"]
+        return await connect(self.dial(address), port, wait_s, isolation, "primary")
+
+
+class Patroni(Postgresql):
+    name = "patroni"
+    doc = (
+        "PostgreSQL 15 from Debian with Patroni on etcd: asynchronous standbys, failover by a lock"
+    )
+    packages = ("patroni", "python3-etcd", "etcd-server", "postgresql-15")
+    services = ("etcd", "patroni")
+    deployment = PatroniDeployment
+    members_most = None
+    clients = clients_on(PatroniClient)
+    options: Mapping[str, Option] = {
+        **Postgresql.options,
+        "replication": Option(
+            type=str,
+            default="asynchronous",
+            choices=("asynchronous", "synchronous", "strict"),
+            help="synchronous: a commit waits for a standby while there is one; strict: always",
+        ),
+    }
+    log_harmless = (*Postgresql.log_harmless, "starting an etcd server")
+    ports = (PORT, REST, STORE, STORE_PEERS)
+    home = HOME
+
+
+SYSTEM = Patroni()

@@ -1,0 +1,54 @@
+"""RabbitMQ: quorum queues, which are replicated by Raft, or mirrored classic ones.
+
+A message is taken when the broker has confirmed it, and gone when it was acknowledged; what was
+handed out and not acknowledged is handed out again (RabbitMQ, Consumer Acknowledgements and
+Publisher Confirms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusters.supervise import SupervisedSystem
+from clusters.systems.rabbitmq.clients import NOT_DECLARED, AmqpRequests, QueueClient
+from clusters.systems.rabbitmq.deployment import EPMD, HOME, PEERS, RabbitmqDeployment
+from clusters.systems.rabbitmq.link import PORT, QUEUES
+from dstest.core.protocols import Option
+
+__all__ = ["SYSTEM"]
+
+
+class Rabbitmq(SupervisedSystem):
+    name = "rabbitmq"
+    doc = "RabbitMQ 3.10 from Debian: quorum queues, or mirrored ones"
+    packages = ("rabbitmq-server",)
+    services = ("epmd", "rabbitmq")
+    deployment = RabbitmqDeployment
+    client_packages = ("aio-pika", "aiormq")
+    clients = {"queue": QueueClient}
+    options: Mapping[str, Option] = {
+        "queues": Option(
+            type=str,
+            default="quorum",
+            choices=tuple(QUEUES),
+            help="quorum: replicated by Raft; mirrored: classic queues, mirrored on all brokers",
+        ),
+        "partition_handling": Option(
+            type=str,
+            default="pause_minority",
+            choices=("pause_minority", "autoheal", "ignore"),
+            help="what brokers do that lose sight of others; ignore is as it comes",
+        ),
+    }
+    definite_errors = {
+        "not-connected": "ours: there was no connection, so nothing was sent",
+        NOT_DECLARED: "ours: the queue was not there, so nothing was sent to it",
+    }
+    ports = (PORT, EPMD, PEERS)
+    client_port = PORT
+    home = HOME
+    own_image = True
+    request_counter = AmqpRequests
+
+
+SYSTEM = Rabbitmq()
