@@ -10,7 +10,7 @@ import typer
 from dstest.cli.output import say, write_whole
 
 if TYPE_CHECKING:
-    from dstest.findings.catalogue import Finding
+    from dstest.findings.entries.finding import Finding
     from dstest.findings.measure import Measured
 
 __all__ = ["findings"]

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.findings.catalogue import Finding
+from dstest.findings.entries.finding import Finding
 
 __all__ = ["Measured", "Rate", "Trial", "as_expected", "interval", "measure", "seeded"]
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from dstest.core.errors import Exit
-from dstest.findings.catalogue import CATALOGUE, Finding
+from dstest.findings.catalogue import CATALOGUE
+from dstest.findings.entries.finding import Finding
 from dstest.findings.measure import Measured, Trial, as_expected, interval
 
 __all__ = ["markdown", "measured_of"]

@@ -1,0 +1,1 @@
+"""The entries of the catalogue, by kind of system."""

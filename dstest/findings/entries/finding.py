@@ -1,0 +1,35 @@
+"""`Finding`: a published bug or a control, as a command and how it must end."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Finding", "options", "run"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """`command` are the words behind `dstest`; `expect` is the exit code. A run that is expected to
+    fail must find one of `anomalies`. `control` names the entry that must pass beside it."""
+
+    id: str
+    claim: str
+    source: str
+    command: tuple[str, ...]
+    expect: int
+    anomalies: tuple[str, ...] = ()
+    control: str = ""
+
+    @property
+    def system(self) -> str:
+        """What it is about."""
+        return self.command[self.command.index("--system") + 1]
+
+
+def run(system: str, workload: str, nemesis: str, *more: str) -> tuple[str, ...]:
+    """The words of `dstest run`."""
+    return ("run", "--system", system, "--workload", workload, "--nemesis", nemesis, *more)
+
+
+def options(*pairs: str) -> tuple[str, ...]:
+    """Each behind a `-o`."""
+    return tuple(word for pair in pairs for word in ("-o", pair))

@@ -1,0 +1,50 @@
+"""Queues and streams: NATS JetStream, RabbitMQ."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.findings.entries.finding import Finding, options, run
+
+__all__ = ["QUEUES"]
+
+_TIME: Final = ("--time-limit", "40")
+_HEALED: Final = ("queues=mirrored", "partition_handling=autoheal")
+_CUT: Final = ("shape=halves", "direction=both", "fault_s=25")
+
+QUEUES: Final[tuple[Finding, ...]] = (
+    Finding(
+        id="N1",
+        claim="a power cut of all servers loses messages that were acknowledged",
+        source="Jepsen, NATS 2.12.1 (2025); nats-server#4483",
+        command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME),
+        expect=1,
+        anomalies=("lost",),
+        control="C-7",
+    ),
+    Finding(
+        id="C-7",
+        claim="a kill of all servers loses nothing",
+        source="Jepsen, NATS 2.12.1 (2025)",
+        command=run("nats", "work-queue", "kill", *options("scope=all"), *_TIME),
+        expect=0,
+    ),
+    Finding(
+        id="Q1",
+        claim="mirrored queues lose confirmed messages when a partition heals by itself",
+        source="Jepsen, RabbitMQ (2014); RabbitMQ 3.10, Clustering and Network Partitions",
+        command=run(
+            "rabbitmq", "work-queue", "partition", *options(*_HEALED, *_CUT), "--time-limit", "60"
+        ),
+        expect=1,
+        anomalies=("lost",),
+        control="C-3",
+    ),
+    Finding(
+        id="C-3",
+        claim="quorum queues lose nothing",
+        source="RabbitMQ 3.10, Quorum Queues: Data Safety",
+        command=run("rabbitmq", "work-queue", "partition", *options(*_CUT), "--time-limit", "60"),
+        expect=0,
+    ),
+)

@@ -1,0 +1,191 @@
+"""PostgreSQL, MariaDB and what is built on them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.findings.entries.finding import Finding, options, run
+
+__all__ = ["SQL"]
+
+_STOP: Final = ("--time-limit", "60", "--stop-on-violation")
+_PG: Final = ("postgresql", "list-append", "none")
+_BUSY: Final = ("key_count=4", "key_dist=uniform", "txn_length_min=2")
+_SHORT: Final = ("--time-limit", "30")
+_RELIABILITY: Final = "PostgreSQL 15, 30.1 Reliability and 20.5 Write Ahead Log"
+_FAILOVER: Final = ("--time-limit", "60")
+_CUT: Final = ("shape=leader", "fault_s=30")
+
+SQL: Final[tuple[Finding, ...]] = (
+    Finding(
+        id="P1",
+        claim="READ COMMITTED loses updates and sees read skew: weaker than snapshot isolation",
+        source="PostgreSQL 15, 13.2.1 Read Committed Isolation Level",
+        command=run(
+            *_PG,
+            "--model",
+            "snapshot-isolation",
+            *options("isolation=read-committed", "writes=read-then-write", *_BUSY),
+            *_STOP,
+        ),
+        expect=1,
+        anomalies=("lost-update", "G-single", "G-nonadjacent", "incompatible-order"),
+        control="P2-control",
+    ),
+    Finding(
+        id="P2",
+        claim="REPEATABLE READ is snapshot isolation: write skew",
+        source="Jepsen, PostgreSQL 12.3 (2020)",
+        command=run(
+            *_PG, "--model", "serializable", *options("isolation=repeatable-read", *_BUSY), *_STOP
+        ),
+        expect=1,
+        anomalies=("G2-item", "G-nonadjacent"),
+        control="P2-control",
+    ),
+    Finding(
+        id="P2-control",
+        claim="REPEATABLE READ keeps snapshot isolation",
+        source="Jepsen, PostgreSQL 12.3 (2020)",
+        command=run(
+            *_PG, "--model", "snapshot-isolation", *options("isolation=repeatable-read", *_BUSY)
+        ),
+        expect=0,
+    ),
+    Finding(
+        id="C-2",
+        claim="SERIALIZABLE is serializable on one node",
+        source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
+        command=run(
+            "postgresql",
+            "list-append",
+            "kill",
+            "--model",
+            "serializable",
+            *options("isolation=serializable"),
+        ),
+        expect=0,
+    ),
+    Finding(
+        id="PG-fsync",
+        claim="with fsync=off a power cut loses what was acknowledged",
+        source=_RELIABILITY,
+        command=run("postgresql", "set", "power", *options("fsync=off"), *_SHORT),
+        expect=1,
+        anomalies=("lost",),
+        control="PG-power",
+    ),
+    Finding(
+        id="PG-power",
+        claim="what was acknowledged survives a power cut",
+        source=_RELIABILITY,
+        command=run("postgresql", "set", "power", *_SHORT),
+        expect=0,
+    ),
+    Finding(
+        id="PG-async",
+        claim="with synchronous_commit=off a kill loses what was acknowledged",
+        source="PostgreSQL 15, 30.4 Asynchronous Commit",
+        command=run("postgresql", "set", "kill", *options("synchronous_commit=off"), *_SHORT),
+        expect=1,
+        anomalies=("lost",),
+        control="PG-kill",
+    ),
+    Finding(
+        id="PG-kill",
+        claim="what was acknowledged survives a kill",
+        source=_RELIABILITY,
+        command=run("postgresql", "set", "kill", *_SHORT),
+        expect=0,
+    ),
+    Finding(
+        id="P5",
+        claim="a partition of the primary loses what it acknowledged alone",
+        source="Patroni 3.0, Replication modes: Asynchronous mode durability",
+        command=run("patroni", "set", "partition", *options(*_CUT), *_FAILOVER),
+        expect=1,
+        anomalies=("lost",),
+        control="P5-control",
+    ),
+    Finding(
+        id="P5-control",
+        claim="in strict synchronous mode nothing is lost",
+        source="Patroni 3.0, Replication modes: PostgreSQL synchronous replication",
+        command=run(
+            "patroni", "set", "partition", *options("replication=strict", *_CUT), *_FAILOVER
+        ),
+        expect=0,
+    ),
+    Finding(
+        id="M1",
+        claim="REPEATABLE READ of InnoDB as it comes loses updates",
+        source="Jepsen, MySQL 8.0.34 (2023), for MariaDB too; MDEV-35124",
+        command=run(
+            "mariadb",
+            "list-append",
+            "none",
+            "--model",
+            "snapshot-isolation",
+            *options("isolation=repeatable-read", "writes=read-then-write", *_BUSY),
+            *_STOP,
+        ),
+        expect=1,
+        anomalies=("lost-update", "G-single", "internal", "incompatible-order"),
+        control="C-5",
+    ),
+    Finding(
+        id="C-5",
+        claim="with innodb_snapshot_isolation REPEATABLE READ is snapshot isolation",
+        source="MariaDB, innodb_snapshot_isolation",
+        command=run(
+            "mariadb",
+            "list-append",
+            "none",
+            "--model",
+            "snapshot-isolation",
+            *options("isolation=repeatable-read", "snapshot_isolation=true", *_BUSY),
+        ),
+        expect=0,
+    ),
+    Finding(
+        id="G1",
+        claim="a member of Galera serves old values, as it comes",
+        source="Galera Cluster, wsrep_sync_wait",
+        command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
+        expect=1,
+        control="G1-control",
+    ),
+    Finding(
+        id="G1-control",
+        claim="with wsrep_sync_wait reads see what was committed before",
+        source="Galera Cluster, wsrep_sync_wait",
+        command=run("galera", "register", "none", *options("sync_wait=7")),
+        expect=0,
+    ),
+    Finding(
+        id="G2",
+        claim="transactions lose updates without any fault",
+        source="Jepsen, MariaDB Galera Cluster 12.1.2 (2026); MDEV-38974",
+        command=run(
+            "galera",
+            "list-append",
+            "none",
+            "--model",
+            "snapshot-isolation",
+            *options("isolation=repeatable-read", "writes=read-then-write", *_BUSY),
+            *_STOP,
+        ),
+        expect=1,
+        anomalies=("lost-update", "G-single", "G-nonadjacent", "incompatible-order"),
+        control="G1-control",
+    ),
+    Finding(
+        id="G4",
+        claim="a transfer between two accounts loses money",
+        source="Jepsen, Percona XtraDB Cluster (2015)",
+        command=run("galera", "bank", "none", *options("isolation=repeatable-read"), *_STOP),
+        expect=1,
+        anomalies=("wrong-total",),
+        control="G1-control",
+    ),
+)

@@ -1,0 +1,162 @@
+"""Stores of keys and values: etcd, ZooKeeper, Redis, memcached."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.findings.entries.finding import Finding, options, run
+
+__all__ = ["STORES"]
+
+_STOP: Final = ("--time-limit", "60", "--stop-on-violation")
+_SHORT: Final = ("--time-limit", "25")
+_HELD: Final = ("keys=5", "hold_ms=8000")
+_SENTINEL: Final = "Redis, High availability with Redis Sentinel"
+
+STORES: Final[tuple[Finding, ...]] = (
+    Finding(
+        id="R1",
+        claim="a partition of the primary loses writes that were acknowledged",
+        source="Redis, High availability with Redis Sentinel; Jepsen, Redis (2013)",
+        command=run("redis-sentinel", "set", "partition", "--time-limit", "25"),
+        expect=1,
+        anomalies=("lost",),
+        control="R1-control",
+    ),
+    Finding(
+        id="R1-control",
+        claim="without a fault nothing is lost",
+        source="Redis, High availability with Redis Sentinel",
+        command=run("redis-sentinel", "set", "none", "--time-limit", "25"),
+        expect=0,
+    ),
+    Finding(
+        id="R2",
+        claim="min-replicas-to-write makes the window of loss smaller, not nothing",
+        source=f"{_SENTINEL}: Example 2",
+        command=run(
+            "redis-sentinel",
+            "set",
+            "partition",
+            *options("min_replicas=1", "shape=leader"),
+            *_SHORT,
+        ),
+        expect=1,
+        anomalies=("lost",),
+        control="R1-control",
+    ),
+    Finding(
+        id="R3",
+        claim="WAIT does not make a strongly consistent store",
+        source="Redis, WAIT: Consistency and WAIT",
+        command=run(
+            "redis-sentinel",
+            "register",
+            "partition",
+            *options("wait=3", "shape=leader"),
+            *_STOP,
+        ),
+        expect=1,
+        control="R3-control",
+    ),
+    Finding(
+        id="R3-control",
+        claim="without a fault it is one register",
+        source="Redis, WAIT",
+        command=run("redis-sentinel", "register", "none", *options("wait=3"), *_SHORT),
+        expect=0,
+    ),
+    Finding(
+        id="R4",
+        claim="a partition of a primary loses writes that were acknowledged",
+        source="Redis Cluster specification, Write safety",
+        command=run("redis-cluster", "set", "partition", *_SHORT),
+        expect=1,
+        anomalies=("lost",),
+        control="R4-control",
+    ),
+    Finding(
+        id="R4-control",
+        claim="without a fault nothing is lost",
+        source="Redis Cluster specification",
+        command=run("redis-cluster", "set", "none", *_SHORT),
+        expect=0,
+    ),
+    Finding(
+        id="K1",
+        claim="a cache forgets: what was stored is lost with its server",
+        source="memcached, Protocol",
+        command=run("memcached", "register", "kill", *_STOP),
+        expect=1,
+        control="K1-control",
+    ),
+    Finding(
+        id="K1-control",
+        claim="without a fault it keeps what it was given",
+        source="memcached, Protocol",
+        command=run("memcached", "register", "none", *_SHORT),
+        expect=0,
+    ),
+    Finding(
+        id="Z1",
+        claim="a read without sync may be old",
+        source="ZooKeeper Programmer's Guide, Consistency Guarantees",
+        command=run("zookeeper", "register", "partition", *options("reads=local"), *_STOP),
+        expect=1,
+        control="C-6",
+    ),
+    Finding(
+        id="C-6",
+        claim="writes and conditional updates are linearizable, and reads after sync",
+        source="ZooKeeper Programmer's Guide, Consistency Guarantees",
+        command=run("zookeeper", "cas-register", "partition", *options("reads=sync")),
+        expect=0,
+    ),
+    Finding(
+        id="E1",
+        claim="a lock that is bound to a lease is held by two at once",
+        source="Jepsen, etcd 3.4.3 (2020); etcd#11457",
+        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_STOP),
+        expect=1,
+        anomalies=("overlapping-holds",),
+        control="E1-control",
+    ),
+    Finding(
+        id="E1-control",
+        claim="a lock that does not expire is held by one",
+        source="etcd API guarantees",
+        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD)),
+        expect=0,
+    ),
+    Finding(
+        id="E2",
+        claim="serializable reads may be old",
+        source="etcd API guarantees",
+        command=run("etcd", "register", "partition", *options("reads=serializable"), *_STOP),
+        expect=1,
+        control="C-1",
+    ),
+    Finding(
+        id="C-1",
+        claim="keys and values are strictly serializable",
+        source="Jepsen, etcd 3.4.3 (2020)",
+        command=run("etcd", "register", "partition,kill"),
+        expect=0,
+    ),
+    Finding(
+        id="E-fsync",
+        claim="with --unsafe-no-fsync a power cut of all loses what was acknowledged",
+        source="etcd, Configuration options: --unsafe-no-fsync",
+        command=run("etcd", "set", "power", *options("unsafe_no_fsync=true", "scope=all"), *_SHORT),
+        expect=1,
+        anomalies=("lost",),
+        control="E-power",
+    ),
+    Finding(
+        id="E-power",
+        claim="what was acknowledged survives a power cut of all",
+        source="etcd API guarantees, Durability",
+        command=run("etcd", "set", "power", *options("scope=all"), *_SHORT),
+        expect=0,
+    ),
+)
