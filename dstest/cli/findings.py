@@ -11,7 +11,7 @@ from dstest.cli.output import say, write_whole
 
 if TYPE_CHECKING:
     from dstest.findings.entries.finding import Finding
-    from dstest.findings.measure import Measured
+    from dstest.findings.measure import Measured, Trial
 
 __all__ = ["findings"]
 
@@ -20,7 +20,10 @@ def findings(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Entries to run.")] = None,
     seeds: Annotated[int, typer.Option(help="With so many seeds, from 1 on.", min=1, max=1000)] = 1,
     results: Annotated[
-        Path | None, typer.Option(help="Measurements: read by --markdown, added to by runs.")
+        Path | None,
+        typer.Option(
+            help="Measurements: runs add to them, seeds that are there are not run again."
+        ),
     ] = None,
     store: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("store"),
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
@@ -88,21 +91,28 @@ def _run(
     import msgspec
 
     from dstest.core.errors import Exit
-    from dstest.findings.measure import as_expected, measure
+    from dstest.findings.measure import as_expected, measure, measured_of, with_trial
 
     missed = 0
     for finding in chosen:
-        row = measure(finding, range(1, seeds + 1), store, lab_id)
-        for trial in row.trials:
-            good = as_expected(finding, trial)
-            missed += not good
-            seen = ", ".join(trial.anomalies) or "no anomaly"
-            said = f"exit {trial.exit}, {trial.verdict}, {seen}"
-            typer.echo(
-                f"{finding.id} seed {trial.seed}: {'as expected' if good else 'NOT'}: {said}"
-            )
-        known = [*(other for other in known if other.id != row.id), row]
-        if results is not None:
-            text = msgspec.json.format(msgspec.json.encode(known), indent=1)
-            write_whole(results, text + b"\n", "--results")
+        before = {trial.seed for trial in measured_of(finding, known).trials}
+        todo = [seed for seed in range(1, seeds + 1) if seed not in before]
+        for trial in measure(finding, todo, store, lab_id):
+            _tell(finding, trial)
+            known = with_trial(known, finding, trial)
+            if results is not None:
+                text = msgspec.json.format(msgspec.json.encode(known), indent=1)
+                write_whole(results, text + b"\n", "--results")
+        trials = [row for row in measured_of(finding, known).trials if row.seed <= seeds]
+        missed += sum(not as_expected(finding, trial) for trial in trials)
     raise typer.Exit(int(Exit.NOT_PROVEN if missed else Exit.PASS))
+
+
+def _tell(finding: Finding, trial: Trial) -> None:
+    from dstest.findings.measure import as_expected
+
+    ends = "as expected" if as_expected(finding, trial) else "NOT"
+    seen = ", ".join(trial.anomalies) or "no anomaly"
+    typer.echo(
+        f"{finding.id} seed {trial.seed}: {ends}: exit {trial.exit}, {trial.verdict}, {seen}"
+    )

@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from dstest.core.errors import Exit
 from dstest.findings.entries.finding import Finding
 
-__all__ = ["Measured", "Rate", "Trial", "as_expected", "interval", "measure", "seeded"]
+__all__ = [
+    "Measured",
+    "Rate",
+    "Trial",
+    "as_expected",
+    "interval",
+    "measure",
+    "measured_of",
+    "seeded",
+    "with_trial",
+]
 
 RUN_S_MAX: Final = 900.0
 
@@ -30,9 +41,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """All trials of one entry."""
+    """All trials of one entry, and what was run: trials of another command say nothing of it."""
 
     id: str
+    command: tuple[str, ...]
     trials: list[Trial]
 
 
@@ -87,9 +99,12 @@ Runs = Callable[[Sequence[str]], Ended]
 def by_command(words: Sequence[str]) -> Ended:
     """Run `dstest` with these words."""
     argv = [sys.executable, "-m", "dstest", *words, "--json"]
-    done = subprocess.run(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=RUN_S_MAX, check=False
-    )
+    try:
+        done = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=RUN_S_MAX, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Ended(Exit.HARNESS, {}, {})
     try:
         said = msgspec.json.decode(done.stdout, type=dict[str, Any])
         meta = msgspec.json.decode(Path(said["run"], "run.json").read_bytes(), type=dict[str, Any])
@@ -98,13 +113,26 @@ def by_command(words: Sequence[str]) -> Ended:
     return Ended(done.returncode, said, meta)
 
 
+def measured_of(finding: Finding, known: Sequence[Measured]) -> Measured:
+    """What was measured of an entry as it is today."""
+    same = (row for row in known if row.id == finding.id and row.command == finding.command)
+    return next(same, Measured(id=finding.id, command=finding.command, trials=[]))
+
+
 def measure(
-    finding: Finding, seeds: Sequence[int], store: Path, lab_id: str | None, runs: Runs = by_command
-) -> Measured:
+    finding: Finding, seeds: Iterable[int], store: Path, lab_id: str | None, runs: Runs = by_command
+) -> Iterator[Trial]:
     """One run per seed."""
     more = ["--store", str(store), *([] if lab_id is None else ["--lab-id", lab_id])]
-    trials = [_trial(seed, runs([*seeded(finding, seed), *more])) for seed in seeds]
-    return Measured(id=finding.id, trials=trials)
+    return (_trial(seed, runs([*seeded(finding, seed), *more])) for seed in seeds)
+
+
+def with_trial(known: Sequence[Measured], finding: Finding, trial: Trial) -> list[Measured]:
+    """The measurements and one more; a seed that was run again counts once."""
+    others = [old for old in measured_of(finding, known).trials if old.seed != trial.seed]
+    trials = sorted([*others, trial], key=lambda each: each.seed)
+    row = Measured(id=finding.id, command=finding.command, trials=trials)
+    return [*(other for other in known if other.id != finding.id), row]
 
 
 def _trial(seed: int, ended: Ended) -> Trial:

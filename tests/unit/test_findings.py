@@ -4,6 +4,7 @@ thing found, not any failure."""
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,20 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core import registry
+from dstest.core.errors import Exit
 from dstest.core.spec import RunSpec
+from dstest.findings import measure as measuring
 from dstest.findings.catalogue import CATALOGUE, by_id
 from dstest.findings.entries.finding import Finding
-from dstest.findings.measure import Ended, Trial, as_expected, interval, measure
+from dstest.findings.measure import (
+    Ended,
+    Measured,
+    Trial,
+    as_expected,
+    interval,
+    measure,
+    with_trial,
+)
 from dstest.findings.page import markdown
 from dstest.runner.plugins import resolve
 
@@ -48,6 +59,7 @@ def test_each_command_can_be_planned(finding: Finding) -> None:
 @pytest.mark.parametrize("finding", CATALOGUE, ids=lambda finding: finding.id)
 def test_each_finding_has_its_control(finding: Finding) -> None:
     if finding.expect:
+        assert finding.anomalies, "any failure would count"
         control = by_id(finding.control)
         assert control is not None
         assert control.expect == 0
@@ -96,16 +108,69 @@ def ended(words: Sequence[str]) -> Ended:
     return Ended(1 if found else 0, said, {"load_s": 7.5, "system_version": "1.2"})
 
 
-def test_a_page_is_made_of_measurements(tmp_path: Path) -> None:
+@pytest.fixture
+def lost() -> Finding:
     entry = by_id("R1")
     assert entry is not None
-    row = measure(entry, (1, 2, 3), tmp_path, None, ended)
-    assert [trial.exit for trial in row.trials] == [1, 0, 4]
-    page = markdown([msgspec.json.decode(msgspec.json.encode(row), type=type(row))])
+    return entry
+
+
+def measured(entry: Finding, seeds: Sequence[int]) -> list[Measured]:
+    known: list[Measured] = []
+    for trial in measure(entry, seeds, Path("store"), None, ended):
+        known = with_trial(known, entry, trial)
+    return known
+
+
+def test_a_page_is_made_of_measurements(lost: Finding) -> None:
+    known = measured(lost, (1, 2, 3))
+    assert [trial.exit for trial in known[0].trials] == [1, 0, 4]
+    page = markdown(msgspec.json.decode(msgspec.json.encode(known), type=list[Measured]))
     (line,) = [line for line in page.splitlines() if line.startswith("| R1 (finding)")]
     assert "1 of 3 (6% to 79%)" in line
     assert "| 8 s | 1.2 | lost |" in line
     assert page.count("not measured") == len(CATALOGUE) - 1
+
+
+def test_trials_of_another_command_do_not_count(lost: Finding) -> None:
+    older = msgspec.structs.replace(lost, command=(*lost.command, "-o", "rate=10"))
+    assert markdown(measured(older, (1, 2))).count("not measured") == len(CATALOGUE)
+
+
+def test_a_seed_counts_once(lost: Finding) -> None:
+    (row,) = measured(lost, (3, 1, 2, 1))
+    assert [trial.seed for trial in row.trials] == [1, 2, 3]
+
+
+def test_what_is_measured_is_kept_and_not_run_again(
+    lost: Finding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def run(words: Sequence[str]) -> Ended:
+        asked.append(int(flags(words)["seed"]))
+        if asked[-1] == 3 and asked.count(3) == 1:
+            raise KeyboardInterrupt
+        return ended(words)
+
+    monkeypatch.setattr(measuring.measure, "__defaults__", (run,))
+    results = tmp_path / "results.json"
+    words = ["findings", "R1", "--seeds", "3", "--results", str(results)]
+    CliRunner().invoke(app, words)
+    assert asked == [1, 2, 3]
+    done = CliRunner().invoke(app, words)
+    assert asked == [1, 2, 3, 3]
+    assert done.exit_code == Exit.NOT_PROVEN, "seeds 2 and 3 did not fail"
+    (row,) = msgspec.json.decode(results.read_bytes(), type=list[Measured])
+    assert [trial.seed for trial in row.trials] == [1, 2, 3]
+
+
+def test_a_run_without_end_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(argv: Sequence[str], **_: object) -> None:
+        raise subprocess.TimeoutExpired(argv, 1)
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    assert measuring.by_command(["run"]).exit == Exit.HARNESS
 
 
 def test_the_array_for_programs() -> None:

@@ -153,6 +153,7 @@ SQL: Final[tuple[Finding, ...]] = (
         source="Galera Cluster, wsrep_sync_wait",
         command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
         expect=1,
+        anomalies=("nonlinearizable",),
         control="G1-control",
     ),
     Finding(

@@ -57,6 +57,7 @@ STORES: Final[tuple[Finding, ...]] = (
             *_STOP,
         ),
         expect=1,
+        anomalies=("nonlinearizable",),
         control="R3-control",
     ),
     Finding(
@@ -88,6 +89,7 @@ STORES: Final[tuple[Finding, ...]] = (
         source="memcached, Protocol",
         command=run("memcached", "register", "kill", *_STOP),
         expect=1,
+        anomalies=("nonlinearizable",),
         control="K1-control",
     ),
     Finding(
@@ -103,6 +105,7 @@ STORES: Final[tuple[Finding, ...]] = (
         source="ZooKeeper Programmer's Guide, Consistency Guarantees",
         command=run("zookeeper", "register", "partition", *options("reads=local"), *_STOP),
         expect=1,
+        anomalies=("nonlinearizable",),
         control="C-6",
     ),
     Finding(
@@ -134,6 +137,7 @@ STORES: Final[tuple[Finding, ...]] = (
         source="etcd API guarantees",
         command=run("etcd", "register", "partition", *options("reads=serializable"), *_STOP),
         expect=1,
+        anomalies=("nonlinearizable",),
         control="C-1",
     ),
     Finding(
