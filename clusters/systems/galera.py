@@ -37,6 +37,10 @@ PROVIDER: Final = {
     "evs.install_timeout": "PT4S",
     "gcache.size": "64M",
 }
+START: Final = """\
+at=$(/usr/sbin/mariadbd "$@" --wsrep-recover 2>&1 | sed -n 's/.*Recovered position: *//p' | tail -n 1)
+exec /usr/sbin/mariadbd "$@" ${at:+--wsrep-start-position="$at"}
+"""
 
 
 class GaleraDeployment(MariadbDeployment, FullMesh, Replication):
@@ -44,6 +48,9 @@ class GaleraDeployment(MariadbDeployment, FullMesh, Replication):
 
     timing = Timing(start_s=90.0, answer_s=3.0, failover_s=20.0, rejoin_s=40.0, restart_s=60.0)
     replication_unit = Unit("transactions", 50)
+    # A killed member asks its own log how far it came, as Debian's unit does: without a position
+    # none of them could be a donor after all were killed.
+    program = ("/bin/sh", "-c", START, "mariadbd")
 
     def settings(self, node: Node) -> dict[str, Any]:
         peers = ",".join(other.info.address for other in self.nodes.values())

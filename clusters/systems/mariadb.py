@@ -107,6 +107,7 @@ class MariadbDeployment(SqlDeployment):
     """One server; all clients connect to it."""
 
     dialect = DIALECT
+    program: tuple[str, ...] = ("/usr/sbin/mariadbd",)
 
     def settings(self, node: Node) -> dict[str, Any]:
         """Options of the server."""
@@ -128,7 +129,7 @@ class MariadbDeployment(SqlDeployment):
         return [
             Service(
                 name="mariadb",
-                argv=("/usr/sbin/mariadbd", "--no-defaults", *words, *FLAGS),
+                argv=(*self.program, "--no-defaults", *words, *FLAGS),
                 user="mysql",
                 cwd=HOME,
                 directories=(HOME,),

@@ -38,9 +38,9 @@ def findings(
     from dstest.findings.page import markdown
 
     chosen = [_entry(name) for name in ids or []]
-    known = _read(results)
+    _refuse_both(as_json, as_markdown, chosen)
     if as_markdown:
-        say(markdown(known), end="")
+        say(markdown(_known(results, must=True)), end="")
     elif as_json:
         import msgspec
 
@@ -48,9 +48,20 @@ def findings(
     elif not chosen:
         for row in CATALOGUE:
             ends = "must fail" if row.expect else "must pass"
-            typer.echo(f"{row.id:12} {row.system:16} {ends:10} {row.claim}")
+            beside = f" (control: {row.control})" if row.control else ""
+            typer.echo(f"{row.id:14} {row.system:16} {ends:10} {row.claim}{beside}")
     else:
-        _run(chosen, seeds, results, known, store, lab_id)
+        _run(chosen, seeds, results, store, lab_id)
+
+
+def _refuse_both(as_json: bool, as_markdown: bool, chosen: list[Finding]) -> None:
+    from dstest.core.errors import ConfigError
+
+    if as_markdown and (as_json or chosen):
+        raise ConfigError(
+            "--markdown prints the page of the whole catalogue",
+            remedy="leave the IDs and --json away",
+        )
 
 
 def _entry(name: str) -> Finding:
@@ -64,35 +75,24 @@ def _entry(name: str) -> Finding:
     return found
 
 
-def _read(path: Path | None) -> list[Measured]:
-    import msgspec
+def _known(path: Path | None, must: bool = False) -> list[Measured]:
+    from dstest.findings.measure import read
 
-    from dstest.core.errors import ConfigError
-    from dstest.findings.measure import Measured
-
-    if path is None or not path.exists():
-        return []
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Measured])
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(
-            f"{path} has no measurements: {error}", remedy="a file that `--results` has written"
-        ) from None
+    return read(path) if path is not None and (must or path.exists()) else []
 
 
 def _run(
     chosen: list[Finding],
     seeds: int,
     results: Path | None,
-    known: list[Measured],
     store: Path,
     lab_id: str | None,
 ) -> None:
-    import msgspec
-
     from dstest.core.errors import Exit
     from dstest.findings.measure import as_expected, measure, measured_of, with_trial
 
+    known = _known(results)
+    _keep(known, results)
     missed = 0
     for finding in chosen:
         before = {trial.seed for trial in measured_of(finding, known).trials}
@@ -100,12 +100,18 @@ def _run(
         for trial in measure(finding, todo, store, lab_id):
             _tell(finding, trial)
             known = with_trial(known, finding, trial)
-            if results is not None:
-                text = msgspec.json.format(msgspec.json.encode(known), indent=1)
-                write_whole(results, text + b"\n", "--results")
+            _keep(known, results)
         trials = [row for row in measured_of(finding, known).trials if row.seed <= seeds]
         missed += sum(not as_expected(finding, trial) for trial in trials)
     raise typer.Exit(int(Exit.NOT_PROVEN if missed else Exit.PASS))
+
+
+def _keep(known: list[Measured], results: Path | None) -> None:
+    import msgspec
+
+    if results is not None:
+        text = msgspec.json.format(msgspec.json.encode(known), indent=1)
+        write_whole(results, text + b"\n", "--results")
 
 
 def _tell(finding: Finding, trial: Trial) -> None:
@@ -116,3 +122,5 @@ def _tell(finding: Finding, trial: Trial) -> None:
     typer.echo(
         f"{finding.id} seed {trial.seed}: {ends}: exit {trial.exit}, {trial.verdict}, {seen}"
     )
+    if trial.why:
+        typer.echo(trial.why, err=True)

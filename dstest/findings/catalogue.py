@@ -1,7 +1,8 @@
 """What was published of the versions that Debian ships, as runs that find it, and their controls.
 
-A finding is a run that must fail in its own way; a control is one that must pass: the same system,
-load and faults, with the setting that the documentation promises to be safe.
+A finding is a run that must fail in its own way. Its control is the same run but for one thing, and
+must pass: with the setting that the documentation promises to be safe; where none is promised,
+without the fault, or on the system that it was built from.
 """
 
 from __future__ import annotations

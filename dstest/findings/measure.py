@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
+from dstest.findings.child import Ended, by_command
 from dstest.findings.entries.finding import Finding
 
 __all__ = [
@@ -22,15 +22,15 @@ __all__ = [
     "interval",
     "measure",
     "measured_of",
+    "read",
     "seeded",
     "with_trial",
 ]
 
-RUN_S_MAX: Final = 900.0
-
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One seed: how the run ended, what it found, and after how many seconds of load."""
+    """One seed: how the run ended, what it found, and after how many seconds of load; `why` is what
+    a run said that gave no verdict."""
 
     seed: int
     exit: int
@@ -38,6 +38,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[str]
     found_s: float | None = None
     version: str = ""
+    why: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +75,12 @@ def interval(hits: int, total: int) -> Rate:
 
 
 def as_expected(finding: Finding, trial: Trial) -> bool:
-    """Did the run end as it must, and for the right reason?"""
+    """Did the run end as it must, and for the right reason? One without a verdict never did."""
     if trial.exit != finding.expect:
         return False
-    return not finding.anomalies or bool({*finding.anomalies} & {*trial.anomalies})
+    if finding.expect == Exit.PASS:
+        return trial.verdict.startswith("PASS") and not trial.anomalies
+    return trial.verdict.startswith("FAIL") and bool({*finding.anomalies} & {*trial.anomalies})
 
 
 def seeded(finding: Finding, seed: int) -> list[str]:
@@ -85,32 +88,7 @@ def seeded(finding: Finding, seed: int) -> list[str]:
     return [*finding.command, "--seed", str(seed)]
 
 
-class Ended(NamedTuple):
-    """Exit code of a command, the object that it printed, and run.json of its run."""
-
-    exit: int
-    said: dict[str, Any]
-    meta: dict[str, Any]
-
-
 Runs = Callable[[Sequence[str]], Ended]
-
-
-def by_command(words: Sequence[str]) -> Ended:
-    """Run `dstest` with these words."""
-    argv = [sys.executable, "-m", "dstest", *words, "--json"]
-    try:
-        done = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=RUN_S_MAX, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Ended(Exit.HARNESS, {}, {})
-    try:
-        said = msgspec.json.decode(done.stdout, type=dict[str, Any])
-        meta = msgspec.json.decode(Path(said["run"], "run.json").read_bytes(), type=dict[str, Any])
-    except (msgspec.MsgspecError, KeyError, OSError):
-        return Ended(done.returncode, {}, {})
-    return Ended(done.returncode, said, meta)
 
 
 def measured_of(finding: Finding, known: Sequence[Measured]) -> Measured:
@@ -138,7 +116,14 @@ def with_trial(known: Sequence[Measured], finding: Finding, trial: Trial) -> lis
 def _trial(seed: int, ended: Ended) -> Trial:
     verdict = ended.said.get("verdict") or {}
     checkers: dict[str, Any] = verdict.get("checkers") or {}
-    anomalies = sorted({kind for row in checkers.values() for kind in row["anomaly_types"]})
+    anomalies = sorted(
+        {
+            kind
+            for row in checkers.values()
+            if row["valid"] is False
+            for kind in row["anomaly_types"]
+        }
+    )
     return Trial(
         seed=seed,
         exit=ended.exit,
@@ -146,4 +131,23 @@ def _trial(seed: int, ended: Ended) -> Trial:
         anomalies=anomalies,
         found_s=ended.meta.get("load_s") if anomalies else None,
         version=str(ended.meta.get("system_version") or ""),
+        why=ended.why,
     )
+
+
+def read(path: Path) -> list[Measured]:
+    """What a file has. Raises ConfigError where it cannot be read as measurements, or counts an
+    entry or a seed twice."""
+    try:
+        rows = msgspec.json.decode(path.read_bytes(), type=list[Measured])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} has no measurements: {error}", remedy="a file that `--results` has written"
+        ) from None
+    twice = [id_ for id_, count in Counter(row.id for row in rows).items() if count > 1]
+    for row in rows:
+        seeds = Counter(trial.seed for trial in row.trials)
+        twice += [f"{row.id} seed {seed}" for seed, count in seeds.items() if count > 1]
+    if twice:
+        raise ConfigError(f"{path} counts {', '.join(twice)} twice", remedy="leave one of them")
+    return rows

@@ -47,7 +47,7 @@ def _row(finding: Finding, trials: Sequence[Trial]) -> str:
         f"`dstest {shlex.join(finding.command)}`",
         finding.source,
     ]
-    return f"| {' | '.join(cells)} |\n"
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
 
 
 def markdown(results: Sequence[Measured]) -> str:

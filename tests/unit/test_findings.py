@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,20 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core import registry
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 from dstest.core.spec import RunSpec
+from dstest.findings import child
 from dstest.findings import measure as measuring
 from dstest.findings.catalogue import CATALOGUE, by_id
+from dstest.findings.child import Ended, by_command
 from dstest.findings.entries.finding import Finding
 from dstest.findings.measure import (
-    Ended,
     Measured,
     Trial,
     as_expected,
     interval,
     measure,
+    read,
     with_trial,
 )
 from dstest.findings.page import markdown
@@ -56,13 +60,33 @@ def test_each_command_can_be_planned(finding: Finding) -> None:
     assert plugins.model in known
 
 
+def differences(finding: Finding, control: Finding) -> set[str]:
+    """What is not the same in both commands; a nemesis's options count with their nemesis."""
+    rows = []
+    for entry in (finding, control):
+        given = flags(entry.command)
+        pairs = [
+            word.split("=", 1) for flag, word in itertools.pairwise(entry.command) if flag == "-o"
+        ]
+        rows.append({**given, **{f"-o {key}": value for key, value in pairs}})
+    here, there = rows
+    found = {key for key in here.keys() | there.keys() if here.get(key) != there.get(key)}
+    if "nemesis" in found:
+        own = registry.load("nemeses", here["nemesis"]).options
+        found -= {f"-o {key}" for key in own}
+    return found
+
+
 @pytest.mark.parametrize("finding", CATALOGUE, ids=lambda finding: finding.id)
-def test_each_finding_has_its_control(finding: Finding) -> None:
+def test_a_control_is_the_same_run_but_for_one_thing(finding: Finding) -> None:
     if finding.expect:
         assert finding.anomalies, "any failure would count"
         control = by_id(finding.control)
         assert control is not None
         assert control.expect == 0
+        changed = differences(finding, control)
+        assert len(changed) == 1, changed
+        assert not changed & {"workload", "model"}
     else:
         assert not finding.anomalies
 
@@ -72,18 +96,80 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "anomalies", "good"),
+    ("code", "verdict", "anomalies", "good"),
     [
-        (1, ["lost"], True),
-        (1, ["stale"], False),
-        (1, [], False),
-        (0, ["lost"], False),
-        (3, [], False),
+        (1, "FAIL", ["lost"], True),
+        (1, "FAIL", ["stale"], False),
+        (1, "FAIL", [], False),
+        (1, "none", ["lost"], False),
+        (0, "PASS-smoke", ["lost"], False),
+        (3, "PARTIAL", [], False),
     ],
 )
-def test_a_failure_of_another_kind_is_none(code: int, anomalies: list[str], good: bool) -> None:
-    trial = Trial(seed=1, exit=code, verdict="", anomalies=anomalies)
+def test_a_failure_of_another_kind_is_none(
+    code: int, verdict: str, anomalies: list[str], good: bool
+) -> None:
+    trial = Trial(seed=1, exit=code, verdict=verdict, anomalies=anomalies)
     assert as_expected(LOST, trial) is good
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "good"),
+    [(0, "PASS-smoke", True), (0, "none", False), (0, "FAIL", False), (3, "PASS-smoke", False)],
+)
+def test_a_control_needs_a_verdict(code: int, verdict: str, good: bool) -> None:
+    control = msgspec.structs.replace(LOST, expect=0, anomalies=())
+    assert as_expected(control, Trial(seed=1, exit=code, verdict=verdict, anomalies=[])) is good
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_program_that_says_nothing_gives_no_verdict(code: int) -> None:
+    text = f"import sys; print('no disk', file=sys.stderr); sys.exit({code})"
+    done = by_command([], [sys.executable, "-c", text])
+    assert done == (code, {}, {}, "no disk")
+
+
+def test_a_module_in_the_current_directory_is_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit(0)")
+    monkeypatch.chdir(tmp_path)
+    assert by_command(["run", "--nodes", "0"]).exit == Exit.USAGE
+
+
+HEALS = """
+import signal, sys, time
+def heal(*_):
+    time.sleep(1); open(sys.argv[1], "w").close(); sys.exit(130)
+signal.signal(signal.SIGTERM, heal)
+print("ready", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+def test_who_is_ended_waits_until_its_run_has_healed(tmp_path: Path) -> None:
+    healed = tmp_path / "healed"
+    ours = (
+        "import sys; from dstest.findings.child import by_command;"
+        f" by_command([], [sys.executable, '-c', {HEALS!r}, {str(healed)!r}])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    process.terminate()
+    process.wait(20)
+    assert healed.exists()
+
+
+def test_what_counts_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    (row,) = measured(LOST, (1, 2))
+    path.write_bytes(msgspec.json.encode([row, row]))
+    with pytest.raises(ConfigError, match="counts L twice"):
+        read(path)
+    double = msgspec.structs.replace(row, trials=[*row.trials, row.trials[0]])
+    path.write_bytes(msgspec.json.encode([double]))
+    with pytest.raises(ConfigError, match="counts L seed 1 twice"):
+        read(path)
 
 
 def test_an_interval_holds_its_share() -> None:
@@ -103,7 +189,10 @@ def ended(words: Sequence[str]) -> Ended:
         return Ended(4, {}, {})
     found: list[str] = ["lost"] if seed == 1 else []
     said: dict[str, Any] = {
-        "verdict": {"verdict": "FAIL", "checkers": {"set": {"anomaly_types": found}}}
+        "verdict": {
+            "verdict": "FAIL" if found else "PASS-smoke",
+            "checkers": {"set": {"valid": not found, "anomaly_types": found}},
+        }
     }
     return Ended(1 if found else 0, said, {"load_s": 7.5, "system_version": "1.2"})
 
@@ -166,11 +255,10 @@ def test_what_is_measured_is_kept_and_not_run_again(
 
 
 def test_a_run_without_end_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(argv: Sequence[str], **_: object) -> None:
-        raise subprocess.TimeoutExpired(argv, 1)
-
-    monkeypatch.setattr(subprocess, "run", slow)
-    assert measuring.by_command(["run"]).exit == Exit.HARNESS
+    monkeypatch.setattr(child, "RUN_S_MAX", 0.5)
+    done = by_command([], [sys.executable, "-c", "import time; time.sleep(60)"])
+    assert done.exit == Exit.HARNESS
+    assert "still running" in done.why
 
 
 def test_the_array_for_programs() -> None:

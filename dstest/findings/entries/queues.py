@@ -9,8 +9,7 @@ from dstest.findings.entries.finding import Finding, options, run
 __all__ = ["QUEUES"]
 
 _TIME: Final = ("--time-limit", "40")
-_HEALED: Final = ("queues=mirrored", "partition_handling=autoheal")
-_CUT: Final = ("shape=halves", "direction=both", "fault_s=25")
+_CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 
 QUEUES: Final[tuple[Finding, ...]] = (
     Finding(
@@ -34,7 +33,12 @@ QUEUES: Final[tuple[Finding, ...]] = (
         claim="mirrored queues lose confirmed messages when a partition heals by itself",
         source="Jepsen, RabbitMQ (2014); RabbitMQ 3.10, Clustering and Network Partitions",
         command=run(
-            "rabbitmq", "work-queue", "partition", *options(*_HEALED, *_CUT), "--time-limit", "60"
+            "rabbitmq",
+            "work-queue",
+            "partition",
+            *options("queues=mirrored", *_CUT),
+            "--time-limit",
+            "60",
         ),
         expect=1,
         anomalies=("lost",),
@@ -44,7 +48,14 @@ QUEUES: Final[tuple[Finding, ...]] = (
         id="C-3",
         claim="quorum queues lose nothing",
         source="RabbitMQ 3.10, Quorum Queues: Data Safety",
-        command=run("rabbitmq", "work-queue", "partition", *options(*_CUT), "--time-limit", "60"),
+        command=run(
+            "rabbitmq",
+            "work-queue",
+            "partition",
+            *options("queues=quorum", *_CUT),
+            "--time-limit",
+            "60",
+        ),
         expect=0,
     ),
 )

@@ -8,53 +8,61 @@ from dstest.findings.entries.finding import Finding, options, run
 
 __all__ = ["SQL"]
 
-_STOP: Final = ("--time-limit", "60", "--stop-on-violation")
-_PG: Final = ("postgresql", "list-append", "none")
-_BUSY: Final = ("key_count=4", "key_dist=uniform", "txn_length_min=2")
+_STOP: Final = ("--time-limit", "30", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "30")
-_RELIABILITY: Final = "PostgreSQL 15, 30.1 Reliability and 20.5 Write Ahead Log"
 _FAILOVER: Final = ("--time-limit", "60")
+_BUSY: Final = ("key_count=4", "key_dist=uniform", "txn_length_min=2")
+_BACK: Final = ("writes=read-then-write", *_BUSY)
 _CUT: Final = ("shape=leader", "fault_s=30")
+_RELIABILITY: Final = "PostgreSQL 15, 30.1 Reliability and 20.5 Write Ahead Log"
+_PG: Final = "Jepsen, PostgreSQL 12.3 (2020)"
+_GALERA: Final = "Jepsen, MariaDB Galera Cluster 12.1.2 (2026); MDEV-38974"
+_SYNC_WAIT: Final = "Galera Cluster, wsrep_sync_wait"
+_INNODB: Final = "MariaDB, innodb_snapshot_isolation"
+_UPDATES: Final = ("lost-update", "G-single", "G-nonadjacent", "incompatible-order")
+
+
+def _append(system: str, model: str, *settings: str) -> tuple[str, ...]:
+    """list-append without a fault, judged at this model."""
+    return run(system, "list-append", "none", "--model", model, *options(*settings), *_STOP)
+
 
 SQL: Final[tuple[Finding, ...]] = (
     Finding(
         id="P1",
         claim="READ COMMITTED loses updates and sees read skew: weaker than snapshot isolation",
         source="PostgreSQL 15, 13.2.1 Read Committed Isolation Level",
-        command=run(
-            *_PG,
-            "--model",
-            "snapshot-isolation",
-            *options("isolation=read-committed", "writes=read-then-write", *_BUSY),
-            *_STOP,
-        ),
+        command=_append("postgresql", "snapshot-isolation", "isolation=read-committed", *_BACK),
         expect=1,
-        anomalies=("lost-update", "G-single", "G-nonadjacent", "incompatible-order"),
-        control="P2-control",
+        anomalies=_UPDATES,
+        control="P1-control",
+    ),
+    Finding(
+        id="P1-control",
+        claim="REPEATABLE READ keeps snapshot isolation",
+        source=_PG,
+        command=_append("postgresql", "snapshot-isolation", "isolation=repeatable-read", *_BACK),
+        expect=0,
     ),
     Finding(
         id="P2",
         claim="REPEATABLE READ is snapshot isolation: write skew",
-        source="Jepsen, PostgreSQL 12.3 (2020)",
-        command=run(
-            *_PG, "--model", "serializable", *options("isolation=repeatable-read", *_BUSY), *_STOP
-        ),
+        source=_PG,
+        command=_append("postgresql", "serializable", "isolation=repeatable-read", *_BUSY),
         expect=1,
         anomalies=("G2-item", "G-nonadjacent"),
         control="P2-control",
     ),
     Finding(
         id="P2-control",
-        claim="REPEATABLE READ keeps snapshot isolation",
-        source="Jepsen, PostgreSQL 12.3 (2020)",
-        command=run(
-            *_PG, "--model", "snapshot-isolation", *options("isolation=repeatable-read", *_BUSY)
-        ),
+        claim="SERIALIZABLE has no write skew",
+        source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
+        command=_append("postgresql", "serializable", "isolation=serializable", *_BUSY),
         expect=0,
     ),
     Finding(
         id="C-2",
-        claim="SERIALIZABLE is serializable on one node",
+        claim="SERIALIZABLE is serializable on one node, killed again and again",
         source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
         command=run(
             "postgresql",
@@ -63,6 +71,7 @@ SQL: Final[tuple[Finding, ...]] = (
             "--model",
             "serializable",
             *options("isolation=serializable"),
+            *_SHORT,
         ),
         expect=0,
     ),
@@ -120,37 +129,34 @@ SQL: Final[tuple[Finding, ...]] = (
         id="M1",
         claim="REPEATABLE READ of InnoDB as it comes loses updates",
         source="Jepsen, MySQL 8.0.34 (2023), for MariaDB too; MDEV-35124",
-        command=run(
+        command=_append(
             "mariadb",
-            "list-append",
-            "none",
-            "--model",
             "snapshot-isolation",
-            *options("isolation=repeatable-read", "writes=read-then-write", *_BUSY),
-            *_STOP,
+            "isolation=repeatable-read",
+            "snapshot_isolation=false",
+            *_BACK,
         ),
         expect=1,
-        anomalies=("lost-update", "G-single", "internal", "incompatible-order"),
+        anomalies=(*_UPDATES, "internal"),
         control="C-5",
     ),
     Finding(
         id="C-5",
         claim="with innodb_snapshot_isolation REPEATABLE READ is snapshot isolation",
-        source="MariaDB, innodb_snapshot_isolation",
-        command=run(
+        source=_INNODB,
+        command=_append(
             "mariadb",
-            "list-append",
-            "none",
-            "--model",
             "snapshot-isolation",
-            *options("isolation=repeatable-read", "snapshot_isolation=true", *_BUSY),
+            "isolation=repeatable-read",
+            "snapshot_isolation=true",
+            *_BACK,
         ),
         expect=0,
     ),
     Finding(
         id="G1",
         claim="a member of Galera serves old values, as it comes",
-        source="Galera Cluster, wsrep_sync_wait",
+        source=_SYNC_WAIT,
         command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
         expect=1,
         anomalies=("nonlinearizable",),
@@ -159,34 +165,51 @@ SQL: Final[tuple[Finding, ...]] = (
     Finding(
         id="G1-control",
         claim="with wsrep_sync_wait reads see what was committed before",
-        source="Galera Cluster, wsrep_sync_wait",
-        command=run("galera", "register", "none", *options("sync_wait=7")),
+        source=_SYNC_WAIT,
+        command=run("galera", "register", "none", *options("sync_wait=7"), *_STOP),
         expect=0,
     ),
     Finding(
         id="G2",
-        claim="transactions lose updates without any fault",
-        source="Jepsen, MariaDB Galera Cluster 12.1.2 (2026); MDEV-38974",
-        command=run(
+        claim="several members lose updates although one of them alone would refuse",
+        source=_GALERA,
+        command=_append(
             "galera",
-            "list-append",
-            "none",
-            "--model",
             "snapshot-isolation",
-            *options("isolation=repeatable-read", "writes=read-then-write", *_BUSY),
-            *_STOP,
+            "isolation=repeatable-read",
+            "snapshot_isolation=true",
+            *_BACK,
         ),
         expect=1,
-        anomalies=("lost-update", "G-single", "G-nonadjacent", "incompatible-order"),
-        control="G1-control",
+        anomalies=_UPDATES,
+        control="C-5",
     ),
     Finding(
         id="G4",
         claim="a transfer between two accounts loses money",
         source="Jepsen, Percona XtraDB Cluster (2015)",
-        command=run("galera", "bank", "none", *options("isolation=repeatable-read"), *_STOP),
+        command=run(
+            "galera",
+            "bank",
+            "none",
+            *options("isolation=repeatable-read", "snapshot_isolation=true"),
+            *_STOP,
+        ),
         expect=1,
         anomalies=("wrong-total",),
-        control="G1-control",
+        control="G4-control",
+    ),
+    Finding(
+        id="G4-control",
+        claim="one server with innodb_snapshot_isolation keeps the total",
+        source=_INNODB,
+        command=run(
+            "mariadb",
+            "bank",
+            "none",
+            *options("isolation=repeatable-read", "snapshot_isolation=true"),
+            *_STOP,
+        ),
+        expect=0,
     ),
 )

@@ -8,7 +8,7 @@ from dstest.findings.entries.finding import Finding, options, run
 
 __all__ = ["STORES"]
 
-_STOP: Final = ("--time-limit", "60", "--stop-on-violation")
+_STOP: Final = ("--time-limit", "40", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "25")
 _HELD: Final = ("keys=5", "hold_ms=8000")
 _SENTINEL: Final = "Redis, High availability with Redis Sentinel"
@@ -43,7 +43,14 @@ STORES: Final[tuple[Finding, ...]] = (
         ),
         expect=1,
         anomalies=("lost",),
-        control="R1-control",
+        control="R2-control",
+    ),
+    Finding(
+        id="R2-control",
+        claim="without a fault nothing is lost",
+        source=f"{_SENTINEL}: Example 2",
+        command=run("redis-sentinel", "set", "none", *options("min_replicas=1"), *_SHORT),
+        expect=0,
     ),
     Finding(
         id="R3",
@@ -64,7 +71,7 @@ STORES: Final[tuple[Finding, ...]] = (
         id="R3-control",
         claim="without a fault it is one register",
         source="Redis, WAIT",
-        command=run("redis-sentinel", "register", "none", *options("wait=3"), *_SHORT),
+        command=run("redis-sentinel", "register", "none", *options("wait=3"), *_STOP),
         expect=0,
     ),
     Finding(
@@ -96,7 +103,7 @@ STORES: Final[tuple[Finding, ...]] = (
         id="K1-control",
         claim="without a fault it keeps what it was given",
         source="memcached, Protocol",
-        command=run("memcached", "register", "none", *_SHORT),
+        command=run("memcached", "register", "none", *_STOP),
         expect=0,
     ),
     Finding(
@@ -106,13 +113,20 @@ STORES: Final[tuple[Finding, ...]] = (
         command=run("zookeeper", "register", "partition", *options("reads=local"), *_STOP),
         expect=1,
         anomalies=("nonlinearizable",),
-        control="C-6",
+        control="Z1-control",
+    ),
+    Finding(
+        id="Z1-control",
+        claim="a read behind a sync is not old",
+        source="ZooKeeper Programmer's Guide, Consistency Guarantees",
+        command=run("zookeeper", "register", "partition", *options("reads=sync"), *_STOP),
+        expect=0,
     ),
     Finding(
         id="C-6",
         claim="writes and conditional updates are linearizable, and reads after sync",
         source="ZooKeeper Programmer's Guide, Consistency Guarantees",
-        command=run("zookeeper", "cas-register", "partition", *options("reads=sync")),
+        command=run("zookeeper", "cas-register", "partition", *options("reads=sync"), *_SHORT),
         expect=0,
     ),
     Finding(
@@ -128,7 +142,7 @@ STORES: Final[tuple[Finding, ...]] = (
         id="E1-control",
         claim="a lock that does not expire is held by one",
         source="etcd API guarantees",
-        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD)),
+        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD), *_STOP),
         expect=0,
     ),
     Finding(
@@ -138,13 +152,27 @@ STORES: Final[tuple[Finding, ...]] = (
         command=run("etcd", "register", "partition", *options("reads=serializable"), *_STOP),
         expect=1,
         anomalies=("nonlinearizable",),
-        control="C-1",
+        control="E2-control",
+    ),
+    Finding(
+        id="E2-control",
+        claim="reads as they come are not old",
+        source="etcd API guarantees",
+        command=run("etcd", "register", "partition", *options("reads=linearizable"), *_STOP),
+        expect=0,
     ),
     Finding(
         id="C-1",
         claim="keys and values are strictly serializable",
         source="Jepsen, etcd 3.4.3 (2020)",
-        command=run("etcd", "register", "partition,kill"),
+        command=run("etcd", "register", "partition,kill", *_STOP),
+        expect=0,
+    ),
+    Finding(
+        id="C-4",
+        claim="a single member loses nothing when it is killed",
+        source="etcd#14370, fixed in 3.4.21",
+        command=run("etcd", "set", "kill", *options("members=1"), *_SHORT),
         expect=0,
     ),
     Finding(
