@@ -10,7 +10,8 @@ Only time in which a hold is *certain* counts, so that no overlap is made up:
     acquire ok       from its completion, for a lease until its invocation plus the time to live
     renew ok         from its completion until its invocation plus the time to live
     renew fail       the hold is over from its invocation on
-    release          whatever its outcome, the hold is over from its invocation on
+    release ok       the hold is over from its invocation on, as from that of an unknown one
+    release fail     nothing was released: the hold goes on
     acquire unknown  no certain hold
 
 `ttl_ns` is absent for a lock, whose hold lasts until it is released; `input` may be null. An
@@ -60,6 +61,12 @@ def _ttl_ns(op: Op) -> int | None:
     return value
 
 
+def _ends(op: Op) -> bool:
+    """Is the hold of its process over from its invocation on?"""
+    refused = op.outcome is Outcome.FAIL
+    return (op.op_type == "release" and not refused) or (op.op_type == "renew" and refused)
+
+
 def holds(part: Part) -> list[Hold]:
     """All certain holds of one lock. A process holds it from its last acquire on."""
     spans: list[Hold] = []
@@ -70,7 +77,7 @@ def holds(part: Part) -> list[Hold]:
         ok, who = op.outcome is Outcome.OK, op.process_id
         if op.op_type == "acquire" and ok and op.output is not False:
             current[who], live[who] = op, []
-        elif op.op_type == "release" or (op.op_type == "renew" and op.outcome is Outcome.FAIL):
+        elif _ends(op):
             for hold in live.pop(who, ()):
                 if op.invoke_ts < hold.end:
                     hold.end, hold.until = op.invoke_ts, op

@@ -5,10 +5,10 @@
     {"op_type": "drain",   "key": "q", "input": null, "output": [8, 9]}
 
 Nothing is lost until the queue was seen empty: by a drain, or a dequeue that found nothing, which
-began after every completed enqueue had ended. A dequeue of unknown outcome may have taken one
-element: so many may be missing without anything being lost (`unaccounted` in the statistics). A
-drain of unknown outcome may have taken any number, so with one of those the answer is unknown
-where something is missing.
+began after every completed enqueue had ended. A dequeue of unknown outcome that began before that
+look had ended may have taken one element: so many may be missing without anything being lost
+(`unaccounted` in the statistics). A drain of unknown outcome may have taken any number, so with one
+of those the answer is unknown where something is missing.
 
 | anomaly | meaning |
 |---|---|
@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from math import inf
+from typing import Final
 
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, end_of, listed
@@ -118,7 +119,7 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
 
 
 def _empty_look(part: Part) -> Op | None:
-    """The first operation that found the queue empty after all enqueues, None without one."""
+    """What found the queue empty first, after all enqueues; None without one."""
     writes = [*part.of("enqueue"), *part.refused("enqueue")]
     last = max((end_of(op) for op in writes), default=-1)
     looks = [
@@ -127,7 +128,7 @@ def _empty_look(part: Part) -> Op | None:
         if op.invoke_ts > last
         and (op.op_type == "drain" or (op.op_type == "dequeue" and op.output is None))
     ]
-    return looks[0] if looks else None
+    return min(looks, key=end_of, default=None)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -141,7 +142,10 @@ def decide(part: Part, findings: Findings) -> int:
     # An element may be put in more than once: each acknowledgement is owed one.
     missing = [at for at, ops in t.acked.items() for _ in range(len(ops) - out[at])]
     takers = [op for op in part.unknown if op.op_type in ("dequeue", "drain")]
-    spare: Any = float("inf") if any(op.op_type == "drain" for op in takers) else len(takers)
+    if look is not None:
+        # An empty queue has nothing for those that come later.
+        takers = [op for op in takers if op.invoke_ts <= end_of(look)]
+    spare = inf if any(op.op_type == "drain" for op in takers) else len(takers)
     lost = 0
     if look is None:
         findings.undecide(part.key, "nobody saw the queue empty after the last enqueue")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import json
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +19,7 @@ from clusters.supervise import on_node
 from clusters.supervise.member_logs import MemberLogs
 from dstest.core import clock, patience
 from dstest.core.answers import check_health
-from dstest.core.errors import LabError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
     ControlGroups,
@@ -277,12 +278,19 @@ class FullMesh(SupervisedDeployment, Linked):
 
 
 class Durable(SupervisedDeployment, DataDir):
-    """Base of those whose members keep what must survive a restart on a disk."""
+    """Base of those whose members keep what must survive a restart on a disk: the data of all of a
+    member's services is below one directory, which has nothing else."""
 
     def data_dir(self) -> str:
-        """The first directory of data that a service names, the same on every node."""
+        """It, the same on every node."""
         members = self.members.values()
-        return next(path for m in members for s in m.services for path in s.data)
+        paths = [path for m in members for s in m.services for path in s.data]
+        if not paths:
+            raise ConfigError(
+                f"{type(self).__name__} is Durable, and none of its services names any data",
+                remedy='Service(data=("/opt/mydb/data",))',
+            )
+        return os.path.commonpath(paths)
 
 
 def _given(service: str) -> list[str]:

@@ -38,7 +38,7 @@ PROVIDER: Final = {
     "gcache.size": "64M",
 }
 START: Final = """\
-at=$(/usr/sbin/mariadbd "$@" --wsrep-recover 2>&1 | sed -n 's/.*Recovered position: *//p' | tail -n 1)
+at=$(/usr/sbin/mariadbd "$@" --wsrep-recover 2>&1 | sed -n 's/.*Recovered position: *//p')
 exec /usr/sbin/mariadbd "$@" ${at:+--wsrep-start-position="$at"}
 """
 

@@ -45,6 +45,8 @@ REST: Final = 8008
 STORE: Final = 2379
 STORE_PEERS: Final = 2380
 TTL_S: Final = 20
+STORED: Final = f"{HOME}/data/etcd"
+KEPT: Final = f"{HOME}/data/postgresql"
 ANYBODY: Final = ("host all all all trust", "host replication all all trust")
 
 
@@ -72,7 +74,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
         clients = f"{own}:{STORE}"
         words = {
             "name": node.name,
-            "data-dir": f"{HOME}/store",
+            "data-dir": STORED,
             "listen-peer-urls": f"{own}:{STORE_PEERS}",
             "listen-client-urls": clients,
             "advertise-client-urls": clients,
@@ -86,7 +88,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
                 "etcd",
                 *(word for name, value in words.items() for word in (f"--{name}", value)),
             ),
-            data=(f"{HOME}/store",),
+            data=(STORED,),
             log=f"{HOME}/etcd.log",
             probe=Probe(STORE, _ask("/version"), b"HTTP/1."),
             ports={"peer": STORE_PEERS},
@@ -119,7 +121,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
             "postgresql": {
                 "listen": f"{address},127.0.0.1:{PORT}",
                 "connect_address": f"{address}:{PORT}",
-                "data_dir": f"{HOME}/data/db",
+                "data_dir": f"{KEPT}/db",
                 "bin_dir": PROGRAMS,
                 "pgpass": f"{HOME}/pgpass",
                 "pg_hba": list(ANYBODY),
@@ -138,7 +140,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
             user="postgres",
             cwd=HOME,
             directories=(HOME,),
-            data=(f"{HOME}/data",),
+            data=(KEPT,),
             files={config: json.dumps(self._config(node), indent=1).encode()},
             log=f"{HOME}/patroni.log",
             after=("etcd",),
@@ -171,7 +173,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
         said = await self.answers(lambda node: self.line(node, REST, _ask("/primary")))
         return [name for name, line in said.items() if b" 200 " in (line or b"")]
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return name in await self._primaries()
 
     async def writer(self) -> Node:

@@ -87,7 +87,7 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
             if row
         ]
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return "master" in ((await self.ask(REDIS, "ROLE"))[name] or ())
 
     async def progress(self) -> dict[str, dict[str, int] | None]:

@@ -128,7 +128,7 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
             if "Mode" in row
         ]
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return (await self._srvr())[name].get("Mode") == "leader"
 
     async def progress(self) -> dict[str, dict[str, int] | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.node import Node
 from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import (
+    DataDir,
     Deployment,
     Endpoint,
     Leadership,
@@ -69,6 +71,27 @@ def check_members(deployment: Deployment, names: Sequence[str]) -> None:
         _check_order(deployment, name, member.services)
     if not any(member.services for member in members.values()):
         raise refused(deployment, "services", "nothing on any node", "what runs there")
+    if isinstance(deployment, DataDir):
+        _check_data(deployment, deployment.data_dir())
+
+
+def _check_data(deployment: Deployment, folder: str) -> None:
+    """A disk fault is under one directory: data beside it would survive the fault, unseen, and a
+    log in it would be hit as well."""
+    services = [service for member in deployment.members.values() for service in member.services]
+    data = {path for service in services for path in service.data}
+    beside = sorted(path for path in data if not PurePath(path).is_relative_to(folder))
+    others = {path for service in services for path in (service.log, *service.files)}
+    among = sorted(
+        path
+        for path in others
+        if PurePath(path).is_relative_to(folder)
+        and not any(PurePath(path).is_relative_to(place) for place in data)
+    )
+    if beside or among:
+        found = f"{folder}, {f'without {beside[0]}' if beside else f'with {among[0]} in it'}"
+        expected = "the directory of all data of its services, and of nothing else"
+        raise refused(deployment, "data_dir()", found, expected)
 
 
 def _check_service(deployment: Deployment, name: str, service: Service) -> None:

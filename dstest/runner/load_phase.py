@@ -131,8 +131,8 @@ class LoadPhase:
                 f"  unknown {now['unknown']}  {fault}"
             )
             last, last_ns = now, now_ns
-            counts = now["ok"], now["unknown"], now["fail"]
-            self._recovery.look(now_ns, *counts, whole=not standing)
+            served = [row["ok"] for row in load.traffic.by_node().values()]
+            self._recovery.look(now_ns, served, now["unknown"], whole=not standing)
 
     async def _ping(self, node: Any) -> None:
         if node.away:

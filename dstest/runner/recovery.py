@@ -7,7 +7,7 @@ up on after a while, and the audit says so.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 __all__ = ["GIVE_UP_S", "GOES_ON", "TAIL_S", "Recovery"]
@@ -18,9 +18,13 @@ STEADY_LOOKS: Final = 3
 RATE_SHARE_MIN: Final = 0.6
 """Share of the rate before the first fault; the audit asks for half."""
 
-GOOD_SHARE_MIN: Final = 0.9
-"""Share of operations that succeed, of that before the first fault, which the audit looks at more
-sharply: one member that refuses all clients is no recovery, however fast the others serve."""
+EXPECTED_OPS: Final = 7.0
+"""A node whose clients would have had so many successes by now, and had none, serves nobody: by
+chance that happens once in a thousand looks. One member that refuses all of its clients is no
+recovery, however fast the others serve."""
+
+NODE_OPS_PER_S_MIN: Final = 0.5
+"""Of a node with fewer there is not enough time to know."""
 
 SERVED_SHARE_MIN: Final = 0.1
 """Of the same rate, for a load that is served again after a heal, if not as before yet."""
@@ -38,24 +42,20 @@ GOES_ON: Final = (
 
 
 class Counts(NamedTuple):
-    """Operations so far, at run time `ns`; or between two looks, `ns` apart."""
+    """Operations so far, at run time `ns`: successes by node, and unknown outcomes."""
 
     ns: int
-    ok: int
+    ok: tuple[int, ...]
     unknown: int
-    failed: int
 
-    def since(self, then: Counts) -> Counts:
-        return Counts(*(a - b for a, b in zip(self, then, strict=True)))
+    def ok_per_s(self, since: Counts) -> list[float]:
+        """By node, between two looks."""
+        seconds = max(1, self.ns - since.ns) / 1e9
+        before = since.ok or (0,) * len(self.ok)
+        return [(now - then) / seconds for now, then in zip(self.ok, before, strict=True)]
 
-    @property
-    def ok_per_s(self) -> float:
-        return self.ok / (self.ns / 1e9) if self.ns else 0.0
 
-    @property
-    def good_share(self) -> float:
-        """Of those that are known to have succeeded or failed."""
-        return self.ok / (self.ok + self.failed) if self.ok else 0.0
+NOTHING: Final = Counts(0, (), 0)
 
 
 class Recovery:
@@ -68,8 +68,9 @@ class Recovery:
 
     def __init__(self, failover_s: float) -> None:
         self._failover_ns = int(failover_s * 1e9)
-        self._last = Counts(0, 0, 0, 0)
-        self._baseline: Counts | None = None
+        self._last = NOTHING
+        self._baseline: list[float] | None = None
+        self._served_ns: dict[int, int] = {}
         self._good_since_ns: int | None = None
         self._good = 0
         self._heals: list[tuple[int, int | None]] = []
@@ -83,20 +84,24 @@ class Recovery:
         without a break; None where it was not before the next fault."""
         return list(self._heals)
 
-    def look(self, now_ns: int, ok: int, unknown: int, failed: int = 0, *, whole: bool) -> None:
-        """One look at run time `now_ns`. `whole` is false while a fault stands."""
+    def look(self, now_ns: int, ok: Sequence[int], unknown: int, *, whole: bool) -> None:
+        """One look at run time `now_ns`; `ok` are the successes of each node's clients. `whole` is
+        false while a fault stands."""
         if whole and not self._whole:
             self._heals.append((now_ns, None))
         self._whole = whole
-        now = Counts(now_ns, ok, unknown, failed)
-        since = now.since(self._last)
+        now = Counts(now_ns, tuple(ok), unknown)
+        rates = now.ok_per_s(self._last)
+        self._served_ns |= {node: now_ns for node, rate in enumerate(rates) if rate > 0}
         if not whole:
             self._good = self._serving = 0
             self._good_since_ns = None
-            self._baseline = self._baseline or self._last
-        elif since.ns and self._last.ns:
-            self._serves(since, self._last.ns)
-            if self._well(since):
+            if self._baseline is None:
+                self._baseline = self._last.ok_per_s(NOTHING)
+        elif self._last.ns and now.ns > self._last.ns:
+            none_unknown = now.unknown == self._last.unknown
+            self._serves(sum(rates), none_unknown, self._last.ns)
+            if none_unknown and self._well(rates, now_ns):
                 self._good_since_ns = self._good_since_ns if self._good else self._last.ns
                 self._good += 1
             else:
@@ -104,23 +109,26 @@ class Recovery:
                 self._good_since_ns = None
         self._last = now
 
-    def _well(self, since: Counts) -> bool:
-        """Nearly as before the first fault."""
-        before = self._baseline or Counts(0, 0, 0, 0)
-        share = before.good_share
-        noise = 3 * math.sqrt(share * (1 - share) / max(1, since.ok + since.failed))
+    def _well(self, rates: Sequence[float], now_ns: int) -> bool:
+        """Nearly as before the first fault, and at every node."""
+        before = self._baseline or []
         return (
-            since.ok > 0
-            and not since.unknown
-            and since.ok_per_s >= RATE_SHARE_MIN * before.ok_per_s
-            and since.good_share >= GOOD_SHARE_MIN * share - noise
+            sum(rates) > 0
+            and sum(rates) >= RATE_SHARE_MIN * sum(before)
+            and all(self._serves_at(node, rate, now_ns) for node, rate in enumerate(before))
         )
 
-    def _serves(self, since: Counts, since_ns: int) -> None:
+    def _serves_at(self, node: int, usual_per_s: float, now_ns: int) -> bool:
+        """Did its clients have a success within the time in which they had several before?"""
+        if usual_per_s < NODE_OPS_PER_S_MIN:
+            return True
+        patience_ns = int(EXPECTED_OPS / usual_per_s * 1e9)
+        return now_ns - self._served_ns.get(node, 0) <= patience_ns
+
+    def _serves(self, ok_per_s: float, none_unknown: bool, since_ns: int) -> None:
         """Between two faults there is less time than at the end, and less is asked for."""
-        before_per_s = self._baseline.ok_per_s if self._baseline else 0.0
-        served = since.ok_per_s > SERVED_SHARE_MIN * before_per_s
-        if served and not since.unknown:
+        served = ok_per_s > SERVED_SHARE_MIN * sum(self._baseline or [])
+        if served and none_unknown:
             self._serving_since_ns = self._serving_since_ns if self._serving else since_ns
             self._serving += 1
         else:

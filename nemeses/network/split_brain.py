@@ -141,7 +141,7 @@ class SplitBrain(RuleFault):
     async def after_apply(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         """Watch the claims; cut the next leader off where this one noticed too early."""
         while True:
-            found = await self._watch(ctx, record.targets[0])
+            found = await self._watch(ctx, record.targets[0], record.facts.get("group", ""))
             if found is not None:
                 record = with_facts(record, {"rivals": msgspec.to_builtins(found)})
             if found is not None or record.facts["round"] >= record.facts["rounds"]:
@@ -150,8 +150,9 @@ class SplitBrain(RuleFault):
             if not again:
                 return record
 
-    async def _watch(self, ctx: NemesisContext, old: str) -> Rivals | None:
-        """Ask each node without pause until two claims overlap or the round is over."""
+    async def _watch(self, ctx: NemesisContext, old: str, group: str) -> Rivals | None:
+        """Ask each node without pause until two claims to lead this group overlap or the round is
+        over."""
         claims: list[Claim] = []
         deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
         found: list[Rivals] = []
@@ -160,7 +161,7 @@ class SplitBrain(RuleFault):
         async def ask(name: str) -> None:
             while not found and ctx.clock.now_ns() < deadline_ns:
                 asked_ns = ctx.clock.now_ns()
-                if await members.claims(name):
+                if await members.claims(name, group):
                     claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
                     if (proof := rivals(claims, old)) is not None:
                         found.append(proof)

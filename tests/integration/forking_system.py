@@ -156,7 +156,7 @@ class Forking(FullMesh, Clocked, Leadership, Replication):
         first, said = next(iter(self.nodes)), await self.ask("ping")
         return [LeaderView(member=name, leader=first) for name in said if said[name]]
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return name == next(iter(self.nodes))
 
     async def progress(self) -> dict[str, dict[str, int] | None]:

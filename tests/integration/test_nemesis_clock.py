@@ -27,7 +27,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from nemeses.clock.clock import NEMESIS, Clock
-from nemeses.tools.clock_tool import shift
+from nemeses.tools.clock_tool import TOOL, build, shift
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -127,8 +127,10 @@ def test_kill_9_of_ours_in_mid_skew(lab: LabInfo, tmp_path: Path) -> None:
 
     def shifted() -> int:
         async def ask(nodes: dict[str, Any]) -> int:
-            count = 0
+            count, tool = 0, await build()
             for node in nodes.values():
+                # Healing removes it.
+                await node.put(TOOL, tool, mode=0o755)
                 pid = int((await node.run(["cat", PIDFILE])).stdout.split()[0])
                 info = await node.call("procinfo", pid=pid)
                 patch = await shift(node, pid, info["start_time"], ["read"])

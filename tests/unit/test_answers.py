@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from third_party import context
 
+from clusters.supervise import Durable
 from dstest.core import answers, registry
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import offered
@@ -62,7 +63,7 @@ class Toy(Leadership, Linked):
     async def leaders(self) -> Any:
         return self.told.get("leaders", [LeaderView(member="n1", leader="n2", epoch=1)])
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return False
 
     async def healthy(self) -> Any:
@@ -273,3 +274,52 @@ def test_systems_that_we_have_are_well(name: str, tmp_path: Path) -> None:
     check_places(system, deployment, NODES, deployment.endpoints())
     links = getattr(deployment, "links", lambda: None)()
     assert answers.check_links(deployment, links) in (None, links)
+
+
+class Kept(Durable):
+    """Two services with data; nothing of it is ever started."""
+
+    def __init__(self, *paths: str, log: str = "/opt/kept/log") -> None:
+        super().__init__([SimpleNamespace(name="n1")], {})
+        self.paths, self.log = paths, log
+
+    def services(self, node: Any) -> list[Service]:
+        return [
+            Service(name=f"s{i}", argv=("s",), data=(path,), log=self.log, probe=Probe(80 + i))
+            for i, path in enumerate(self.paths)
+        ]
+
+    async def healthy(self) -> dict[str, bool]:
+        return {}
+
+    async def version(self) -> str:
+        return ""
+
+
+def test_all_data_is_below_one_directory() -> None:
+    deployment: Any = Kept("/opt/kept/data/a", "/opt/kept/data/b")
+    assert deployment.data_dir() == "/opt/kept/data"
+    check_members(deployment, ["n1"])
+
+
+def test_a_log_beside_the_data_is_refused() -> None:
+    """Two directories whose parent has more than data."""
+    deployment: Any = Kept("/opt/kept/a", "/opt/kept/b")
+    with pytest.raises(ConfigError, match="/opt/kept, with /opt/kept/log in it"):
+        check_members(deployment, ["n1"])
+
+
+def test_data_that_a_fault_would_leave_out_is_refused() -> None:
+    class Half(Kept):
+        def data_dir(self) -> str:
+            return "/opt/kept/data/a"
+
+    deployment: Any = Half("/opt/kept/data/a", "/opt/kept/data/b")
+    with pytest.raises(ConfigError, match="/opt/kept/data/a, without /opt/kept/data/b"):
+        check_members(deployment, ["n1"])
+
+
+def test_no_data_is_refused() -> None:
+    deployment: Any = Kept()
+    with pytest.raises(ConfigError, match="none of its services names any data"):
+        deployment.data_dir()

@@ -48,7 +48,7 @@ class Mute(Leadership, Membership, Replicas, Processes):
     async def leaders(self) -> list[LeaderView]:
         return await never()  # type: ignore[no-any-return]
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         return await never()  # type: ignore[no-any-return]
 
     async def member_names(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dstest.runner.recovery import Recovery
 
 S = 1_000_000_000
@@ -10,7 +12,7 @@ S = 1_000_000_000
 def looked(*looks: tuple[int, int, int, bool]) -> Recovery:
     recovery = Recovery(failover_s=20.0)
     for second, ok, unknown, whole in looks:
-        recovery.look(second * S, ok, unknown, whole=whole)
+        recovery.look(second * S, [ok], unknown, whole=whole)
     return recovery
 
 
@@ -34,28 +36,40 @@ def test_unknown_outcomes_break_it() -> None:
     assert looked(*BEFORE, *FAULT, *after).settled_ns is None
 
 
-def test_a_member_that_refuses_its_clients_breaks_it() -> None:
+def members(rates: dict[int, list[int]], end_s: int) -> Recovery:
+    """A fault stands from the 5th to the 7th second; `rates` are successes per second at each node,
+    from these seconds on."""
+    recovery = Recovery(failover_s=20.0)
+    served = [0] * len(rates[1])
+    for second in range(1, end_s):
+        now = rates[max(since for since in rates if since <= second)]
+        served = [total + more for total, more in zip(served, now, strict=True)]
+        recovery.look(second * S, served, 0, whole=not 5 <= second < 8)
+    return recovery
+
+
+EVEN = [20, 20, 20, 20, 20]
+
+
+@pytest.mark.parametrize("others", [20, 400])
+@pytest.mark.parametrize("each", [1, 20, 400])
+def test_a_member_that_serves_nobody_breaks_it(each: int, others: int) -> None:
     """A broker of a minority stops itself when it notices, which may be after the heal; clients of
-    the others go on."""
-    recovery = Recovery(failover_s=20.0)
-    for second, ok, unknown, whole in [*BEFORE, *FAULT]:
-        recovery.look(second * S, ok, unknown, whole=whole)
-    for second in range(8, 20):
-        refused = 30 * (second - 7) if second < 14 else 180
-        recovery.look(second * S, 400 + 80 * (second - 7), 7, refused, whole=True)
-        assert (recovery.settled_ns is not None) == (second >= 16)
-    assert recovery.settled_ns == 13 * S
+    the others go on, and may be faster than before."""
+    before = [each] * 5
+    after = [max(each, others)] * 4 + [0]
+    assert members({1: before, 5: after, 8: after}, 30).settled_ns is None
+    recovered = members({1: before, 5: after, 14: before}, 30)
+    assert recovered.settled_ns is not None
+    assert recovered.settled_ns >= 13 * S
 
 
-def test_what_is_refused_as_often_as_before_does_not() -> None:
-    recovery = Recovery(failover_s=20.0)
-    for second, whole in [
-        *((s, True) for s in range(1, 5)),
-        (5, False),
-        *((s, True) for s in range(6, 11)),
-    ]:
-        recovery.look(second * S, 60 * second, 0, 40 * second, whole=whole)
-    assert recovery.settled_ns == 5 * S
+def test_a_member_that_serves_few_is_served() -> None:
+    assert members({1: EVEN, 8: [19, 19, 19, 19, 2]}, 12).settled_ns == 7 * S
+
+
+def test_too_few_to_know_hold_nothing_up() -> None:
+    assert members({1: [100, 0], 8: [100, 0]}, 12).settled_ns == 7 * S
 
 
 def test_a_later_break_counts() -> None:
@@ -77,7 +91,7 @@ def test_each_heal_is_followed_until_the_load_is_served_again() -> None:
         whole = not (5 <= second < 10 or 20 <= second < 25)
         rate = 100 if second < 5 else 0 if not whole or second >= 25 else 20 if second > 12 else 0
         ok += rate
-        recovery.look(second * 1_000_000_000, ok, 0, whole=whole)
+        recovery.look(second * S, [ok], 0, whole=whole)
     (first, again), (second_heal, never) = recovery.heals
     assert (first, second_heal) == (10_000_000_000, 25_000_000_000)
     assert again == 12_000_000_000
@@ -92,7 +106,7 @@ def stalled(begin_s: int, end_s: int, rates: tuple[int, int] = (100, 0)) -> Reco
         outside, inside = rates
         whole = not 5 <= second < 10
         ok += 0 if not whole else inside if begin_s <= second < end_s else outside
-        recovery.look(second * S, ok, 0, whole=whole)
+        recovery.look(second * S, [ok], 0, whole=whole)
     return recovery
 
 
@@ -112,7 +126,7 @@ def test_slow_is_not_stalled() -> None:
     recovery = Recovery(failover_s=20.0)
     for second in range(1, 30):
         unknown = 1 if second >= 15 else 0
-        recovery.look(second * S, 100 * second, unknown, whole=not 5 <= second < 10)
+        recovery.look(second * S, [100 * second], unknown, whole=not 5 <= second < 10)
     assert recovery.heals == [(10 * S, 9 * S)]
 
 

@@ -312,7 +312,7 @@ def test_what_nobody_has_to_have_can_be_called_where_it_is_there(
         BARE
         + PROCESSES.replace(
             "def kill",
-            "def leaders(self, wait_s): ...\n    async def claims(self, name): ...\n"
+            "def leaders(self, wait_s): ...\n    async def claims(self, name, group): ...\n"
             "    async def kill",
         )
     )

@@ -173,7 +173,7 @@ class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication)
             views.append(LeaderView(member=name, leader=leader, epoch=status.raft_term))
         return views
 
-    async def claims(self, name: str) -> bool:
+    async def claims(self, name: str, group: str) -> bool:
         """Does this member take itself for the leader?"""
         status = await self._ask(self.nodes[name], "status", message("StatusRequest")(), 0.7)
         return status is not None and status.leader == status.header.member_id

@@ -150,8 +150,9 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
             ]
         return found
 
-    async def claims(self, name: str) -> bool:
-        return any(view.member == view.leader == name for view in await self.leaders())
+    async def claims(self, name: str, group: str) -> bool:
+        views = await self.leaders()
+        return any(view.member == view.leader == name and view.group == group for view in views)
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         pages = await self._states()

@@ -50,7 +50,7 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
         return [self._server(node, name, port) for name, port in PORTS.items()]
 
     def _server(self, node: Node, name: str, port: int) -> Service:
-        home = f"{HOME}/{name}"
+        home = f"{HOME}/data/{name}"
         config = CONFIG.format(address=node.info.address, port=port, home=home)
         return Service(
             name=name,
@@ -121,9 +121,9 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
             for row in primaries_of(said or {})
         ]
 
-    async def claims(self, name: str) -> bool:
-        roles = [await self.ask(port, "ROLE") for port in PORTS.values()]
-        return any("master" in (row[name] or ()) for row in roles)
+    async def claims(self, name: str, group: str) -> bool:
+        views = await self.leaders()
+        return any(view.member == view.leader == name and view.group == group for view in views)
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         """Of the shards of a node's two servers, by their histories."""

@@ -161,8 +161,9 @@ class Leadership(Protocol):
         """The views of all members that answer, of each group that they know."""
         ...
 
-    async def claims(self, name: str) -> bool:
-        """Does this member take itself, right now, for a leader? False where it does not answer."""
+    async def claims(self, name: str, group: str) -> bool:
+        """Does this member take itself, right now, for the leader of this group? False where it
+        does not answer."""
         ...
 
 

@@ -106,10 +106,16 @@ class EtcdLockClient(EtcdOps):
         token = self._held.pop(op.key, None)
         if token is None:
             raise Definite(NOT_HELD)
-        if keeper := self._keepers.pop(op.key, None):
-            keeper.cancel()
         path = self.path(op.key)
-        await self.commit([created_at(path, token)], [delete(path)])
+        keeper = self._keepers.pop(op.key, None)
+        if keeper is None:
+            await self.commit([created_at(path, token)], [delete(path)])
+            return
+        keeper.cancel()
+        try:
+            await self.commit([created_at(path, token)], [delete(path)])
+        except Definite as error:
+            raise Indefinite(f"left to expire: {error}") from None
 
 
 class EtcdLeaseClient(EtcdLockClient):
