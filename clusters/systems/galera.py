@@ -140,6 +140,7 @@ class Galera(Mariadb):
     }
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
+    log_alarms = (*Mariadb.log_alarms, "Inconsistency detected", "Inconsistent by consensus")
     ports = (*Mariadb.ports, GROUP, 4568, 4444)
 
 

@@ -231,7 +231,7 @@ class Mariadb(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = CODES
-    log_alarms = ("InnoDB: Assertion failure", "got signal", "is corrupted")
+    log_alarms: tuple[str, ...] = ("InnoDB: Assertion failure", "got signal", "is corrupted")
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT
     home = HOME

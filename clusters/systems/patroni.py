@@ -14,15 +14,16 @@ from typing import Any, Final
 
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh
+from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
+    CONNECTIONS_MAX,
     PORT,
     PROGRAMS,
     Postgresql,
     PostgresqlClient,
-    PostgresqlDeployment,
     connect,
 )
-from clusters.systems.postgresql_standby import FOLLOWS, WHERE
+from clusters.systems.postgresql_standby import Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Ending,
@@ -32,10 +33,8 @@ from dstest.core.protocols import (
     LogWords,
     Option,
     Probe,
-    Replication,
     Service,
     Timing,
-    Unit,
 )
 
 __all__ = ["SYSTEM"]
@@ -58,13 +57,12 @@ def _body(said: str) -> Any:
     return json.loads(said.partition("\r\n\r\n")[2])
 
 
-class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication):
+class PatroniDeployment(Streaming, FullMesh, Leadership):
     """A database with its Patroni on each node, and beside them the store of the lock."""
 
     timing = Timing(
         start_s=120.0, answer_s=2.0, failover_s=2.0 * TTL_S, rejoin_s=60.0, restart_s=60.0
     )
-    replication_unit = Unit("bytes", 1 << 20)
     endpoint_kind = "seed"
     endpoint_service = "patroni"
 
@@ -99,9 +97,8 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
         wait = self.options["replication"]
         stores = [f"{other.info.address}:{STORE}" for other in self.nodes.values()]
         users = {"superuser": "postgres", "replication": "replicator", "rewind": "rewinder"}
-        settings = self.settings(node)
-        for name in ("port", "listen_addresses"):
-            del settings[name]
+        own = ("port", "listen_addresses", "max_connections")
+        settings = {n: value for n, value in self.settings(node).items() if n not in own}
         return {
             "scope": "dstest",
             "name": node.name,
@@ -114,7 +111,10 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
                     "retry_timeout": 5,
                     "synchronous_mode": wait != "asynchronous",
                     "synchronous_mode_strict": wait == "strict",
-                    "postgresql": {"use_pg_rewind": True},
+                    "postgresql": {
+                        "use_pg_rewind": True,
+                        "parameters": {"max_connections": CONNECTIONS_MAX},
+                    },
                 },
                 "initdb": ["data-checksums", {"encoding": "UTF8"}, {"auth": "trust"}],
             },
@@ -183,15 +183,7 @@ class PatroniDeployment(PostgresqlDeployment, FullMesh, Leadership, Replication)
         return self.nodes[views[0]]
 
     async def healthy(self) -> dict[str, bool]:
-        """Does the primary write, and does each standby follow it?"""
-        follows = await self.answers(lambda node: self.ask(node, FOLLOWS))
-        led = await self._primaries()
-        writes = await self.writing(led)
-        return {n: writes[n] if n in led else bool(led and follows[n]) for n in self.members}
-
-    async def progress(self) -> dict[str, dict[str, int] | None]:
-        said = await self.answers(lambda node: self.ask(node, WHERE))
-        return {name: None if at is None else {"": int(at)} for name, at in said.items()}
+        return await self.serving(await self._primaries())
 
 
 class PatroniClient(PostgresqlClient):
@@ -235,7 +227,8 @@ class Patroni(Postgresql):
             help="synchronous: a commit waits for a standby while there is one; strict: always",
         ),
     }
-    log_harmless = (*Postgresql.log_harmless, "starting an etcd server")
+    log_alarms = (*Postgresql.log_alarms, *Etcd.log_alarms)
+    log_harmless = (*Postgresql.log_harmless, *Etcd.log_harmless)
     ports = (PORT, REST, STORE, STORE_PEERS)
     home = HOME
 

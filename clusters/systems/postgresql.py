@@ -25,11 +25,12 @@ from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
 
-__all__ = ["SYSTEM", "Postgresql", "PostgresqlClient", "PostgresqlDeployment"]
+__all__ = ["CONNECTIONS_MAX", "SYSTEM", "Postgresql", "PostgresqlClient", "PostgresqlDeployment"]
 
 PROGRAMS: Final = "/usr/lib/postgresql/15/bin"
 HOME: Final = "/opt/postgresql"
 DATA: Final = f"{HOME}/data"
+CONNECTIONS_MAX: Final = 300
 PORT: Final = 5432
 ANYBODY: Final = b"host all all 0.0.0.0/0 trust\nhost all all ::0/0 trust\n"
 SSL_ASKED: Final = bytes.fromhex("00000008 04d2162f")
@@ -112,7 +113,7 @@ class PostgresqlDeployment(SqlDeployment):
             "listen_addresses": f"{node.info.address},127.0.0.1",
             "port": PORT,
             "unix_socket_directories": "",
-            "max_connections": 300,
+            "max_connections": CONNECTIONS_MAX,
             "shared_buffers": "64MB",
             "log_min_messages": "log",
             "log_timezone": "UTC",
@@ -220,7 +221,16 @@ class Postgresql(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
-    log_alarms = ("PANIC:", "invalid page in block", "could not fsync")
+    log_alarms: tuple[str, ...] = (
+        "PANIC:",
+        "invalid page in block",
+        "could not fsync",
+        "could not read block",
+        "page verification failed",
+        "missing chunk number",
+        "was terminated by signal 6",
+        "was terminated by signal 11",
+    )
     log_harmless: tuple[str, ...] = (
         "FATAL:  the database system is starting up",
         "FATAL:  the database system is shutting down",

@@ -26,7 +26,7 @@ from clusters.systems.postgresql import (
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
 
-__all__ = ["FOLLOWS", "SYSTEM", "WHERE"]
+__all__ = ["SYSTEM", "Streaming"]
 
 POLL_S: Final = 0.2
 OWNED: Final = ("chmod", "700", DATA)
@@ -37,16 +37,33 @@ WHERE: Final = (
     " ELSE pg_current_wal_lsn() END - '0/0')::bigint"
 )
 FOLLOWS: Final = (
-    "SELECT CASE WHEN pg_is_in_recovery() THEN (SELECT count(*) FROM pg_stat_wal_receiver"
-    " WHERE status = 'streaming') ELSE 1 END"
+    "SELECT pg_is_in_recovery()"
+    " AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver WHERE status = 'streaming')"
 )
 
 
-class StandbyDeployment(PostgresqlDeployment, Linked, Replication):
+class Streaming(PostgresqlDeployment, Replication):
+    """A primary, and standbys that receive its log."""
+
+    replication_unit = Unit("bytes", 1 << 20)
+
+    async def serving(self, primaries: Sequence[str]) -> dict[str, bool]:
+        """Does the primary write, and does each other member follow one? Of several primaries none
+        does what it should."""
+        if len(primaries) != 1:
+            return dict.fromkeys(self.members, False)
+        follows = await self.answers(lambda node: self.ask(node, FOLLOWS))
+        return {name: bool(said) for name, said in follows.items()} | await self.writing(primaries)
+
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        said = await self.answers(lambda node: self.ask(node, WHERE))
+        return {name: None if at is None else {"": int(at)} for name, at in said.items()}
+
+
+class StandbyDeployment(Streaming, Linked):
     """The first node has the primary."""
 
     timing = Timing(start_s=90.0, rejoin_s=30.0, restart_s=60.0)
-    replication_unit = Unit("bytes", 1 << 20)
     endpoint_kind = "replica"
 
     def services(self, node: Node) -> Sequence[Service]:
@@ -81,15 +98,7 @@ class StandbyDeployment(PostgresqlDeployment, Linked, Replication):
         await self.each(others, self._start)
 
     async def healthy(self) -> dict[str, bool]:
-        """Does the primary write, and does each standby follow it?"""
-        primary, *others = self.members
-        said = await self.answers(lambda node: self.ask(node, FOLLOWS))
-        writes = (await self.writing([primary]))[primary]
-        return {primary: writes, **{name: bool(said[name]) for name in others}}
-
-    async def progress(self) -> dict[str, dict[str, int] | None]:
-        said = await self.answers(lambda node: self.ask(node, WHERE))
-        return {name: None if at is None else {"": int(at)} for name, at in said.items()}
+        return await self.serving([next(iter(self.members))])
 
 
 class StandbyClient(PostgresqlClient):

@@ -17,6 +17,7 @@ from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
 OPTIONS = {"op_timeout_s": 1.0}
+EMPTY = {"state": {"messages": 3}}
 IDLE = {"num_pending": 0, "num_ack_pending": 0}
 
 
@@ -31,6 +32,7 @@ class Server:
         self.asked.append(subject)
         names = {"$JS.API.CONSUMER.MSG.NEXT": "next", "$JS.API.CONSUMER.INFO": "info",
                  "$JS.API.CONSUMER.DURABLE": "create", "$JS.API.STREAM.MSG": "get",
+                 "$JS.API.STREAM.INFO": "stream",
                  "$JS.ACK": "ack", "jobs.": "put", "records.": "put"}  # fmt: skip
         name = next(name for start, name in names.items() if subject.startswith(start))
         answer = self.answers.get(name, {})
@@ -113,12 +115,38 @@ def test_a_queue_is_empty_when_nothing_waits_for_anybody(
     monkeypatch: pytest.MonkeyPatch, offered: Any, state: Any, code: str | None
 ) -> None:
     """An element that somebody else has and may give back is still in it."""
-    server = Server(next=offered, info=state)
+    server = Server(next=offered, info=state, stream=EMPTY)
     if code is None and offered is NO_MESSAGES:
         assert invoked(monkeypatch, server, QueueClient, "dequeue", "q")[0] is None
         return
     with pytest.raises(Definite, match=code or "not-offered"):
         invoked(monkeypatch, server, QueueClient, "dequeue", "q")
+
+
+def test_a_message_that_the_consumer_has_not_heard_of_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored = {"state": {"messages": 3, "subjects": {"jobs.q": 1}}}
+    server = Server(next=NO_MESSAGES, info=IDLE, stream=stored)
+    with pytest.raises(Definite, match="not-offered"):
+        invoked(monkeypatch, server, QueueClient, "dequeue", "q")
+
+
+def test_a_broken_connection_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(next=ConnectionError("closed"))
+    made = []
+
+    async def connected(*_: Any) -> Any:
+        made.append(1)
+        return SimpleNamespace(close=lambda: asyncio.sleep(0))
+
+    monkeypatch.setattr(clients, "request", server)
+    monkeypatch.setattr(clients, "connected", connected)
+    client = QueueClient(AT, [AT], OPTIONS)
+    for _ in range(3):
+        with pytest.raises(Definite, match="not-offered"):
+            asyncio.run(client.invoke(OpDraft("dequeue", "q"), 1.0))
+    assert len(made) == 3
 
 
 def test_a_consumer_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

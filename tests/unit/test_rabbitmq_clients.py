@@ -85,7 +85,6 @@ def test_an_empty_queue(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"publish": SimpleNamespace(name="Basic.Nack")}, PUT),
         ({"publish": None}, PUT),
         ({"publish": ConnectionError("closed")}, PUT),
-        ({"get": ConnectionError("closed")}, TAKE),
         ({"ack": ConnectionError("closed")}, TAKE),
         ({"look": ConnectionError("closed")}, TAKE),
     ],
@@ -95,6 +94,14 @@ def test_what_is_not_confirmed_may_have_happened(
 ) -> None:
     with pytest.raises(Indefinite):
         invoked(monkeypatch, Broker(**odd), op)
+
+
+def test_until_it_is_acknowledged_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the broker may have sent goes back when its connection is closed."""
+    broker = Broker(get=TimeoutError())
+    with pytest.raises(Definite, match="not-offered"):
+        invoked(monkeypatch, broker, TAKE)
+    assert broker.asked == ["declare", "get", "close"]
 
 
 @pytest.mark.parametrize("op", [PUT, TAKE])

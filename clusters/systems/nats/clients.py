@@ -114,6 +114,7 @@ class QueueClient(NatsClient):
         except Definite:
             raise
         except Exception as error:
+            await self.close()
             raise Definite(f"{NOT_OFFERED}: {error!r}"[:300]) from None
         if message is None:
             return None
@@ -134,6 +135,13 @@ class QueueClient(NatsClient):
         state = checked(await self.api(f"CONSUMER.INFO.{JOBS}.{name}"))
         if state["num_ack_pending"]:
             raise Definite(BUSY)
-        if message is None or state["num_pending"]:
+        if message is None or state["num_pending"] or await self._stored(key):
             raise Definite(NOT_OFFERED)
         return None
+
+    async def _stored(self, key: Any) -> bool:
+        """Does the leader of the stream have a message of this queue? That of the consumer may be
+        another, which has not heard of it yet."""
+        subject = f"{JOBS}.{key}"
+        stream = checked(await self.api(f"STREAM.INFO.{JOBS}", subjects_filter=subject))
+        return bool((stream["state"].get("subjects") or {}).get(subject))

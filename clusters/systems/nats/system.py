@@ -61,7 +61,7 @@ class Nats(SupervisedSystem):
         NOT_OFFERED: KEPT,
     }
     conflict_errors = frozenset({BUSY})
-    log_alarms = ("[FTL]",)
+    log_alarms = ("[FTL]", "Critical write error", "Snapshot corrupt")
     ports = (PORT, MONITOR, ROUTES)
     client_port = PORT
     home = HOME

@@ -10,9 +10,10 @@ from clusters.systems.rabbitmq.deployment import HELLO
 from clusters.systems.rabbitmq.link import Link, connected
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
-__all__ = ["NOT_DECLARED", "AmqpRequests", "QueueClient"]
+__all__ = ["NOT_DECLARED", "NOT_OFFERED", "AmqpRequests", "QueueClient"]
 
 NOT_DECLARED: Final = "not-declared"
+NOT_OFFERED: Final = "not-offered"
 _HEADER: Final = 7
 _ASKED: Final = frozenset({(50, 10), (60, 40), (60, 70), (60, 80)})
 """queue.declare, basic.publish, basic.get, basic.ack (AMQP 0-9-1, 1.5 and 1.8)."""
@@ -20,7 +21,11 @@ _ASKED: Final = frozenset({(50, 10), (60, 40), (60, 70), (60, 80)})
 
 class QueueClient(LinkedClient):
     """enqueue: a confirmed publish. dequeue: get, then acknowledge; the channel does one thing
-    after the other, so that its next answer comes after the acknowledgement was passed on."""
+    after the other, so that its next answer comes after the acknowledgement was passed on.
+
+    Until an acknowledgement is sent nothing has been taken: a connection that got no answer to a
+    get is closed, and what the broker has sent there goes back to the queue.
+    """
 
     @property
     def wait_s(self) -> float:
@@ -48,7 +53,11 @@ class QueueClient(LinkedClient):
 
     async def do_dequeue(self, op: OpDraft) -> Any:
         _, queue = await self._queue(op.key)
-        message = await queue.get(fail=False, timeout=self.wait_s)
+        try:
+            message = await queue.get(fail=False, timeout=self.wait_s / 2)
+        except Exception as error:
+            await self.close()
+            raise Definite(f"{NOT_OFFERED}: {error!r}"[:300]) from None
         if message is None:
             return None
         await self.link()

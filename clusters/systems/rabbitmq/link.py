@@ -12,7 +12,9 @@ __all__ = ["PORT", "QUEUES", "Link", "connected"]
 
 PORT: Final = 5672
 CLOSE_S: Final = 1.0
-HEARTBEAT_S: Final = 5
+HEARTBEAT_S: Final = 2
+"""The broker gives a client up after two or three of them, and requeues what it had sent there."""
+
 QUEUES: Final = {
     "quorum": {"x-queue-type": "quorum"},
     "mirrored": {"x-queue-type": "classic"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.supervise import SupervisedSystem
-from clusters.systems.rabbitmq.clients import NOT_DECLARED, AmqpRequests, QueueClient
+from clusters.systems.rabbitmq.clients import NOT_DECLARED, NOT_OFFERED, AmqpRequests, QueueClient
 from clusters.systems.rabbitmq.deployment import EPMD, HOME, PEERS, RabbitmqDeployment
 from clusters.systems.rabbitmq.link import PORT, QUEUES
 from dstest.core.protocols import Option
@@ -43,6 +43,7 @@ class Rabbitmq(SupervisedSystem):
     definite_errors = {
         "not-connected": "ours: there was no connection, so nothing was sent",
         NOT_DECLARED: "ours: the queue was not there, so nothing was sent to it",
+        NOT_OFFERED: "RabbitMQ, Consumer Acknowledgements: what was not acknowledged is requeued",
     }
     ports = (PORT, EPMD, PEERS)
     client_port = PORT
