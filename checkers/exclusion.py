@@ -68,7 +68,7 @@ def _ends(op: Op) -> bool:
 
 
 def holds(part: Part) -> list[Hold]:
-    """All certain holds of one lock. A process holds it from its last acquire on."""
+    """All certain holds of one lock. What ends a hold ends all that its process has."""
     spans: list[Hold] = []
     current: dict[int | str, Op] = {}
     live: dict[int | str, list[Hold]] = {}
@@ -76,7 +76,7 @@ def holds(part: Part) -> list[Hold]:
     for op in sorted(everything, key=lambda op: op.invoke_ts):
         ok, who = op.outcome is Outcome.OK, op.process_id
         if op.op_type == "acquire" and ok and op.output is not False:
-            current[who], live[who] = op, []
+            current[who] = op
         elif _ends(op):
             for hold in live.pop(who, ()):
                 if op.invoke_ts < hold.end:
@@ -88,7 +88,7 @@ def holds(part: Part) -> list[Hold]:
         ttl = _ttl_ns(op)
         end = NEVER if ttl is None else op.invoke_ts + ttl
         hold = Hold(who, end_of(op), end, current[who], op)
-        live[who].append(hold)
+        live.setdefault(who, []).append(hold)
         spans.append(hold)
     return [hold for hold in spans if hold.start < hold.end]
 

@@ -232,24 +232,14 @@ def holds_overlap(ops: list[Op]) -> bool:
             for o in ops
             if o.process_id == a.process_id and o.invoke_ts > a.invoke_ts and _ends(o)
         ]
-        again = [
-            o.invoke_ts
-            for o in ops
-            if o.process_id == a.process_id
-            and o.invoke_ts > a.invoke_ts
-            and o.op_type == "acquire"
-            and known(o)
-            and o.output is not False
-        ]
-        # What ends a hold ends the one that its process got last.
-        later = [t for t in later if not any(x < t for x in again)]
         ttl = (a.input or {}).get("ttl_ns", INFINITY)
         spans.append((a.process_id, end(a), min([a.invoke_ts + ttl, *later])))
     return any(p != q and max(s, t) < min(e, f) for (p, s, e), (q, t, f) in product(spans, spans))
 
 
 def _ends(op: Op) -> bool:
-    return op.op_type == "release" or (op.op_type == "renew" and op.outcome is Outcome.FAIL)
+    refused = op.outcome is Outcome.FAIL
+    return (op.op_type == "release" and not refused) or (op.op_type == "renew" and refused)
 
 
 def offsets_hold(ops: list[Op]) -> bool:

@@ -36,6 +36,18 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         [0, 2],
         "1 enqueue 7 @0-5\n1 enqueue 8 @6-9\n2 dequeue @20-21\n2 dequeue -> 8 @10-11",
     ),
+    (
+        QUEUE,
+        "lost",
+        [0, 1],
+        "1 enqueue 7 @0-5\n2 dequeue @10-11\n3 dequeue -> ? @20-21",
+    ),
+    (
+        ("exclusion", "lock"),
+        "overlapping-holds",
+        [0, 2],
+        "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n2 acquire[l] -> true @6-7",
+    ),
     (QUEUE, "duplicated", [0, 1, 2], "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n3 dequeue -> 7 @6-9"),
     (QUEUE, "unexpected", [0], "2 dequeue -> 7 @6-8"),
     (QUEUE, "future-read", [0, 1], "2 dequeue -> 7 @0-5\n1 enqueue 7 @6-8"),

@@ -27,6 +27,12 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n2 dequeue @9-10"),
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
+    (
+        ("exclusion", "lock"),
+        "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n1 acquire[l] -> true @6-7\n"
+        "1 release[l] @8-9\n2 acquire[l] -> true @10-11",
+    ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
     (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
