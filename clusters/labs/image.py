@@ -25,6 +25,8 @@ __all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries", "remove_
 BUILD_TIMEOUT_S = 1800.0
 """A slow mirror and a Java runtime fit; a hung one does not."""
 
+COPY_TIMEOUT_S = 300.0
+
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 FORWARDED = re.compile(
     r"Acquire::(https?::|Retries|ForceIPv|Check-Valid-Until|Check-Date|AllowReleaseInfoChange)"
@@ -113,9 +115,9 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     work = images / f".{path.name}.{os.getpid()}"
     work.mkdir(mode=0o755)
     try:
-        hooks = {"prepare": recipe.PREPARE, "setup": recipe.SETUP}
         builds = [build for package in packages if (build := build_of(package))]
-        hooks |= {f"build{i}": _laid(build) for i, build in enumerate(builds)}
+        laid = _laid(builds, work / "builds")
+        hooks = {"prepare": recipe.PREPARE, **laid, "setup": recipe.SETUP}
         for name, text in hooks.items():
             (work / name).write_text(text, encoding="utf-8")
             (work / name).chmod(0o755)
@@ -130,7 +132,7 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
             '--aptopt=APT::Install-Recommends "false"',
             *_apt_options(),
             f"--essential-hook={work / 'prepare'}",
-            *(f"--customize-hook={work / name}" for name in hooks if name.startswith("build")),
+            *(f"--customize-hook={work / name}" for name in laid),
             f"--customize-hook={work / 'setup'}",
             release,
             str(work / "rootfs"),
@@ -147,15 +149,31 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     progress(f"node image built in {(clock.monotonic_ns() - started_ns) / 1e9:.0f} s")
 
 
-def _laid(build: Build) -> str:
-    """The script that puts a build into an image. ConfigError where it is not what was named."""
-    if name_of(build.path) != str(build):
-        raise ConfigError(
-            f"{build.path} has changed since it was named",
-            remedy="start again, with --system-version, for what it is now",
-        )
-    form = recipe.TREE if build.path.is_dir() else recipe.DEB
-    return form.replace("BUILD", shlex.quote(str(build.path)))
+def _laid(builds: Sequence[Build], folder: Path) -> dict[str, str]:
+    """The scripts that put builds into an image, packages first, from copies that nobody changes.
+    ConfigError where one is not what was named."""
+    files: list[str] = []
+    trees: list[str] = []
+    for number, build in enumerate(builds):
+        copy = folder / str(number) if build.path.is_dir() else folder / f"{number}.deb"
+        folder.mkdir(exist_ok=True)
+        host.run(["cp", "-a", str(build.path), str(copy)], timeout_s=COPY_TIMEOUT_S)
+        if Build(build.path, _hash_of(copy)) != build:
+            raise ConfigError(
+                f"{build.path} has changed since it was named",
+                remedy="start again, with --system-version, for what it is now",
+            )
+        (trees if copy.is_dir() else files).append(shlex.quote(str(copy)))
+    packages = recipe.PACKAGES.replace("FILES", " ".join(files))
+    scripts = {"packages": packages} if files else {}
+    return scripts | {
+        f"tree{i}": recipe.TREE.replace("FOLDER", path) for i, path in enumerate(trees)
+    }
+
+
+def _hash_of(path: Path) -> str:
+    build = build_of(name_of(path))
+    return build.sha256 if build else ""
 
 
 def _mmdebstrap(argv: list[str], log: Path) -> None:

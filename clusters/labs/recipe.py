@@ -11,6 +11,8 @@ import json
 import os
 from collections.abc import Sequence
 
+from dstest.core.builds import build_of
+
 __all__ = ["BASE_PACKAGES", "MARKER_PATH", "PREPARE", "SETUP", "all_packages", "image_hash"]
 
 FORMAT = 1
@@ -99,20 +101,22 @@ rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
 """Runs when all packages are installed."""
 
 
-DEB = r"""#!/bin/sh
+PACKAGES = r"""#!/bin/sh
 set -eu
-cp BUILD "$1/build.deb"
-chroot "$1" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install --yes --no-install-recommends --allow-downgrades /build.deb
-rm "$1/build.deb"
+mkdir "$1/builds"
+cp FILES "$1/builds/"
+chroot "$1" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+    --no-remove --reinstall --allow-downgrades /builds/*.deb'
+rm -r "$1/builds"
 """
-"""Runs with the path of a package for BUILD, while the image still has its package sources."""
+"""Installs FILES, Debian packages, all at once, while the image still has its package sources."""
 
 TREE = r"""#!/bin/sh
 set -eu
-cp -a --no-preserve=ownership BUILD/. "$1/"
+tar -C FOLDER --owner=0 --group=0 --numeric-owner -cf - . \
+    | chroot "$1" tar -C / --keep-directory-symlink --no-overwrite-dir -xpf -
 """
-"""Lays a directory over the image."""
+"""Lays FOLDER over the image, whose own directories stay what they are."""
 
 
 def all_packages(packages: Sequence[str]) -> list[str]:
@@ -123,4 +127,6 @@ def all_packages(packages: Sequence[str]) -> list[str]:
 def image_hash(packages: Sequence[str], release: str) -> str:
     """Names the image of these packages from this Debian release on this machine's architecture."""
     recipe = [FORMAT, all_packages(packages), PREPARE, SETUP, release, os.uname().machine]
+    if any(map(build_of, packages)):
+        recipe += [PACKAGES, TREE]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]

@@ -238,6 +238,8 @@ class Postgresql(SupervisedSystem):
         "FATAL:  the database system is in recovery mode",
         "FATAL:  terminating connection due to administrator command",
         "FATAL:  connection to client lost",
+        # Of a backend that outlives its postmaster for a moment.
+        "FATAL:  terminating connection due to unexpected postmaster exit",
         # A hint after each recovery that was interrupted.
         "If this has occurred more than once some data might be corrupted",
     )

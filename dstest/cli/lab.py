@@ -36,9 +36,9 @@ def up(
 ) -> None:
     """Bring a lab up that stays until `dstest lab down`. A running one is used as it is."""
     from dstest.core import clock
-    from dstest.core.builds import name_of
+    from dstest.core.builds import builds_of
 
-    wanted = (*_packages(system, packages), *map(name_of, system_version or []))
+    wanted = (*_packages(system, packages), *builds_of(system_version or []))
     started_ns = clock.monotonic_ns()
     info = lab_of_kind(lab).up(lab_id, nodes, packages=wanted, progress=say, persistent=True)
     say(f"lab {lab_id} is up after {(clock.monotonic_ns() - started_ns) / 1e9:.1f} s")

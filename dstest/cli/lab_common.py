@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +12,11 @@ from dstest.core.errors import LabError
 __all__ = ["Json", "Kind", "LabId", "SystemVersion", "lab_of_kind", "running_lab", "say", "show"]
 
 SystemVersion = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
-        help="Another build than Debian's: a .deb, or a directory to lie over each node's root."
+        metavar="PATH",
+        help="Another build than Debian's: a .deb (more than one is possible), or a directory to"
+        " lie over each node's root.",
     ),
 ]
 LabId = Annotated[str, typer.Option("--lab-id", help="Which lab; several may run side by side.")]

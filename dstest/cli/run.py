@@ -101,7 +101,7 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
-    from dstest.core.builds import name_of
+    from dstest.core.builds import builds_of
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
@@ -134,7 +134,7 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
-        builds=tuple(map(name_of, system_version or [])),
+        builds=builds_of(system_version or []),
     )
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)

@@ -94,6 +94,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     lab: str | None = None
     cleaned: dict[str, list[str]] | None = None
     system_version: str | None = None
+    builds_in_use: dict[str, str] = msgspec.field(default_factory=dict)
     members: list[str] | None = None
     log_files: dict[str, list[str]] | list[str] | None = None
     endpoints: list[Endpoint] | None = None

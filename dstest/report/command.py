@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from dstest.core.builds import build_of
-
 __all__ = ["command_of"]
 
 
@@ -30,8 +28,7 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
     for path in spec.get("files", ()):
         words += ["--plugin", str(path)]
     for name in spec.get("builds", ()):
-        build = build_of(str(name))
-        words += ["--system-version", str(build.path if build else name)]
+        words += ["--system-version", str(name)]
     flags = {
         "system": "--system",
         "workload": "--workload",

@@ -40,6 +40,7 @@ from dstest.judge.facts import agree
 from dstest.runner import answers, host, listeners, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
+from dstest.runner.in_use import builds_in_use
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
 from dstest.runner.log_fetch import fetch_logs
@@ -152,6 +153,7 @@ class Run:
         await check_probes(deployment, members)
         await self._guard_of_run().serve(deployment)
         self._meta.system_version = await self._version(deployment)
+        self._meta.builds_in_use = await builds_in_use(spec.builds, deployment, members)
         endpoints = deployment.endpoints()
         answers.check_places(plugins.system, deployment, members, endpoints)
         check_endpoints(plugins.system, endpoints)

@@ -145,7 +145,7 @@ def require_packages(lab: LabInfo, plugins: Plugins) -> None:
     with another one, and says so."""
     system, builds = plugins.system, plugins.spec.builds
     wanted = {*system.packages, *builds}
-    there = lab.facts.get("packages", wanted)
+    there = lab.facts.get("packages", system.packages)
     down = f"`dstest lab down --lab-id {lab.lab_id}`, then up again with `--system` {system.name}"
     if lacks := absent(wanted, there):
         raise LabError(

@@ -152,7 +152,8 @@ class Worker:
             for (slot, node), client in zip(config.slots, clients, strict=True)
         ]
         try:
-            await asyncio.gather(*tasks)
+            for used in await asyncio.gather(*tasks):
+                await used.close()
             if board.state == FINISHING and isinstance(self._generator, Finishing):
                 await self._finish(self._generator)
             await self._note_wire()
@@ -246,8 +247,9 @@ class Worker:
             await asyncio.sleep(min(wait_ns / 1e9, 0.2))
         return False
 
-    async def _process(self, slot: int, node: int, client: Client) -> None:
-        """One logical process: one operation at a time until the load stops."""
+    async def _process(self, slot: int, node: int, client: Client) -> Client:
+        """One logical process: one operation at a time until the load stops. What it holds it gives
+        up with its client, when the last operation of the others has ended."""
         process_id = slot
         last: Answer | None = None
         while self._loading():
@@ -269,7 +271,7 @@ class Worker:
             if last.kind != Outcome.OK and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
                 # Refused without being asked: do not spin. A slow answer needs no pause.
                 await asyncio.sleep(_FAILURE_PAUSE_S)
-        await client.close()
+        return client
 
     def _draft(self, slot: int, last: Answer | None) -> OpDraft:
         if isinstance(self._generator, Reactive):

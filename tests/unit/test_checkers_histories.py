@@ -30,8 +30,10 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
     (
         ("exclusion", "lock"),
-        "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n1 acquire[l] -> true @6-7\n"
-        "1 release[l] @8-9\n2 acquire[l] -> true @10-11",
+        (
+            "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n1 acquire[l] -> true @6-7\n"
+            "1 release[l] @8-9\n2 acquire[l] -> true @10-11"
+        ),
     ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
