@@ -26,6 +26,10 @@ recovery, however fast the others serve."""
 NODE_OPS_PER_S_MIN: Final = 0.5
 """Of a node with fewer there is not enough time to know."""
 
+UNKNOWN_TIMES_MAX: Final = 2.0
+"""As often as before the first fault: of a system that answers all there is no unknown outcome,
+another one leaves some open at any time, as Galera does commits that it refuses."""
+
 SERVED_SHARE_MIN: Final = 0.1
 """Of the same rate, for a load that is served again after a heal, if not as before yet."""
 
@@ -70,6 +74,7 @@ class Recovery:
         self._failover_ns = int(failover_s * 1e9)
         self._last = NOTHING
         self._baseline: list[float] | None = None
+        self._unknown_per_s = 0.0
         self._served_ns: dict[int, int] = {}
         self._good_since_ns: int | None = None
         self._good = 0
@@ -98,10 +103,12 @@ class Recovery:
             self._good_since_ns = None
             if self._baseline is None:
                 self._baseline = self._last.ok_per_s(NOTHING)
+                self._unknown_per_s = self._last.unknown / max(1, self._last.ns) * 1e9
         elif self._last.ns and now.ns > self._last.ns:
-            none_unknown = now.unknown == self._last.unknown
-            self._serves(sum(rates), none_unknown, self._last.ns)
-            if none_unknown and self._well(rates, now_ns):
+            unknown_per_s = (now.unknown - self._last.unknown) / (now.ns - self._last.ns) * 1e9
+            answered = unknown_per_s <= UNKNOWN_TIMES_MAX * self._unknown_per_s
+            self._serves(sum(rates), answered, self._last.ns)
+            if answered and self._well(rates, now_ns):
                 self._good_since_ns = self._good_since_ns if self._good else self._last.ns
                 self._good += 1
             else:
@@ -125,10 +132,10 @@ class Recovery:
         patience_ns = int(EXPECTED_OPS / usual_per_s * 1e9)
         return now_ns - self._served_ns.get(node, 0) <= patience_ns
 
-    def _serves(self, ok_per_s: float, none_unknown: bool, since_ns: int) -> None:
+    def _serves(self, ok_per_s: float, answered: bool, since_ns: int) -> None:
         """Between two faults there is less time than at the end, and less is asked for."""
         served = ok_per_s > SERVED_SHARE_MIN * sum(self._baseline or [])
-        if served and none_unknown:
+        if served and answered:
             self._serving_since_ns = self._serving_since_ns if self._serving else since_ns
             self._serving += 1
         else:

@@ -64,6 +64,19 @@ def test_a_member_that_serves_nobody_breaks_it(each: int, others: int) -> None:
     assert recovered.settled_ns >= 13 * S
 
 
+def test_as_many_unknown_outcomes_as_before_do_not_break_it() -> None:
+    def of(unknown_after: int) -> Recovery:
+        recovery = Recovery(failover_s=20.0)
+        unknown = 0
+        for second in range(1, 16):
+            unknown += 10 if second < 8 else unknown_after
+            recovery.look(second * S, [100 * second], unknown, whole=not 5 <= second < 8)
+        return recovery
+
+    assert of(12).settled_ns == 7 * S
+    assert of(40).settled_ns is None
+
+
 def test_a_member_that_serves_few_is_served() -> None:
     assert members({1: EVEN, 8: [19, 19, 19, 19, 2]}, 12).settled_ns == 7 * S
 
