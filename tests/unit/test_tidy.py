@@ -53,10 +53,11 @@ FOLDERS = {
     "clusters.labs": {"clusters.remote"},
     "clusters.supervise": {"clusters.remote"},
     "clusters.sql": {"clusters.supervise"},
-    "clusters.systems": {"clusters.supervise", "clusters.sql"},
+    "clusters.systems": {"clusters.supervise", "clusters.sql", "clusters.systems.etcd"},
     "clusters.systems.nats": {"clusters.supervise"},
     "clusters.systems.rabbitmq": {"clusters.supervise"},
     "clusters.systems.redis_cluster": {"clusters.supervise"},
+    "clusters.systems.tarantool": {"clusters.supervise"},
     "clusters.systems.etcd.agents": set(),
     "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
     "clusters.systems.etcd": {

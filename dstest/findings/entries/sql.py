@@ -185,6 +185,26 @@ SQL: Final[tuple[Finding, ...]] = (
         control="C-5",
     ),
     Finding(
+        id="G3",
+        claim="with flush_log_at_trx_commit=0 what was committed is lost when all members die",
+        source="Jepsen, MariaDB Galera Cluster 12.1.2 (2026)",
+        command=run(
+            "galera", "set", "kill", *options("scope=all", "sync_wait=7", "flush_log=0"), *_SHORT
+        ),
+        expect=1,
+        anomalies=("lost",),
+        control="G3-control",
+    ),
+    Finding(
+        id="G3-control",
+        claim="as it comes what was committed survives that",
+        source="MariaDB, innodb_flush_log_at_trx_commit",
+        command=run(
+            "galera", "set", "kill", *options("scope=all", "sync_wait=7", "flush_log=1"), *_SHORT
+        ),
+        expect=0,
+    ),
+    Finding(
         id="G4",
         claim="a transfer between two accounts loses money",
         source="Jepsen, Percona XtraDB Cluster (2015)",
