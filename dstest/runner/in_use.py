@@ -59,8 +59,8 @@ async def builds_in_use(
             raise LabError(
                 f"no server on {where} uses a file of {build.path}: what runs there is another"
                 " build",
-                remedy="is each file where the system looks for it? `dstest list` has the version"
-                " that it expects; a .deb must be of the package that has the server",
+                remedy="lay each file where the system looks for it; a .deb must be of the package"
+                " that has the server's program",
             )
         found[name] = min(there)
     return found
