@@ -109,6 +109,7 @@ CRITICAL_SECTION: Final = replace(
     make=partial(LockGenerator, name="critical-section"),
     options=_HELD_OPTIONS,
     minimum={"acquire": 100, "release": 20},
+    fields=Fields(busy_after=frozenset({"acquire"})),
 )
 LEASE: Final = ObjectWorkload(
     name="lease",

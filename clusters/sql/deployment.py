@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -46,20 +45,17 @@ class SqlDeployment(Durable, Clocked):
 
     async def arrange(self) -> None:
         """Make the tables."""
-        while True:
-            try:
-                writer = await self.writer()
-                await self.create_database(writer)
-                link = await self.connection(writer, self.timing.answer_s)
-                break
-            except Exception as error:  # whatever a library says of a server that starts
-                self.last_errors[next(iter(self.nodes))] = repr(error)
-            await asyncio.sleep(POLL_S)
+        link = await self.until(next(iter(self.nodes.values())), self._first_link)
         try:
             for text in ["CREATE TABLE health (v INT)", *schema(self.dialect, self.options)]:
                 await link.change(text)
         finally:
             await link.aclose()
+
+    async def _first_link(self, node: Node) -> SqlLink:
+        writer = await self.writer()
+        await self.create_database(writer)
+        return await self.connection(writer, self.timing.answer_s)
 
     async def _writes(self, node: Node) -> bool:
         link = await self.connection(node, self.timing.answer_s)

@@ -6,15 +6,17 @@ import abc
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
-from dstest.core.errors import ConfigError
+from dstest.core import clock
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, EndpointKind, Member, Service, Timing
 
 __all__ = ["MemberSet"]
 
 T = TypeVar("T")
+POLL_S: Final = 0.2
 
 
 class MemberSet(abc.ABC):
@@ -119,3 +121,23 @@ class MemberSet(abc.ABC):
             return answer
 
         return await self.each(list(self.members), one)
+
+    async def until(self, node: Node, ask: Callable[[Node], Awaitable[T]]) -> T:
+        """What a member answers, asked again until it is something. LabError, with what it said
+        last, where the time of a start is over before."""
+        deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
+        while True:
+            try:
+                answer = await ask(node)
+                why = f"{answer!r}"
+                if answer:
+                    return answer
+            except Exception as error:  # whatever a library says of a server that starts
+                why = repr(error)
+            self.last_errors[node.name] = why
+            if clock.monotonic_ns() > deadline_ns:
+                raise LabError(
+                    f"{node.name} is not ready after {self.timing.start_s:g} s: {why}",
+                    remedy="see the logs in nodes/ of the run directory",
+                )
+            await asyncio.sleep(POLL_S)

@@ -6,7 +6,6 @@ member has caught up. Without it, as it comes, reads may be old.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -73,19 +72,18 @@ class GaleraDeployment(MariadbDeployment, FullMesh, Replication):
         """One after the other: two at once wait for the same donor."""
         first, *others = self.members
         await self.override(first, "mariadb", ["--wsrep-new-cluster"])
-        await self._start(self.nodes[first])
-        await self._joined(first)
+        await self._begun(first)
         await self.clear_override(first, "mariadb")
         for name in others:
-            await self._start(self.nodes[name])
-            await self._joined(name)
+            await self._begun(name)
 
-    async def _joined(self, name: str) -> None:
-        while True:
-            state = (await self.answers(self._state))[name]
-            if state and [*map(state.get, STATE[:2])] == GOOD:
-                return
-            await asyncio.sleep(POLL_S)
+    async def _begun(self, name: str) -> None:
+        await self._start(self.nodes[name])
+        await self.until(self.nodes[name], self._joined)
+
+    async def _joined(self, node: Node) -> bool:
+        state = await self._state(node)
+        return [*map(state.get, STATE[:2])] == GOOD
 
     async def _state(self, node: Node) -> dict[str, str]:
         link = await connect(node.info.address, PORT, self.timing.answer_s)

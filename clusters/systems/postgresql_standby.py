@@ -7,7 +7,6 @@ which they became visible, and the two may differ (Jepsen, Amazon RDS for Postgr
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -91,10 +90,7 @@ class StandbyDeployment(Streaming, Linked):
         """Standbys are copies of a primary that runs."""
         primary, *others = self.members
         await self._start(self.nodes[primary])
-        while True:
-            if (await self.answers(lambda node: self.ask(node, "SELECT 1")))[primary]:
-                break
-            await asyncio.sleep(POLL_S)
+        await self.until(self.nodes[primary], lambda node: self.ask(node, "SELECT 1"))
         await self.each(others, self._start)
 
     async def healthy(self) -> dict[str, bool]:

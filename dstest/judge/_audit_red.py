@@ -98,19 +98,36 @@ def _outside(times: list[int], quiet: list[tuple[int, int]]) -> list[float]:
 
 
 def _busy(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]]) -> list[float]:
-    """Clients that waited for an answer, on average, per second of `_seconds`.
+    """Clients that waited for an answer, or were busy as the workload means them to be, on average,
+    per second of `_seconds`.
 
     An operation of unknown outcome kept its client for the time it was given.
     """
     waited: Counter[int] = Counter()
     timeout_ns = int(facts.op_timeout_s * SECOND_NS)
-    for op in facts.load:
-        start = op.invoke_ts
-        end = op.complete_ts if op.complete_ts is not None else start + timeout_ns
+    working = _working(facts) if facts.fields.busy_after else []
+    waiting = [
+        (op.invoke_ts, op.invoke_ts + timeout_ns if op.complete_ts is None else op.complete_ts)
+        for op in facts.load
+    ]
+    for start, end in [*waiting, *working]:
         for second in range(start // SECOND_NS, end // SECOND_NS + 1):
             begin, until = second * SECOND_NS, (second + 1) * SECOND_NS
             waited[second] += min(end, until) - max(start, begin)
     return [waited[second] / SECOND_NS for second in _seconds(times, quiet)]
+
+
+def _working(facts: RunFacts) -> list[tuple[int, int]]:
+    """From each success of a type in `busy_after` to the process's next operation."""
+    found, since = [], dict[int | str, int]()
+    for op in sorted(facts.load, key=lambda op: op.invoke_ts):
+        began = since.pop(op.process_id, None)
+        if began is not None:
+            found.append((began, op.invoke_ts))
+        got = op.op_type in facts.fields.busy_after and op.outcome is Outcome.OK
+        if got and op.output is not False and op.complete_ts is not None:
+            since[op.process_id] = op.complete_ts
+    return found
 
 
 def _idle(times: list[int], facts: RunFacts, quiet: list[tuple[int, int]]) -> str | None:

@@ -16,6 +16,7 @@ from made_audit import (
     windows,
 )
 
+from dstest.core.claims import Fields
 from dstest.core.op import Op
 from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
@@ -60,6 +61,25 @@ def test_a_closed_loop_keeps_its_clients_busy(busy_share: float, status: str) ->
     row = red_flags(facts, measure(facts))["RF1"]
     assert row.status == status
     assert "busy" in row.evidence
+
+
+def test_who_is_busy_as_the_workload_means_it_is_no_idle_client() -> None:
+    """Ten clients at seventy operations of 3 ms per second wait for a fiftieth of their time."""
+
+    def rf1(kind: str, output: object) -> str:
+        made = tuple(
+            msgspec.structs.replace(op, op_type=kind, output=output) for op in ops()[: 60 * RATE]
+        )
+        facts = minute(
+            history=history(made, windows=windows()[:2], rate=None),
+            fields=Fields(busy_after=frozenset({"acquire"})),
+            minimum={},
+        )
+        return red_flags(facts, measure(facts))["RF1"].status
+
+    assert rf1("read", 1) == "short"
+    assert rf1("acquire", {"token": 1}) == "ok"
+    assert rf1("acquire", False) == "short"
 
 
 def test_clients_that_hang_in_a_fault_are_not_missing_load() -> None:

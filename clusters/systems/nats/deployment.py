@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -89,22 +89,16 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
         replicas = min(len(self.members), self.options["replicas"])
         for name, retention in RETENTION.items():
             given = {"subjects": [f"{name}.>"], "retention": retention, "num_replicas": replicas}
-            await self._make(first, name, given)
+            await self.until(first, functools.partial(self._make, name, given))
 
-    async def _make(self, node: Node, name: str, given: Mapping[str, Any]) -> None:
-        while True:
-            try:
-                link = await connected(node.info.address, PORT, self.timing.answer_s)
-                try:
-                    verb = f"STREAM.CREATE.{name}"
-                    await call(link, verb, 5.0, name=name, storage="file", **given)
-                finally:
-                    await link.close()
-            except Exception as error:  # whatever the library says of a cluster without a leader
-                self.last_errors[node.name] = repr(error)
-                await asyncio.sleep(POLL_S)
-            else:
-                return
+    async def _make(self, name: str, given: Mapping[str, Any], node: Node) -> Any:
+        link = await connected(node.info.address, PORT, self.timing.answer_s)
+        try:
+            return await call(
+                link, f"STREAM.CREATE.{name}", 5.0, name=name, storage="file", **given
+            )
+        finally:
+            await link.close()
 
     async def _publishes(self, node: Node) -> bool:
         link = await connected(node.info.address, PORT, self.timing.answer_s)

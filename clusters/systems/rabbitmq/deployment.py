@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -104,21 +103,14 @@ class RabbitmqDeployment(FullMesh, Durable):
         """Queues are placed on the brokers that are there when they are made."""
         await super().boot()
         first = next(iter(self.nodes.values()))
-        while True:
-            if await self._together(first) == len(self.members):
-                break
-            await asyncio.sleep(POLL_S)
+        await self.until(first, self._together)
         if self.options["queues"] == "mirrored":
             await self.control(first, "set_policy", "mirrored", ".*", POLICY)
 
-    async def _together(self, node: Node) -> int:
-        """How many brokers this one sees."""
-        argv = ["cluster_status", "--formatter", "json"]
-        try:
-            return len(json.loads(await self.control(node, *argv))["running_nodes"])
-        except Exception as error:  # whatever the tool says of a broker that starts
-            self.last_errors[node.name] = repr(error)
-            return 0
+    async def _together(self, node: Node) -> bool:
+        """Does this broker see all others?"""
+        said = json.loads(await self.control(node, "cluster_status", "--formatter", "json"))
+        return len(said["running_nodes"]) == len(self.members)
 
     async def healthy(self) -> dict[str, bool]:
         """Does each broker take a message, and give it back?"""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import Any, Final
 
 from clusters.supervise import Durable, FullMesh, resp
@@ -69,29 +67,25 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
         first = self.nodes[names[0]].info.address
         bounds = [SLOTS * i // len(names) for i in range(len(names) + 1)]
         for i, name in enumerate(names):
-            to = self.nodes[name].info.address
+            to = self.nodes[name]
             for service, port in PORTS.items():
-                await self._until_taken(to, port, "MYID")
                 epoch = 1 + i if service == "redis" else 1 + i + len(names)
                 await self._tell(to, port, "SET-CONFIG-EPOCH", epoch)
                 await self._tell(to, port, "MEET", first, PORTS["redis"])
             await self._tell(to, PORTS["redis"], "ADDSLOTSRANGE", bounds[i], bounds[i + 1] - 1)
         for i, name in enumerate(names):
             primary, node = self.nodes[name], self.nodes[names[(i + 1) % len(names)]]
-            own = await self._tell(primary.info.address, PORTS["redis"], "MYID")
-            await self._until_taken(node.info.address, PORTS["second"], "REPLICATE", own)
+            own = await self._tell(primary, PORTS["redis"], "MYID")
+            await self._tell(node, PORTS["second"], "REPLICATE", own)
 
-    async def _tell(self, address: str, port: int, *words: str | int) -> Any:
-        async with resp.connection(address, port, self.timing.answer_s) as link:
-            return await link.execute_command("CLUSTER", *words)
-
-    async def _until_taken(self, address: str, port: int, *words: str | int) -> None:
+    async def _tell(self, node: Node, port: int, *words: str | int) -> Any:
         """A server may not be up yet, and replicates only one that it has heard of."""
-        while True:
-            with suppress(Exception):
-                await self._tell(address, port, *words)
-                return
-            await asyncio.sleep(POLL_S)
+
+        async def one(node: Node) -> Any:
+            async with resp.connection(node.info.address, port, self.timing.answer_s) as link:
+                return await link.execute_command("CLUSTER", *words)
+
+        return await self.until(node, one)
 
     async def healthy(self) -> dict[str, bool]:
         """Do both servers of a node see all slots served, and does each replica follow?"""
