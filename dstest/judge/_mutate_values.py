@@ -21,7 +21,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dstest.core.op import Op
+from dstest.core.op import Op, Outcome
 from dstest.judge._mutate import (
     PHANTOM,
     Made,
@@ -189,16 +189,18 @@ def _overlap(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     holds = _got(ops)
     for a in dice.sample(holds, len(holds)):
         after = [op for op in ops if op.process_id == a.process_id and op.invoke_ts > end(a)]
-        release = next((op for op in after if op.op_type != "renew"), None)
-        if release is None or release.op_type != "release":
+        release, later = [*(op for op in after if op.op_type != "renew"), None, None][:2]
+        if release is None or release.op_type != "release" or release.outcome is Outcome.FAIL:
             continue
         ttl = _ttl(a)
+        # What the process does next with this lock may end what it has of it.
+        again = _FAR if later is None else later.invoke_ts
         for b in holds:
             if b.process_id == a.process_id or b.invoke_ts < release.invoke_ts:
                 continue
             enders = [op for op in ops if op.process_id == b.process_id and op.invoke_ts > end(b)]
             until = min((op.invoke_ts for op in enders), default=_FAR)
-            limit = a.invoke_ts + ttl if ttl else _FAR
+            limit = min(again, a.invoke_ts + ttl if ttl else _FAR)
             own = b.invoke_ts + ttl if ttl else _FAR
             if min(limit, own, until) <= end(b) + 2:
                 break

@@ -10,7 +10,7 @@ __all__ = ["STORES"]
 
 _STOP: Final = ("--time-limit", "40", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "25")
-_HELD: Final = ("keys=5", "hold_ms=8000", "scope=minority", "fault_s=10")
+_HELD: Final = ("keys=10", "hold_ms=20000", "scope=minority", "fault_s=10")
 _SENTINEL: Final = "Redis, High availability with Redis Sentinel"
 
 STORES: Final[tuple[Finding, ...]] = (
