@@ -17,8 +17,10 @@ are moved beyond the bounds that are worked out here from the definition, one ob
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
@@ -186,28 +188,37 @@ def _got(ops: list[Op]) -> list[Op]:
 
 def _overlap(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     """A holds, releases; then another process acquires. The release moves behind that acquire."""
-    holds = _got(ops)
+    holds = sorted(_got(ops), key=_invoked)
+    mine: dict[int | str, list[Op]] = {}
+    for op in sorted(ops, key=_invoked):
+        mine.setdefault(op.process_id, []).append(op)
+
+    def after(op: Op) -> Iterator[Op]:
+        rows = mine[op.process_id]
+        return itertools.islice(rows, bisect.bisect_right(rows, end(op), key=_invoked), None)
+
     for a in dice.sample(holds, len(holds)):
-        after = [op for op in ops if op.process_id == a.process_id and op.invoke_ts > end(a)]
-        release, later = [*(op for op in after if op.op_type != "renew"), None, None][:2]
+        mine_next = (op for op in after(a) if op.op_type != "renew")
+        release, again = next(mine_next, None), next(mine_next, None)
         if release is None or release.op_type != "release" or release.outcome is Outcome.FAIL:
             continue
-        ttl = _ttl(a)
-        # What the process does next with this lock may end what it has of it.
-        again = _FAR if later is None else later.invoke_ts
-        for b in holds:
-            if b.process_id == a.process_id or b.invoke_ts < release.invoke_ts:
-                continue
-            enders = [op for op in ops if op.process_id == b.process_id and op.invoke_ts > end(b)]
-            until = min((op.invoke_ts for op in enders), default=_FAR)
-            limit = min(again, a.invoke_ts + ttl if ttl else _FAR)
-            own = b.invoke_ts + ttl if ttl else _FAR
-            if min(limit, own, until) <= end(b) + 2:
-                break
+        at = bisect.bisect_left(holds, release.invoke_ts, key=_invoked)
+        behind = itertools.islice(holds, at, None)
+        b = next((hold for hold in behind if hold.process_id != a.process_id), None)
+        if b is None:
+            continue
+        # What either process does next with this lock may end what it has of it.
+        ends = [op.invoke_ts for op in (again, next(after(b), None)) if op is not None]
+        ends += [op.invoke_ts + ttl for op in (a, b) if (ttl := _ttl(op))]
+        if min(ends, default=_FAR) > end(b) + 2:
             times = {"invoke_ts": end(b) + 1, "complete_ts": end(b) + 2, "timeout_marker": False}
             message = f"release {release.op_id} moved behind acquire {b.op_id} of another process"
             return message, changed(ops, {release.op_id: times})
     return None
+
+
+def _invoked(op: Op) -> int:
+    return op.invoke_ts
 
 
 def _token_swap(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
