@@ -27,6 +27,13 @@ def _append(system: str, model: str, *settings: str) -> tuple[str, ...]:
     return run(system, "list-append", "none", "--model", model, *options(*settings), *_STOP)
 
 
+def _forks(system: str) -> tuple[str, ...]:
+    """Groups of many keys, each written once, and read as a whole."""
+    model = ("--model", "snapshot-isolation", "--concurrency", "40")
+    groups = options("keys=1", "members=60", "ops_per_key=120")
+    return run(system, "long-fork", "none", *model, *groups, *_STOP)
+
+
 SQL: Final[tuple[Finding, ...]] = (
     Finding(
         id="P1",
@@ -58,6 +65,22 @@ SQL: Final[tuple[Finding, ...]] = (
         claim="SERIALIZABLE has no write skew",
         source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
         command=_append("postgresql", "serializable", "isolation=serializable", *_BUSY),
+        expect=0,
+    ),
+    Finding(
+        id="P3",
+        claim="a standby shows commits in another order than the primary: a long fork",
+        source="Jepsen, Amazon RDS for PostgreSQL 17.4 (2025)",
+        command=_forks("postgresql-standby"),
+        expect=1,
+        anomalies=("long-fork",),
+        control="P3-control",
+    ),
+    Finding(
+        id="P3-control",
+        claim="one server shows one order",
+        source=_PG,
+        command=_forks("postgresql"),
         expect=0,
     ),
     Finding(
