@@ -45,7 +45,9 @@ class SqlDeployment(Durable, Clocked):
 
     async def arrange(self) -> None:
         """Make the tables."""
-        link = await self.until(next(iter(self.nodes.values())), self._first_link)
+        link = await self.until(
+            next(iter(self.nodes.values())), self._first_link, 3 * self.timing.answer_s
+        )
         try:
             for text in ["CREATE TABLE health (v INT)", *schema(self.dialect, self.options)]:
                 await link.change(text)

@@ -122,13 +122,21 @@ class MemberSet(abc.ABC):
 
         return await self.each(list(self.members), one)
 
-    async def until(self, node: Node, ask: Callable[[Node], Awaitable[T]]) -> T:
+    async def until(
+        self,
+        node: Node,
+        ask: Callable[[Node], Awaitable[T]],
+        limit_s: float | None = None,
+        every_s: float = POLL_S,
+    ) -> T:
         """What a member answers, asked again until it is something. LabError, with what it said
-        last, where the time of a start is over before."""
+        last, where the time of a start is over before. One that is asked while it starts may never
+        answer: it has `limit_s`, the time of an answer without."""
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
         while True:
             try:
-                answer = await ask(node)
+                async with asyncio.timeout(limit_s or self.timing.answer_s):
+                    answer = await ask(node)
                 why = f"{answer!r}"
                 if answer:
                     return answer
@@ -140,4 +148,4 @@ class MemberSet(abc.ABC):
                     f"{node.name} is not ready after {self.timing.start_s:g} s: {why}",
                     remedy="see the logs in nodes/ of the run directory",
                 )
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(every_s)

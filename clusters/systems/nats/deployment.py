@@ -48,7 +48,7 @@ jetstream {{{{ store_dir: "{HOME}/data", max_memory_store: 64MB, max_file_store:
 cluster {{{{ name: "dstest", listen: "{{address}}:{ROUTES}", routes: [{{routes}}] }}}}
 """
 RETENTION: Final = {JOBS: "workqueue", RECORDS: "limits", HEALTH: "limits"}
-POLL_S: Final = 0.2
+MAKE_S: Final = 5.0
 
 
 class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
@@ -89,13 +89,13 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
         replicas = min(len(self.members), self.options["replicas"])
         for name, retention in RETENTION.items():
             given = {"subjects": [f"{name}.>"], "retention": retention, "num_replicas": replicas}
-            await self.until(first, functools.partial(self._make, name, given))
+            await self.until(first, functools.partial(self._make, name, given), MAKE_S)
 
     async def _make(self, name: str, given: Mapping[str, Any], node: Node) -> Any:
         link = await connected(node.info.address, PORT, self.timing.answer_s)
         try:
             return await call(
-                link, f"STREAM.CREATE.{name}", 5.0, name=name, storage="file", **given
+                link, f"STREAM.CREATE.{name}", MAKE_S, name=name, storage="file", **given
             )
         finally:
             await link.close()

@@ -34,6 +34,9 @@ log.file = false
 HELLO: Final = b"AMQP\x00\x00\x09\x01"
 NAMES: Final = b"\x00\x01n"
 POLL_S: Final = 1.0
+"""Each look takes a virtual machine to start."""
+
+CONTROL_S: Final = 60.0
 POLICY: Final = json.dumps({"ha-mode": "all", "ha-sync-mode": "automatic"})
 
 
@@ -96,14 +99,14 @@ class RabbitmqDeployment(FullMesh, Durable):
     async def control(self, node: Node, *words: str) -> str:
         """What the tool of the broker prints. Raises LabError."""
         argv = ["env", f"HOME={HOME}", CONTROL, "--longnames", "--erlang-cookie", COOKIE]
-        done = await node.run([*argv, "-q", "-n", broker(node), *words], timeout_s=60.0)
+        done = await node.run([*argv, "-q", "-n", broker(node), *words], timeout_s=CONTROL_S)
         return done.stdout
 
     async def boot(self) -> None:
         """Queues are placed on the brokers that are there when they are made."""
         await super().boot()
         first = next(iter(self.nodes.values()))
-        await self.until(first, self._together)
+        await self.until(first, self._together, CONTROL_S, POLL_S)
         if self.options["queues"] == "mirrored":
             await self.control(first, "set_policy", "mirrored", ".*", POLICY)
 
