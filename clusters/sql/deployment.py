@@ -15,7 +15,6 @@ from dstest.core.protocols import Clocked, ServerTime
 
 __all__ = ["SqlDeployment"]
 
-POLL_S: Final = 0.2
 WRITE: Final = "INSERT INTO health (v) VALUES (1)"
 
 

@@ -25,7 +25,6 @@ from dstest.core.protocols import Option, Replication, Timing, Unit
 __all__ = ["SYSTEM", "GaleraClient"]
 
 GROUP: Final = 4567
-POLL_S: Final = 0.2
 GOOD: Final = ["Primary", "Synced"]
 STATE: Final = ("wsrep_cluster_status", "wsrep_local_state_comment", "wsrep_last_committed")
 PROVIDER: Final = {

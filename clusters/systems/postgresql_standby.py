@@ -27,7 +27,6 @@ from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Servic
 
 __all__ = ["SYSTEM", "Streaming"]
 
-POLL_S: Final = 0.2
 OWNED: Final = ("chmod", "700", DATA)
 SENDING: Final = ("-c", "wal_keep_size=512MB", "-c", "max_wal_senders=20")
 ANYBODY: Final = b"host all,replication all 0.0.0.0/0 trust\nhost all,replication all ::0/0 trust\n"

@@ -21,7 +21,6 @@ __all__ = ["BUS", "HOME", "ClusterDeployment"]
 
 HOME: Final = "/opt/redis-cluster"
 BUS: Final = 10_000
-POLL_S: Final = 0.2
 CONFIG: Final = """\
 bind {address} 127.0.0.1
 port {port}
