@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
-import itertools
 import os
 import signal
 import sys
@@ -48,6 +46,7 @@ from dstest.runner.board import (
     WAITING,
     Board,
 )
+from dstest.runner.garbage import Garbage
 from dstest.runner.tap import Tap
 from dstest.store.events import (
     Completion,
@@ -67,11 +66,6 @@ _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
-_OLDER_BEATS: Final = (100, 10)
-"""Each so many beats the oldest and the middle generation of objects are collected, too: what an
-operation leaves that is under way at a beat would stay for ever otherwise."""
-
-
 FINAL_S: Final = 20.0
 """For the operations of the final phase, over all nodes."""
 
@@ -79,11 +73,6 @@ FINAL_S: Final = 20.0
 def not_listed(error: Definite, listed: Container[str]) -> str | None:
     """Why a failure that a client calls definite counts as unknown; None where it is listed."""
     return None if error.code in listed else f"not listed as definite: {error}"[:300]
-
-
-def _generation(beat: int) -> int:
-    """The oldest one that is collected at this beat."""
-    return next((2 - i for i, every in enumerate(_OLDER_BEATS) if beat % every == 0), 0)
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,9 +142,6 @@ class Worker:
             await asyncio.sleep(0.01)
         self._clock = RunClock(board.origin_ns)
         self._cpu_began_s = process_time()
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         beat = asyncio.create_task(self._beat())
         tasks = [
             asyncio.create_task(self._process(slot, node, client))
@@ -226,13 +212,14 @@ class Worker:
         self._write(Note(self._clock.now_ns(), {"wire": wire}))
 
     async def _beat(self) -> None:
-        for beat in itertools.count(1):
+        garbage = Garbage()
+        while True:
             due_ns = self._clock.now_ns() + int(_BEAT_S * 1e9)
             await asyncio.sleep(_BEAT_S)
             now_ns = self._clock.now_ns()
             cpu_ms = int((process_time() - self._cpu_began_s) * 1000)
             self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns), cpu_ms)
-            gc.collect(_generation(beat))
+            garbage.sweep()
 
     def _loading(self) -> bool:
         return self._board.state == LOADING and not self._failed

@@ -17,8 +17,8 @@ from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
 OPTIONS = {"op_timeout_s": 1.0}
-EMPTY = {"state": {"messages": 3}}
-IDLE = {"num_pending": 0, "num_ack_pending": 0}
+EMPTY = {"error": {"err_code": 10037, "description": "no message found"}}
+IDLE = {"delivered": {"stream_seq": 7}, "num_pending": 0, "num_ack_pending": 0}
 
 
 class Server:
@@ -32,7 +32,6 @@ class Server:
         self.asked.append(subject)
         names = {"$JS.API.CONSUMER.MSG.NEXT": "next", "$JS.API.CONSUMER.INFO": "info",
                  "$JS.API.CONSUMER.DURABLE": "create", "$JS.API.STREAM.MSG": "get",
-                 "$JS.API.STREAM.INFO": "stream",
                  "$JS.ACK": "ack", "jobs.": "put", "records.": "put"}  # fmt: skip
         name = next(name for start, name in names.items() if subject.startswith(start))
         answer = self.answers.get(name, {})
@@ -115,7 +114,7 @@ def test_a_queue_is_empty_when_nothing_waits_for_anybody(
     monkeypatch: pytest.MonkeyPatch, offered: Any, state: Any, code: str | None
 ) -> None:
     """An element that somebody else has and may give back is still in it."""
-    server = Server(next=offered, info=state, stream=EMPTY)
+    server = Server(next=offered, info=state, get=EMPTY)
     if code is None and offered is NO_MESSAGES:
         assert invoked(monkeypatch, server, QueueClient, "dequeue", "q")[0] is None
         return
@@ -126,8 +125,10 @@ def test_a_queue_is_empty_when_nothing_waits_for_anybody(
 def test_a_message_that_the_consumer_has_not_heard_of_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stored = {"state": {"messages": 3, "subjects": {"jobs.q": 1}}}
-    server = Server(next=NO_MESSAGES, info=IDLE, stream=stored)
+    """One that it has handed out, and that nobody has, was acknowledged."""
+    known = Server(next=NO_MESSAGES, info=IDLE, get={"message": {"seq": 7}})
+    assert invoked(monkeypatch, known, QueueClient, "dequeue", "q")[0] is None
+    server = Server(next=NO_MESSAGES, info=IDLE, get={"message": {"seq": 8}})
     with pytest.raises(Definite, match="not-offered"):
         invoked(monkeypatch, server, QueueClient, "dequeue", "q")
 

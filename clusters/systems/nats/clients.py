@@ -135,13 +135,16 @@ class QueueClient(NatsClient):
         state = checked(await self.api(f"CONSUMER.INFO.{JOBS}.{name}"))
         if state["num_ack_pending"]:
             raise Definite(BUSY)
-        if message is None or state["num_pending"] or await self._stored(key):
+        handed_out = state["delivered"]["stream_seq"]
+        if message is None or state["num_pending"] or await self._newest(key) > handed_out:
             raise Definite(NOT_OFFERED)
         return None
 
-    async def _stored(self, key: Any) -> bool:
-        """Does the leader of the stream have a message of this queue? That of the consumer may be
-        another, which has not heard of it yet."""
-        subject = f"{JOBS}.{key}"
-        stream = checked(await self.api(f"STREAM.INFO.{JOBS}", subjects_filter=subject))
-        return bool((stream["state"].get("subjects") or {}).get(subject))
+    async def _newest(self, key: Any) -> int:
+        """The newest message of this queue that the leader of the stream has, 0 without one. That
+        of the consumer may be another, which has not heard of it yet; one that it has handed out
+        and nobody has, was acknowledged, whether the stream still has it or not."""
+        said = await self.api(f"STREAM.MSG.GET.{JOBS}", last_by_subj=f"{JOBS}.{key}")
+        if said.get("error", {}).get("err_code") == NONE_FOUND:
+            return 0
+        return int(checked(said)["message"]["seq"])
