@@ -23,7 +23,7 @@ from clusters.systems.postgresql import (
     PostgresqlClient,
     connect,
 )
-from clusters.systems.postgresql_standby import Streaming
+from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Ending,
@@ -228,7 +228,15 @@ class Patroni(Postgresql):
         ),
     }
     log_alarms = (*Postgresql.log_alarms, *Etcd.log_alarms)
-    log_harmless = (*Postgresql.log_harmless, *Etcd.log_harmless)
+    log_harmless = (
+        *Postgresql.log_harmless,
+        *Etcd.log_harmless,
+        *CUT_OFF,
+        "FATAL:  could not start WAL streaming",
+        # Patroni tells all of an exception that it has handled; one that it has not ends it.
+        "Traceback (most recent call last)",
+        "psycopg2.OperationalError:",
+    )
     ports = (PORT, REST, STORE, STORE_PEERS)
     home = HOME
 

@@ -25,7 +25,7 @@ from clusters.systems.postgresql import (
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
 
-__all__ = ["SYSTEM", "Streaming"]
+__all__ = ["CUT_OFF", "SYSTEM", "Streaming"]
 
 OWNED: Final = ("chmod", "700", DATA)
 SENDING: Final = ("-c", "wal_keep_size=512MB", "-c", "max_wal_senders=20")
@@ -38,6 +38,13 @@ FOLLOWS: Final = (
     "SELECT pg_is_in_recovery()"
     " AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver WHERE status = 'streaming')"
 )
+CUT_OFF: Final = (
+    "FATAL:  could not connect to the primary server",
+    "FATAL:  could not receive data from WAL stream",
+    "FATAL:  could not send data to WAL stream",
+    "FATAL:  terminating walreceiver",
+)
+"""Of a receiver of a standby, which another one follows."""
 
 
 class Streaming(PostgresqlDeployment, Replication):
@@ -115,6 +122,7 @@ class PostgresqlStandby(Postgresql):
     deployment = StandbyDeployment
     members_most = None
     clients = clients_on(StandbyClient)
+    log_harmless = (*Postgresql.log_harmless, *CUT_OFF)
     options = {
         **Postgresql.options,
         "isolation": msgspec.structs.replace(
