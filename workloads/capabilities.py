@@ -87,6 +87,16 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             "no records",
         ),
     ),
+    "pairs": (
+        Operation(
+            "insert",
+            "pair",
+            '`["a" or "b", id]`: look in both tables for rows of the pair that a predicate holds of'
+            " and put one into this table where there is none, in one transaction",
+            "`True`",
+            "`False`: there was one",
+        ),
+    ),
     "queue": (
         Operation("enqueue", "queue", "an element, unique in its queue", "-"),
         Operation(
@@ -137,6 +147,22 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
         ),
     ),
     "unique-ids": (Operation("generate", "-", "-", "an id that no other one gets"),),
+    "views": (
+        Operation(
+            "bump",
+            "group",
+            "its members: add 1 to each, in order, in one transaction",
+            "their values after it, `[7, 7, 7]`, read in that transaction",
+        ),
+        Operation(
+            "look",
+            "group",
+            '`[["r", member, None], ["touch", member, None], ..]`, in one transaction; a touch'
+            " changes the member's record and not its value",
+            'the same, with the value that each `"r"` saw',
+            '`["r", member, 0]`: never bumped',
+        ),
+    ),
     "watch": (
         Operation("write", "register", "a value", '`{"revision": n}`'),
         Operation(

@@ -1,6 +1,7 @@
 """SQL databases: workloads as statements, whatever the dialect and the library."""
 
-from clusters.sql.clients import SqlClient, clients_on
+from clusters.sql.client import ROLLED_BACK, SqlClient
+from clusters.sql.clients import clients_on
 from clusters.sql.deployment import SqlDeployment
 from clusters.sql.dialect import Dialect
 from clusters.sql.link import SqlLink
@@ -8,6 +9,7 @@ from clusters.sql.options import ISOLATION, SQL_OPTIONS
 
 __all__ = [
     "ISOLATION",
+    "ROLLED_BACK",
     "SQL_OPTIONS",
     "Dialect",
     "SqlClient",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from clusters.sql.schema import READ_BY
 from dstest.core.protocols import Option
 
 __all__ = ["ISOLATION", "SQL_OPTIONS"]
@@ -26,6 +27,12 @@ SQL_OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "tables": Option(
         type=int, default=3, least=1, most=50, help="tables over which keys are spread"
+    ),
+    "read_by": Option(
+        type=str,
+        default="key",
+        choices=tuple(READ_BY),
+        help="how registers and lists are looked up: by primary key, by a second index, by a scan",
     ),
     "writes": Option(
         type=str,

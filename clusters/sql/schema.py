@@ -8,10 +8,15 @@ from typing import Any, Final
 
 from clusters.sql.dialect import Dialect
 
-__all__ = ["KEYED", "schema", "table_of"]
+__all__ = ["KEYED", "LOOKED_UP", "READ_BY", "schema", "table_of"]
 
-KEYED: Final = ("registers", "lists", "counters", "elements", "members")
+KEYED: Final = ("registers", "lists", "counters", "elements", "members", "views", "pairs")
 """Kinds of tables of which there are several, with keys spread over them."""
+
+READ_BY: Final[Mapping[str, str]] = {"key": "k", "index": "i", "scan": "s"}
+"""Option -> the column by which registers and lists are looked up; each holds the key."""
+
+LOOKED_UP: Final = ("registers", "lists")
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "registers": "k VARCHAR(64) PRIMARY KEY, v BIGINT",
@@ -19,6 +24,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "counters": "k VARCHAR(64) PRIMARY KEY, v BIGINT NOT NULL",
     "elements": "k VARCHAR(64) NOT NULL, v BIGINT NOT NULL",
     "members": "k VARCHAR(64) NOT NULL, m VARCHAR(64) NOT NULL, v BIGINT, PRIMARY KEY (k, m)",
+    "views": "k VARCHAR(64) PRIMARY KEY, v BIGINT NOT NULL, touched BIGINT DEFAULT 0",
+    "pairs": "id BIGINT PRIMARY KEY, k VARCHAR(64) NOT NULL, v BIGINT NOT NULL",
 }
 
 
@@ -29,11 +36,20 @@ def table_of(kind: str, key: Any, tables: int) -> str:
 
 def schema(dialect: Dialect, options: Mapping[str, Any]) -> list[str]:
     """Statements that make all tables, and what stands in them at the start."""
-    made = []
+    made, indexed = [], [("elements", "k"), ("pairs", "k")]
+    column = READ_BY[options["read_by"]]
     for kind in KEYED:
         columns = _COLUMNS[kind].replace("{text}", dialect.text)
+        if kind in LOOKED_UP and column not in columns.split():
+            columns += f", {column} VARCHAR(64) GENERATED ALWAYS AS (k) STORED"
         made += [f"CREATE TABLE {kind}_{i} ({columns})" for i in range(options["tables"])]
-    made += [f"CREATE INDEX elements_{i}_k ON elements_{i} (k)" for i in range(options["tables"])]
+    if options["read_by"] == "index":
+        indexed += [(kind, column) for kind in LOOKED_UP]
+    made += [
+        f"CREATE INDEX {kind}_{i}_{name} ON {kind}_{i} ({name})"
+        for kind, name in indexed
+        for i in range(options["tables"])
+    ]
     made += [dialect.sequence, "CREATE TABLE accounts (id INT PRIMARY KEY, v BIGINT NOT NULL)"]
     balance = options.get("bank_balance", 0)
     rows = [f"({account}, {balance})" for account in range(options.get("bank_accounts", 0))]

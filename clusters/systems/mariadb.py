@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from clusters.sql import (
     ISOLATION,
+    ROLLED_BACK,
     SQL_OPTIONS,
     Dialect,
     SqlClient,
     SqlDeployment,
     clients_on,
 )
-from clusters.sql.clients import ROLLED_BACK
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import (

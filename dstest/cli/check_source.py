@@ -32,6 +32,8 @@ _CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
     # types that must be there, types that may be there, what it is
     (frozenset({"inc"}), frozenset({"read"}), Asked("counter", None)),
     (frozenset({"generate"}), frozenset(), Asked("unique-ids", "unique")),
+    (frozenset({"bump"}), frozenset({"look"}), Asked("atomic-view", None)),
+    (frozenset({"insert"}), frozenset(), Asked("g2", None)),
     (frozenset({"transfer"}), frozenset({"read"}), Asked("bank", "snapshot-isolation")),
 )
 

@@ -1,10 +1,10 @@
 """Canaries for every checker but those of registers and transactions: what it must reject.
 
 `MUTATORS` says per family of mutants (`Checker.mutants`) which kinds there are; each copy is a
-violation for certain of the models that `only` names, or of all, see the tables in `_mutate_lists`,
-`_mutate_values` and `_mutate_streams`. `tells` says which kinds show that a checker judged the
-model that was asked for and not a weaker one: the weaker one allows them. A kind that this history
-offers nothing for is left out. Source: discipline 5.2, canary rule.
+violation for certain of the models that `only` names, or of all, see the tables in the `_mutate_*`
+files. `tells` says which kinds show that a checker judged the model that was asked for and not a
+weaker one: the weaker one allows them. A kind that this history offers nothing for is left out.
+Source: discipline 5.2, canary rule.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dstest.core.op import Op
 from dstest.judge import _mutate_lists as lists
 from dstest.judge import _mutate_streams as streams
 from dstest.judge import _mutate_values as values
+from dstest.judge import _mutate_views as views
 from dstest.judge._mutate import Maker
 from dstest.judge.canary import Mutant
 
@@ -54,8 +55,23 @@ _GUARANTEES: Final = {
 """Session guarantee -> the kind that breaks it alone."""
 
 _STRICT: Final = "strict-serializable"
+_VIEW: Final = "monotonic-atomic-view"
 
 MUTATORS: Final[Mapping[str, Mutators]] = {
+    "atomic-view": Mutators(
+        views.VIEWS,
+        only={
+            "stale": (_STRICT,),
+            **dict.fromkeys(
+                ("skewed", "duplicate"), (_STRICT, "snapshot-isolation", "repeatable-read")
+            ),
+        },
+        tells={
+            _STRICT: {"snapshot-isolation": ("stale",), _VIEW: ("skewed",)},
+            "snapshot-isolation": {_VIEW: ("skewed",)},
+            "repeatable-read": {_VIEW: ("skewed",)},
+        },
+    ),
     "bank": Mutators(
         values.BANK,
         only={"dropped-write": (_STRICT,)},
@@ -68,6 +84,7 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
     "exclusion": Mutators(values.EXCLUSION),
     "fairness": Mutators(values.FAIR, whole=True),
     "final-state": Mutators(values.INVARIANT, whole=True),
+    "g2": Mutators(views.PAIRS),
     "kafka": Mutators(
         streams.KAFKA,
         only={"stale": ("linearizable",)},

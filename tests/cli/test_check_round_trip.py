@@ -41,6 +41,8 @@ KIND = {
     "causal": "causal",
     "watch": "watch",
     "append-log": "kafka",
+    "atomic-view": "atomic-view",
+    "g2": "g2",
     "ledger": "exactly-once",
     "tenants": "causal",
     "register": "causal",

@@ -29,6 +29,8 @@ WORKLOADS = {
     "session": "session",
     "watch": "watch",
     "append-log": "kafka",
+    "atomic-view": "atomic-view",
+    "g2": "g2",
 }
 
 

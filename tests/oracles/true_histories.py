@@ -333,6 +333,44 @@ def _fair(sim: Sim, count: int) -> None:
     sim.run(count, lambda slot, start, effect: ("read", "x", None, lambda: 1))
 
 
+def _views(sim: Sim, count: int) -> None:
+    """A group is retired after 60 operations; none of its members is ever read alone."""
+    groups: dict[str, int] = {}
+
+    def bump(group: str) -> Any:
+        groups[group] = groups.get(group, 0) + 1
+        return [groups[group]] * 2
+
+    def look(group: str, steps: list[list[Any]]) -> Any:
+        n = groups.get(group, 0)
+        return [[kind, member, n if kind == "r" else None] for kind, member, _ in steps]
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        group = f"g{len(sim.ops) // 60}"
+        if sim.dice.random() < 0.5:
+            return "bump", group, [0, 1], lambda: bump(group)
+        steps = [["r", 0, None], ["touch", 1, None], ["r", 1, None], ["r", 0, None]]
+        return "look", group, steps, lambda: look(group, steps)
+
+    sim.run(count, step)
+
+
+def _pairs(sim: Sim, count: int) -> None:
+    rows: set[str] = set()
+
+    def insert(key: str) -> bool:
+        there = key in rows
+        rows.add(key)
+        return not there
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        number = len(sim.ops)
+        key = f"p{number // 3}"
+        return "insert", key, ["ab"[number % 2], number], lambda: insert(key)
+
+    sim.run(count, step)
+
+
 class Kind:
     """A kind of history: how it is made, which checker judges it under which model."""
 
@@ -351,6 +389,8 @@ KINDS = {
     "pn-counter": Kind(lambda s, n: _counter(s, n, True), "counter-bounds", "counter"),
     "lock": Kind(lambda s, n: _lock(s, n), "exclusion", "lock"),
     "lease": Kind(lambda s, n: _lock(s, n, 20 * MS), "exclusion", "lease"),
+    "atomic-view": Kind(_views, "atomic-view", "strict-serializable"),
+    "g2": Kind(_pairs, "g2", "serializable"),
     "bank": Kind(_bank, "bank", "strict-serializable"),
     "long-fork": Kind(_long_fork, "long-fork", "strict-serializable"),
     "causal-reverse": Kind(_long_fork, "causal-reverse", "strict-serializable"),

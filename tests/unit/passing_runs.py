@@ -79,6 +79,8 @@ for _name, _workload in {
     "counter": "counter",
     "lock": "lock",
     "unique-ids": "unique-ids",
+    "atomic-view": "atomic-view",
+    "g2": "g2",
     "causal": "causal",
     "kafka": "append-log",
 }.items():

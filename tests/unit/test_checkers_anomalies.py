@@ -12,6 +12,9 @@ QUEUE = ("total-queue", "exactly-once")
 LOCK = ("exclusion", "lease")
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
+G2 = ("g2", "serializable")
+VIEW = ("atomic-view", "monotonic-atomic-view")
+SNAPSHOT = ("atomic-view", "snapshot-isolation")
 
 CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     (SET, "lost", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15"),
@@ -75,6 +78,45 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         "reordered",
         [0, 1, 2],
         "1 append 1 @0-1\n2 append 2 @2-3\n3 read -> [2, 1] @0-9",
+    ),
+    (G2, "G2", [0, 1], '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> true @0-5'),
+    (G2, "G1a", [0, 1], '1 insert[p] ["a",1] -> ! @0-5\n2 insert[p] ["b",2] -> false @0-5'),
+    (G2, "phantom", [0], '1 insert[p] ["a",1] -> false @0-5\n2 insert[p] ["b",2] -> true @6-8'),
+    (
+        VIEW,
+        "nonmonotonic-view",
+        [1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,1],["r",1,0]] @0-5',
+    ),
+    (
+        VIEW,
+        "phantom",
+        [1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,2],["r",1,2]] @0-5',
+    ),
+    (
+        SNAPSHOT,
+        "non-repeatable-read",
+        [1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",0,1]] @0-5',
+    ),
+    (
+        SNAPSHOT,
+        "read-skew",
+        [1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,1]] @0-5',
+    ),
+    (
+        SNAPSHOT,
+        "lost-update",
+        [0, 1],
+        "1 bump[g] [0,1] -> [1,1] @0-5\n2 bump[g] [0,1] -> [1,1] @0-5",
+    ),
+    (
+        ("atomic-view", "strict-serializable"),
+        "stale",
+        [1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,0]] @6-7',
     ),
     (("unique-ids", "unique"), "duplicated", [0, 1], "1 generate -> 5 @0-1\n2 generate -> 5 @0-1"),
     (

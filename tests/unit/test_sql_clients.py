@@ -18,7 +18,13 @@ from clusters.systems.postgresql import DIALECT, numbered
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
-OPTIONS = {"tables": 3, "writes": "upsert", "bank_accounts": 3, "bank_balance": 20}
+OPTIONS = {
+    "tables": 3,
+    "writes": "upsert",
+    "read_by": "key",
+    "bank_accounts": 3,
+    "bank_balance": 20,
+}
 
 
 class Refused(Exception):
@@ -147,6 +153,40 @@ def test_other_objects() -> None:
         OpDraft("read", None),
     ]
     assert world.does("bank", *ops) == [True, False, {"0": 5, "1": 35, "2": 20}]
+
+
+@pytest.mark.parametrize("read_by", ["key", "index", "scan"])
+def test_each_way_of_looking_up_finds_the_same(read_by: str) -> None:
+    world = World(read_by=read_by, writes="read-then-write")
+    micro_ops = [["append", 1, 5], ["append", 1, 6], ["r", 1, None]]
+    (found,) = world.does("txn-append", OpDraft("txn", None, micro_ops))
+    assert found[2] == ["r", 1, [5, 6]]
+    column = {"key": "k", "index": "i", "scan": "s"}[read_by]
+    ask = "EXPLAIN QUERY PLAN SELECT v FROM lists_{} WHERE {} = 1"
+    plans = [str(world.base.execute(ask.format(i, column)).fetchall()) for i in range(3)]
+    wanted = {"key": "autoindex", "index": "lists_", "scan": "SCAN"}[read_by]
+    assert all(wanted in plan for plan in plans), plans
+
+
+def test_groups_are_bumped_and_looked_at_member_by_member() -> None:
+    look = [["r", 1, None], ["touch", 0, None], ["r", 0, None], ["r", 9, None]]
+    ops = [OpDraft("bump", "g", [0, 1]), OpDraft("bump", "g", [0, 1]), OpDraft("look", "g", look)]
+    world = World()
+    assert world.does("views", *ops) == [
+        [1, 1],
+        [2, 2],
+        [["r", 1, 2], ["touch", 0, None], ["r", 0, 2], ["r", 9, 0]],
+    ]
+    rows = " UNION ALL ".join(f"SELECT k FROM views_{i} WHERE touched = 1" for i in range(3))
+    assert world.base.execute(rows).fetchall() == [("g/0",)]
+
+
+def test_one_insert_of_a_pair_finds_nothing() -> None:
+    ops = [
+        OpDraft("insert", key, [side, n])
+        for n, (key, side) in enumerate(zip("ppq", "abb", strict=True))
+    ]
+    assert World().does("pairs", *ops) == [True, False, True]
 
 
 TXN = OpDraft("txn", None, [["append", 1, 5], ["append", 1, 6]])

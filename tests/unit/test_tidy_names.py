@@ -77,10 +77,12 @@ ALLOWED = {
         "judge/_mutate_lists.py": {"duplicate"},
         "judge/_mutate_streams.py": {"duplicate", "watch"},
         "judge/_mutate_values.py": {"duplicate"},
+        "judge/_mutate_views.py": {"duplicate"},
         "judge/_txn_plants.py": {"long-fork"},
         "judge/canary_family.py": {"cas-register", "linearizable", "register"},
         "judge/canary_models.py": {"cas-register", "counter", "register", "set"},
         "judge/canary_mutators.py": {
+            *("atomic-view", "g2"),
             *("bank", "causal", "causal-reverse", "counter-bounds", "duplicate", "exactly-once"),
             *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
             *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),
@@ -90,7 +92,7 @@ ALLOWED = {
     "which workload can have made a foreign history": {
         "cli/check_source.py": {
             *("bank", "cas-register", "counter", "list-append", "rw-register", "unique-ids"),
-            "watch",
+            *("atomic-view", "g2", "watch"),
         },
         "cli/check_txn.py": {"list-append", "rw-register"},
         "cli/generate.py": {"list-append"},

@@ -34,6 +34,11 @@ def _forks(system: str) -> tuple[str, ...]:
     return run(system, "long-fork", "none", *model, *groups, *_STOP)
 
 
+def _anomaly(system: str, workload: str, model: str, *settings: str) -> tuple[str, ...]:
+    """A workload of one anomaly, without a fault, judged at this model."""
+    return run(system, workload, "none", "--model", model, *options(*settings), *_STOP)
+
+
 SQL: Final[tuple[Finding, ...]] = (
     Finding(
         id="P1",
@@ -65,6 +70,22 @@ SQL: Final[tuple[Finding, ...]] = (
         claim="SERIALIZABLE has no write skew",
         source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
         command=_append("postgresql", "serializable", "isolation=serializable", *_BUSY),
+        expect=0,
+    ),
+    Finding(
+        id="P2-G2",
+        claim="REPEATABLE READ lets two transactions both find no row, and both insert one",
+        source="Adya (1999), section 4.2; PostgreSQL 15, 13.2.2 Repeatable Read Isolation Level",
+        command=_anomaly("postgresql", "g2", "serializable", "isolation=repeatable-read"),
+        expect=1,
+        anomalies=("G2",),
+        control="P2-G2-control",
+    ),
+    Finding(
+        id="P2-G2-control",
+        claim="SERIALIZABLE keeps predicates",
+        source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
+        command=_anomaly("postgresql", "g2", "serializable", "isolation=serializable"),
         expect=0,
     ),
     Finding(
@@ -173,6 +194,34 @@ SQL: Final[tuple[Finding, ...]] = (
             "isolation=repeatable-read",
             "snapshot_isolation=true",
             *_BACK,
+        ),
+        expect=0,
+    ),
+    Finding(
+        id="M1-view",
+        claim="REPEATABLE READ without snapshot isolation shows what it had hidden",
+        source="Jepsen, MySQL 8.0.34 (2023), which names MariaDB as well",
+        command=_anomaly(
+            "mariadb",
+            "atomic-view",
+            "monotonic-atomic-view",
+            "isolation=repeatable-read",
+            "snapshot_isolation=false",
+        ),
+        expect=1,
+        anomalies=("nonmonotonic-view",),
+        control="M1-view-control",
+    ),
+    Finding(
+        id="M1-view-control",
+        claim="innodb_snapshot_isolation shows one moment",
+        source=_INNODB,
+        command=_anomaly(
+            "mariadb",
+            "atomic-view",
+            "monotonic-atomic-view",
+            "isolation=repeatable-read",
+            "snapshot_isolation=true",
         ),
         expect=0,
     ),

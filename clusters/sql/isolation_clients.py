@@ -1,0 +1,58 @@
+"""Clients for single anomalies: what one transaction sees of others, and of others' predicates."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clusters.sql.client import SqlClient
+from dstest.core.protocols import OpDraft
+
+__all__ = ["PairsClient", "ViewsClient"]
+
+_CHOSEN: Final = 30
+"""The predicate holds of it; numbers that it holds of have no index."""
+
+
+class ViewsClient(SqlClient):
+    """A member of a group is a row; all of them together are never read by one statement."""
+
+    async def do_bump(self, op: OpDraft) -> list[int]:
+        return await self.transact(lambda: self._bump(op.key, op.input))
+
+    async def _bump(self, group: Any, members: list[Any]) -> list[int]:
+        keys = [f"{group}/{member}" for member in members]
+        for key in keys:
+            await self.change(self.dialect.add.format(table=self.table("views", key)), key, 1)
+        return [int(await self.one("views", key)) for key in keys]
+
+    async def do_look(self, op: OpDraft) -> list[list[Any]]:
+        return await self.transact(lambda: self._look(op.key, op.input))
+
+    async def _look(self, group: Any, steps: list[list[Any]]) -> list[list[Any]]:
+        seen = []
+        for kind, member, _ in steps:
+            key = f"{group}/{member}"
+            if kind == "r":
+                seen.append([kind, member, int(await self.one("views", key) or 0)])
+            else:
+                text = f"UPDATE {self.table('views', key)} SET touched = touched + 1 WHERE k = ?"
+                await self.change(text, key)
+                seen.append([kind, member, None])
+        return seen
+
+
+class PairsClient(SqlClient):
+    """A row is put into one of two tables where neither has one that the predicate holds of."""
+
+    async def do_insert(self, op: OpDraft) -> bool:
+        side, number = op.input
+        return await self.transact(lambda: self._insert(op.key, side, number))
+
+    async def _insert(self, key: Any, side: str, number: int) -> bool:
+        for table in dict.fromkeys(self.table("pairs", f"{key}/{one}") for one in ("a", "b")):
+            if await self.rows(f"SELECT id FROM {table} WHERE k = ? AND v % 3 = 0", str(key)):
+                return False
+        table = self.table("pairs", f"{key}/{side}")
+        text = f"INSERT INTO {table} (id, k, v) VALUES (?, ?, ?)"
+        await self.change(text, number, str(key), _CHOSEN)
+        return True

@@ -1,0 +1,131 @@
+"""Mutants of what transactions saw of groups, and of inserts by predicate.
+
+| mutant | what is changed | why it is a violation |
+|---|---|---|
+| skewed | the last read of a look shows one bump more, if so many had begun | not one moment |
+| regressed | the last read of a look shows one bump less than one before it | seen, then unseen |
+| phantom | a look shows more bumps than there were; a refused insert is alone | from nowhere |
+| stale | a look shows one bump less than had ended before it | strict real time |
+| duplicate | two bumps made one number; a refused insert took effect | one of them is not seen |
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core.op import Op, Outcome
+from dstest.judge._mutate import PHANTOM, Made, acked, attempts, changed, end, pick, without
+
+__all__ = ["PAIRS", "VIEWS"]
+
+_Opts = Mapping[str, Any]
+
+
+def _reads(op: Op) -> list[int]:
+    """Places of the reads among a look's steps."""
+    return [at for at, step in enumerate(op.output) if step[0] == "r"]
+
+
+def _saying(op: Op, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """The look with other numbers at these places."""
+    rows = [
+        [*step[:2], numbers[at]] if at in numbers else step for at, step in enumerate(op.output)
+    ]
+    return {"output": rows}
+
+
+def _looks(ops: list[Op]) -> list[Op]:
+    return [op for op in acked(ops, "look") if len(_reads(op)) > 1]
+
+
+def _skewed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    began = [op.invoke_ts for op in attempts(ops, "bump")]
+
+    def room(op: Op) -> bool:
+        top: int = max(op.output[at][2] for at in _reads(op))
+        return sum(at <= end(op) for at in began) > top
+
+    look = pick(dice, filter(room, _looks(ops)))
+    if look is None:
+        return None
+    at = _reads(look)[-1]
+    copy = changed(ops, {look.op_id: _saying(look, {at: look.output[at][2] + 1})})
+    return f"the last read of look {look.op_id} shows one bump more", copy
+
+
+def _regressed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    look = pick(dice, [op for op in _looks(ops) if op.output[_reads(op)[-1]][2] > 0])
+    if look is None:
+        return None
+    at = _reads(look)[-1]
+    copy = changed(ops, {look.op_id: _saying(look, {at: look.output[at][2] - 1})})
+    return f"the last read of look {look.op_id} shows one bump less", copy
+
+
+def _everywhere(look: Op, n: int) -> dict[str, Any]:
+    return _saying(look, dict.fromkeys(_reads(look), n))
+
+
+def _phantom(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    look = pick(dice, _looks(ops))
+    if look is None:
+        return None
+    return f"look {look.op_id} shows {PHANTOM}", changed(
+        ops, {look.op_id: _everywhere(look, PHANTOM)}
+    )
+
+
+def _stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    ended = [end(op) for op in acked(ops, "bump")]
+    for look in dice.sample(looks := _looks(ops), len(looks)):
+        least = sum(at < look.invoke_ts for at in ended)
+        if least:
+            message = f"look {look.op_id} shows {least - 1} of {least} bumps that had ended"
+            return message, changed(ops, {look.op_id: _everywhere(look, least - 1)})
+    return None
+
+
+def _same_number(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    bumps = [op for op in acked(ops, "bump") if op.output]
+    if len(bumps) < 2:
+        return None
+    one, other = dice.sample(bumps, 2)
+    message = f"bumps {one.op_id} and {other.op_id} made one number"
+    return message, changed(ops, {other.op_id: {"output": one.output}})
+
+
+VIEWS: Final = {
+    "skewed": _skewed,
+    "regressed": _regressed,
+    "phantom": _phantom,
+    "stale": _stale,
+    "duplicate": _same_number,
+}
+
+
+def _refused(ops: list[Op]) -> tuple[list[Op], list[Op]]:
+    """Inserts that saw a row; the one that took effect, if it alone can have put it there."""
+    done = acked(ops, "insert")
+    unknown = [op for op in ops if op.op_type == "insert" and op.outcome is Outcome.UNKNOWN]
+    won = [op for op in done if op.output is True]
+    lost = [op for op in done if op.output is False]
+    return (lost, won) if len(won) == 1 and not unknown else ([], [])
+
+
+def _twice(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    late = pick(dice, _refused(ops)[0])
+    if late is None:
+        return None
+    return f"insert {late.op_id} took effect as well", changed(ops, {late.op_id: {"output": True}})
+
+
+def _alone(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    lost, won = _refused(ops)
+    if not lost:
+        return None
+    return f"insert {won[0].op_id}, whose row others saw, was taken out", without(ops, won[0])
+
+
+PAIRS: Final = {"duplicate": _twice, "phantom": _alone}
