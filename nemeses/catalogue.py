@@ -1,4 +1,4 @@
-"""All faults that dstest means to deliver, N01 to N33: what each needs and what proves it.
+"""All faults that dstest means to deliver, N01 to N34: what each needs and what proves it.
 
 Which nemesis delivers a fault is asked of the plug-ins, never written here. Where none does, `gap`
 says what stands in the way on nodes that share one kernel.
@@ -275,6 +275,13 @@ CATALOGUE: Final = (
         "cluster",
         "a system whose members can be added and removed",
         "members as each other node lists them; the removed one answers nobody",
+    ),
+    Fault(
+        "N34",
+        "schema change under load",
+        "cluster",
+        "a system with tables that clients use",
+        "tables changed, by each member's own catalogue; operations meanwhile and afterwards",
     ),
 )
 

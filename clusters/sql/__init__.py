@@ -6,11 +6,13 @@ from clusters.sql.deployment import SqlDeployment
 from clusters.sql.dialect import Dialect
 from clusters.sql.link import SqlLink
 from clusters.sql.options import ISOLATION, SQL_OPTIONS
+from clusters.sql.schema_changes import ChangingSchema
 
 __all__ = [
     "ISOLATION",
     "ROLLED_BACK",
     "SQL_OPTIONS",
+    "ChangingSchema",
     "Dialect",
     "SqlClient",
     "SqlDeployment",

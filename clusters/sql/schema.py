@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from clusters.sql.dialect import Dialect
 
-__all__ = ["KEYED", "LOOKED_UP", "READ_BY", "schema", "table_of"]
+__all__ = ["KEYED", "LOOKED_UP", "READ_BY", "schema", "table_of", "tables_of"]
 
 KEYED: Final = ("registers", "lists", "counters", "elements", "members", "views", "pairs")
 """Kinds of tables of which there are several, with keys spread over them."""
@@ -32,6 +32,11 @@ _COLUMNS: Final[Mapping[str, str]] = {
 def table_of(kind: str, key: Any, tables: int) -> str:
     """The table that holds this key."""
     return f"{kind}_{zlib.crc32(str(key).encode()) % tables}"
+
+
+def tables_of(options: Mapping[str, Any]) -> list[str]:
+    """All tables that clients use."""
+    return [f"{kind}_{i}" for kind in KEYED for i in range(options["tables"])] + ["accounts"]
 
 
 def schema(dialect: Dialect, options: Mapping[str, Any]) -> list[str]:

@@ -15,9 +15,9 @@ from clusters.sql import (
     ISOLATION,
     ROLLED_BACK,
     SQL_OPTIONS,
+    ChangingSchema,
     Dialect,
     SqlClient,
-    SqlDeployment,
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
@@ -103,7 +103,7 @@ async def connect(address: str, port: int, wait_s: float, database: str | None =
     return Link(made)
 
 
-class MariadbDeployment(SqlDeployment):
+class MariadbDeployment(ChangingSchema):
     """One server; all clients connect to it."""
 
     dialect = DIALECT

@@ -16,9 +16,9 @@ from clusters.sql import (
     ISOLATION,
     ROLLED_BACK,
     SQL_OPTIONS,
+    ChangingSchema,
     Dialect,
     SqlClient,
-    SqlDeployment,
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
@@ -102,7 +102,7 @@ async def connect(
     return Link(made)
 
 
-class PostgresqlDeployment(SqlDeployment):
+class PostgresqlDeployment(ChangingSchema):
     """One server; all clients connect to it."""
 
     dialect = DIALECT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dstest.findings.measure import Measured, Trial
 
 __all__ = ["findings"]
+
+_ENDS: Final = {0: "must pass", 1: "must fail", 3: "no pass"}
+"""By exit code."""
 
 
 def findings(
@@ -47,7 +50,7 @@ def findings(
         say(msgspec.json.format(msgspec.json.encode(chosen or CATALOGUE), indent=2).decode())
     elif not chosen:
         for row in CATALOGUE:
-            ends = "must fail" if row.expect else "must pass"
+            ends = _ENDS[row.expect]
             beside = f" (control: {row.control})" if row.control else ""
             typer.echo(f"{row.id:14} {row.system:16} {ends:10} {row.claim}{beside}")
     else:

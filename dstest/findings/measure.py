@@ -29,8 +29,8 @@ __all__ = [
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One seed: how the run ended, what it found, and after how many seconds of load; `why` is what
-    a run said that gave no verdict."""
+    """One seed: how the run ended, what it found, and after how many seconds of load; `why` is the
+    reason of a verdict that is neither pass nor fail, or what a run said that gave none."""
 
     seed: int
     exit: int
@@ -78,6 +78,9 @@ def as_expected(finding: Finding, trial: Trial) -> bool:
     """Did the run end as it must, and for the right reason? One without a verdict never did."""
     if trial.exit != finding.expect:
         return False
+    if finding.short_of:
+        short = trial.verdict.startswith("PARTIAL") and trial.why == finding.short_of
+        return short and not trial.anomalies
     if finding.expect == Exit.PASS:
         return trial.verdict.startswith("PASS") and not trial.anomalies
     return trial.verdict.startswith("FAIL") and bool({*finding.anomalies} & {*trial.anomalies})
@@ -124,6 +127,7 @@ def _trial(seed: int, ended: Ended) -> Trial:
             for kind in row["anomaly_types"]
         }
     )
+    passed_or_failed = ended.exit in (Exit.PASS, Exit.FAIL)
     return Trial(
         seed=seed,
         exit=ended.exit,
@@ -131,7 +135,7 @@ def _trial(seed: int, ended: Ended) -> Trial:
         anomalies=anomalies,
         found_s=ended.meta.get("load_s") if anomalies else None,
         version=str(ended.meta.get("system_version") or ""),
-        why=ended.why,
+        why=ended.why or ("" if passed_or_failed else str(verdict.get("reason") or "")),
     )
 
 

@@ -19,7 +19,8 @@ _HEAD: Final = """\
 
 Made by `dstest findings --markdown` from what `dstest findings ID --seeds N` measured. Each row is
 one command, run with several seeds; a finding counts where the run fails and names the anomaly that
-was published, a control where the run passes with all its faults landed. The interval is Wilson's,
+was published, a control where the run passes with all its faults landed, or has nothing against it
+and is too small for a pass, where the claim says so. The interval is Wilson's,
 95 %. `after` is the median of the seconds of load until the violation was known: what only a last
 look can show (a lost element, a lost message) is known at the end of the load.
 

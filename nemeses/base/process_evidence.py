@@ -15,7 +15,7 @@ from typing import Any, Final
 from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
-from nemeses.base.leadership import moved, unmoved
+from nemeses.base.leadership import moved, unmoved, voters
 from nemeses.base.steps import with_facts
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
@@ -150,7 +150,8 @@ async def gather(
     )
     record = with_facts(record, {"quiet": _quiet(ctx, record), **found})
     bad, problems = _clients(ctx, record)
-    if details.scope == "primaries" and not LeadDetails.of(record).moved:
+    left = [n for n in voters(ctx) if n not in targets]
+    if details.scope == "primaries" and left and not LeadDetails.of(record).moved:
         problems.append(unmoved(lead))
     others = {n: pair for n, pair in snapshots.items() if n not in targets}
     return (

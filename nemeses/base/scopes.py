@@ -13,6 +13,8 @@ SCOPES: Final = ("one", "minority", "majority", "all", "primaries")
 
 def fitting(nodes: int) -> list[str]:
     """Scopes that mean something, each another thing, in a cluster of this size."""
+    if nodes < 2:
+        return ["one"]
     if nodes < 3:
         return ["one", "all", "primaries"]
     return [s for s in SCOPES if s != "minority" or nodes > 4]

@@ -10,7 +10,7 @@ from dstest.core import registry
 from dstest.runner.nemesis_loop import describe
 from dstest.runner.requirements import lacking
 
-__all__ = ["TESTED", "lacks", "systems_table"]
+__all__ = ["TESTED", "faults_on", "lacks", "systems_table"]
 
 TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 """Systems on which each fault is tried; etcd's are tried one by one, by `make nemesis-selftest`."""
@@ -30,6 +30,11 @@ def lacks(system: str, nemesis: str) -> list[str]:
     """The capabilities for want of which no fault of the nemesis is possible on the system."""
     found = lacking(registry.load("systems", system), registry.load("nemeses", nemesis))
     return [lack.capability for lack in found if not lack.when]
+
+
+def faults_on(system: str) -> list[str]:
+    """Nemeses with a fault that is possible on the system."""
+    return [n for n in registry.names("nemeses") if n != "none" and not lacks(system, n)]
 
 
 def _landed(system: str, nemesis: str, seen: Sequence[Seen]) -> str:

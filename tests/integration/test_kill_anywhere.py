@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from runs import dstest, latest, on_nodes, start
+from systems_table import faults_on
 
-from dstest.core import registry
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
 from dstest.runner import residues
@@ -46,8 +46,7 @@ OPTIONS = {
 
 
 def nemeses() -> list[str]:
-    names = [name for name in registry.names("nemeses") if name != "none"]
-    return [n for n in names if OTHER_BUILD or n not in ("mixed-versions", "upgrade")]
+    return [n for n in faults_on("etcd") if OTHER_BUILD or n not in ("mixed-versions", "upgrade")]
 
 
 def command_of(nemesis: str, lab: LabInfo, store: Path, seed: int) -> tuple[str | Path, ...]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from runs import MUCH, SHORT, faults_of
+from systems_table import faults_on
 
-from dstest.core import registry
 from dstest.core.node import LabInfo
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
@@ -30,7 +30,7 @@ OPTIONS = {
 @pytest.mark.lab
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("nemesis", [n for n in registry.names("nemeses") if n != "none"])
+@pytest.mark.parametrize("nemesis", faults_on("etcd"))
 def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     if "other_build=" in OPTIONS.get(nemesis, ()):
         pytest.skip("DSTEST_OTHER_ETCD names no second build")

@@ -79,7 +79,7 @@ def differences(finding: Finding, control: Finding) -> set[str]:
 
 @pytest.mark.parametrize("finding", CATALOGUE, ids=lambda finding: finding.id)
 def test_a_control_is_the_same_run_but_for_one_thing(finding: Finding) -> None:
-    if finding.expect:
+    if finding.expect == Exit.FAIL:
         assert finding.anomalies, "any failure would count"
         control = by_id(finding.control)
         assert control is not None
@@ -89,6 +89,7 @@ def test_a_control_is_the_same_run_but_for_one_thing(finding: Finding) -> None:
         assert not changed & {"workload", "model"}
     else:
         assert not finding.anomalies
+        assert finding.expect == (Exit.NOT_PROVEN if finding.short_of else Exit.PASS)
 
 
 def test_ids_are_unique() -> None:
@@ -120,6 +121,23 @@ def test_a_failure_of_another_kind_is_none(
 def test_a_control_needs_a_verdict(code: int, verdict: str, good: bool) -> None:
     control = msgspec.structs.replace(LOST, expect=0, anomalies=())
     assert as_expected(control, Trial(seed=1, exit=code, verdict=verdict, anomalies=[])) is good
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why", "anomalies", "good"),
+    [
+        ("PARTIAL-model", "one member", [], True),
+        ("PARTIAL-model", "too few operations", [], False),
+        ("PARTIAL-model", "one member", ["lost"], False),
+        ("INCONCLUSIVE-fault-not-proven", "one member", [], False),
+    ],
+)
+def test_what_is_too_small_for_a_pass_is_short_of_that_alone(
+    verdict: str, why: str, anomalies: list[str], good: bool
+) -> None:
+    control = msgspec.structs.replace(LOST, expect=3, anomalies=(), short_of="one member")
+    trial = Trial(seed=1, exit=3, verdict=verdict, why=why, anomalies=anomalies)
+    assert as_expected(control, trial) is good
 
 
 @pytest.mark.parametrize("code", [0, 1])

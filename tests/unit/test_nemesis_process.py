@@ -83,7 +83,8 @@ def test_a_guard_runs_all_commands_of_a_heal() -> None:
 
 
 def test_small_clusters_have_fewer_scopes() -> None:
-    assert fitting(1) == ["one", "all", "primaries"]
+    assert fitting(1) == ["one"]
+    assert fitting(2) == ["one", "all", "primaries"]
     assert "minority" not in fitting(3)
     assert fitting(5) == list(SCOPES)
 

@@ -117,6 +117,25 @@ class Compacts(Protocol):
 
 
 @runtime_checkable
+class ChangesSchema(Protocol):
+    """Has tables that can be changed while clients use them."""
+
+    async def change_schema(self) -> int:
+        """Add a column and an index of ours to every table of the clients, one table after the
+        other; how many tables there are. LabError where the system refuses."""
+        ...
+
+    async def restore_schema(self) -> None:
+        """Take all of them away again."""
+        ...
+
+    async def changed_tables(self) -> dict[str, int | None]:
+        """How many tables have such a column, by each member's own catalogue; None of one that
+        does not say."""
+        ...
+
+
+@runtime_checkable
 class Overrides(Protocol):
     """Can start one member otherwise than the rest, until that is taken back."""
 

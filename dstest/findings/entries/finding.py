@@ -9,7 +9,8 @@ __all__ = ["Finding", "options", "run"]
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """`command` are the words behind `dstest`; `expect` is the exit code. A run that is expected to
-    fail must find one of `anomalies`. `control` names the entry that must pass beside it."""
+    fail must find one of `anomalies`. `control` names the entry that must pass beside it.
+    `short_of` is the one reason for which a control is no pass, with nothing against it: exit 3."""
 
     id: str
     claim: str
@@ -18,6 +19,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     expect: int
     anomalies: tuple[str, ...] = ()
     control: str = ""
+    short_of: str = ""
 
     @property
     def system(self) -> str:
