@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from runs import RATE, faults_of
+from runs import RATE, healed_by_all, killed_in_mid_fault, landed_and_healed, not_proven
 
+from clusters.labs.lxc import LAB
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisContext
 from dstest.core.spec import RunSpec
@@ -23,21 +23,20 @@ SYSTEM = "postgresql-standby"
 
 
 def run(lab_id: str, store: Path, nemesis: SchemaChange) -> Finished:
-    wanted = RunSpec(system=SYSTEM, workload="set", time_limit_s=20.0, seed=11, rate=RATE)
+    wanted = RunSpec(
+        system=SYSTEM,
+        workload="bank",
+        model="snapshot-isolation",
+        rate=RATE,
+        time_limit_s=22.0,
+        seed=11,
+    )
     plugins = resolve(wanted, ["fault_s=4", "quiet_s=6"], nemesis=nemesis)
     return run_session(plugins, store=store, lab_id=lab_id, ui=Quiet())
 
 
-def fault_of(done: Finished) -> dict[str, Any]:
-    """The one fault of a run; what the run finds is not asked for, standbys are read late."""
-    (fault,) = faults_of(done.path)
-    return fault
-
-
 def test_it_lands_and_heals(lab_for: Callable[[str], str], tmp_path: Path) -> None:
-    fault = fault_of(run(lab_for(SYSTEM), tmp_path, NEMESIS))
-    assert fault["landed"] == "yes", (fault["injector"], fault["victim"], fault["control"])
-    assert fault["heal_verified"], fault["notes"]
+    fault = landed_and_healed(run(lab_for(SYSTEM), tmp_path, NEMESIS))
     assert fault["facts"]["tables"] == 22
     assert fault["victim"]["during"] == {f"n{i + 1}": 22 for i in range(5)}
 
@@ -62,6 +61,14 @@ class TakenBack(SchemaChange):
 def test_what_the_catalogues_do_not_say_has_not_landed(
     lab_for: Callable[[str], str], tmp_path: Path, nemesis: SchemaChange
 ) -> None:
-    fault = fault_of(run(lab_for(SYSTEM), tmp_path, nemesis))
-    assert fault["landed"] != "yes", fault
+    fault = not_proven(run(lab_for(SYSTEM), tmp_path, nemesis))
     assert "n3 says 0 of 22 tables" in fault["victim"]["detail"]
+
+
+def test_kill_9_of_ours_in_mid_fault(lab_for: Callable[[str], str], tmp_path: Path) -> None:
+    """The tables go with the data of the run."""
+    lab = LAB.known(lab_for(SYSTEM))
+    assert lab is not None
+    words = ("--system", SYSTEM, "--workload", "bank", "--model", "snapshot-isolation")
+    args = (*words, "--nemesis", "schema-change", "-o", "fault_s=30")
+    killed_in_mid_fault(lab, tmp_path, args, lambda: healed_by_all(lab), 40)
