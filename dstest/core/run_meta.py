@@ -37,7 +37,7 @@ class KeptLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
-    """The system's logs by `NODE/NAME`: those that were fetched, and why the others were not."""
+    """Files of the nodes by `NODE/NAME`: those that were fetched, and why the others were not."""
 
     files: dict[str, KeptLog] = msgspec.field(default_factory=dict)
     lost: dict[str, str] = msgspec.field(default_factory=dict)
@@ -66,7 +66,8 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     then. `heal_problems` and `clean_up_problems` are what went wrong in the end, `residue` what was
     left on the nodes. `records` are the landing records as plain data, `worker_exits` the statuses
     of the load workers, `load` its figures, `traffic` the operations by node as the board counts
-    them. `replicas` is each member's state at the end; `processes` the `ProcessFacts`.
+    them. `replicas` is each member's state at the end; `processes` the `ProcessFacts`, `logs` and
+    `other_files` what was fetched of logs, and of settings and core files.
 
     `log_files` are the paths of the logs that each member has; a list, of older runs, is what each
     of all members has.
@@ -125,6 +126,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     replicas: dict[str, str | None] | None = None
     processes: dict[str, Any] | None = None
     logs: Logs | None = None
+    other_files: Logs | None = None
     clean_up_problems: list[str] | None = None
 
     ended_by: str | UnsetType | None = UNSET

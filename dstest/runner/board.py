@@ -54,6 +54,7 @@ class Board:
     def __init__(self, path: Path, workers: int, nodes: int, *, create: bool) -> None:
         self._nodes = nodes
         self._workers = workers
+        self._over = 0
         self._block = _WORKER + _NODE * nodes
         self._base = _HEAD + 2 * WINDOWS_MAX
         size = 8 * (self._base + workers * self._block)
@@ -101,10 +102,16 @@ class Board:
         """Announce the end of a window (a little in the future)."""
         self._slots[_HEAD + 2 * index + 1] = end_ns
 
+    def forget_before(self, ns: int) -> None:
+        """Nobody will ask about what was before this time: windows that had ended are left out."""
+        slots = self._slots
+        while self._over < slots[2] and slots[_HEAD + 2 * self._over + 1] < ns:
+            self._over += 1
+
     def first_window(self, from_ns: int, to_ns: int) -> int | None:
         """Index of the first window that `[from_ns, to_ns]` overlaps."""
         slots = self._slots
-        for index in range(slots[2]):
+        for index in range(self._over, slots[2]):
             at = _HEAD + 2 * index
             if from_ns <= slots[at + 1] and to_ns >= slots[at]:
                 return index

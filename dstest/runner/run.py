@@ -43,7 +43,7 @@ from dstest.runner.guard import SERVE, Guard
 from dstest.runner.in_use import builds_in_use
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
-from dstest.runner.log_fetch import fetch_logs
+from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
@@ -321,6 +321,7 @@ class Run:
                 await self._step("compare replicas", self._compare_replicas, compare_s)
             await self._step("processes", self._end_of_watch)
             await self._step("logs", self._collect_logs)
+            await self._step("settings and cores", self._collect_other, 60.0)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             stop_s = patience.end_s(deployment.timing) + 5.0
             await self._step("stop system", lambda: self._stop(deployment), stop_s)
@@ -360,3 +361,10 @@ class Run:
 
     async def _collect_logs(self) -> None:
         self._meta.logs = await fetch_logs(self._run, self._members, self._deployment)
+
+    async def _collect_other(self) -> None:
+        if (deployment := self._deployment) is not None:
+            cores = (self._meta.processes or {}).get("cores", {})
+            self._meta.other_files = await fetch_settings_and_cores(
+                self._run, self._members, deployment, cores
+            )

@@ -33,7 +33,6 @@ from dstest.core.protocols import (
     Endpoint,
     Finishing,
     OpDraft,
-    Reactive,
     Reply,
     Tapped,
 )
@@ -66,6 +65,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+REMEMBERED_S: Final = 60.0
+"""No operation outlives its timeout by so much."""
+
 FINAL_S: Final = 20.0
 """For the operations of the final phase, over all nodes."""
 
@@ -117,6 +119,8 @@ class Worker:
         self._generator = registry.load("workloads", config.workload).generator(
             config.seed, config.worker, len(config.slots), config.options
         )
+        # `Reactive`, asked once: a check of a protocol takes as long as an operation.
+        self._next_for = getattr(self._generator, "next_for", None)
         self._system = registry.load("systems", config.system)
         self._next_op = config.worker
         self._clock = RunClock(0)
@@ -213,12 +217,14 @@ class Worker:
 
     async def _beat(self) -> None:
         garbage = Garbage()
+        remembered_ns = int((self._config.op_timeout_s + REMEMBERED_S) * 1e9)
         while True:
             due_ns = self._clock.now_ns() + int(_BEAT_S * 1e9)
             await asyncio.sleep(_BEAT_S)
             now_ns = self._clock.now_ns()
             cpu_ms = int((process_time() - self._cpu_began_s) * 1000)
             self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns), cpu_ms)
+            self._board.forget_before(now_ns - remembered_ns)
             garbage.sweep()
 
     def _loading(self) -> bool:
@@ -271,9 +277,7 @@ class Worker:
         return client
 
     def _draft(self, slot: int, last: Answer | None) -> OpDraft:
-        if isinstance(self._generator, Reactive):
-            return self._generator.next_for(slot, last)
-        draft: OpDraft = self._generator.next()
+        draft: OpDraft = self._next_for(slot, last) if self._next_for else self._generator.next()
         return draft
 
     async def _finish(self, generator: Finishing) -> None:

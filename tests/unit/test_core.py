@@ -165,6 +165,10 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
     assert theirs.first_window(201, 299) is None
     assert theirs.first_window(150, 400) == first
     assert theirs.first_window(250, 400) == second
+    theirs.forget_before(200)
+    assert theirs.first_window(150, 400) == first, "one that ended then may be asked about"
+    theirs.forget_before(10**15)
+    assert theirs.first_window(150, 400) == second, "one that is open is never forgotten"
     theirs.invoked(1, 2, 5_000_000)
     theirs.completed(1, 2, Outcome.OK)
     assert ours.by_node()[2] == {"invoked": 1, "ok": 1, "fail": 0, "unknown": 0}

@@ -15,7 +15,7 @@ from dstest.core.errors import RemoteLost
 from dstest.core.node import Completed
 from dstest.core.protocols import Process
 from dstest.runner import log_fetch, process_watch
-from dstest.runner.log_fetch import fetch_logs
+from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
 from dstest.runner.process_watch import ProcessWatch
 from dstest.store.layout import RunDir
 
@@ -205,3 +205,20 @@ def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> No
     logs = asyncio.run(fetch_logs(RunDir(tmp_path), nodes, deployment))
     assert logs is not None
     assert sorted(logs.files) == ["n1/db-log", "n1/proxy-log", "n2/log"]
+
+
+def test_settings_and_cores_are_kept_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_fetch, "CORE_BYTES_MAX", 4)
+    nodes = {n: Logging(n, text) for n, text in (("n1", b"abcd"), ("n2", b"abcde"))}
+    service = SimpleNamespace(files={"/etc/db.conf": b""})
+    members = {n: SimpleNamespace(services=[service]) for n in nodes}
+    cores = {"n1": ["/opt/db/core.9", "/opt/db/core.7"], "n2": ["/opt/db/core"]}
+    run = RunDir(tmp_path)
+    found = asyncio.run(
+        fetch_settings_and_cores(run, nodes, SimpleNamespace(members=members), cores)
+    )
+    assert sorted(found.files) == ["n1/config/db.conf", "n1/core/core.7", "n2/config/db.conf"]
+    assert found.lost == {"n2/core/core": "/opt/db/core has 5 bytes; at most 4 are fetched"}
+    assert (run.nodes / "n1" / "core" / "core.7").read_bytes() == b"abcd"
