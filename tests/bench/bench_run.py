@@ -1,91 +1,29 @@
-"""The run's own costs, as ratios within one run: load against a bare client, faults, agent.
-
-A bare client is the same gRPC calls in the same number of processes and tasks, without generator,
-recorder, counters or time stamps. Both load the same cluster in turn, several times.
-"""
+"""What faults cost: from the request to the last rule on five nodes, to the last server gone."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import random
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import shared_packages
 from clusters.remote import connect_all
-from clusters.systems.etcd.clients.stub import Stub
-from clusters.systems.etcd.wire import message
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Endpoint, FaultPlan, NemesisContext
+from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.spec import RunSpec
-from dstest.runner.load import Load
 from dstest.runner.plugins import Plugins, resolve
-from dstest.store.layout import RunDir
 
 __all__ = ["main"]
 
-ROUNDS = 3
-LOAD_S = 8.0
 PARTITIONS = 10
 KILLS = 5
 LAB_ID = "bench"
-
-
-async def _bare_process(addresses: list[str], tasks: int, seconds: float) -> int:
-    """Closed loop of reads and writes over gRPC; returns how many ended well."""
-    stubs = [Stub(addresses[i % len(addresses)]) for i in range(tasks)]
-    for stub in stubs:
-        await asyncio.wait_for(stub.channel.channel_ready(), 10)
-    end, done = time.monotonic() + seconds, 0
-
-    async def loop(i: int) -> None:
-        nonlocal done
-        draw, n = random.Random(i), 0
-        while time.monotonic() < end:
-            key = f"/bare/{i}-{n // 120}".encode()
-            n += 1
-            if draw.random() < 0.5:
-                await stubs[i].put(message("PutRequest")(key=key, value=b"%d" % n), timeout=5)
-            else:
-                await stubs[i].range(message("RangeRequest")(key=key), timeout=5)
-            done += 1
-
-    await asyncio.gather(*map(loop, range(tasks)))
-    for stub in stubs:
-        await stub.close()
-    return done
-
-
-def bare(lab: LabInfo, processes: int, concurrency: int) -> float:
-    """Operations per second of the bare client."""
-    addresses = json.dumps([n.address for n in lab.nodes])
-    argv = [sys.executable, __file__, "bare", addresses, str(concurrency // processes), str(LOAD_S)]
-    children = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(processes)]
-    return sum(int(c.communicate(timeout=60)[0]) for c in children) / LOAD_S
-
-
-async def ours(plugins: Plugins, lab: LabInfo, folder: Path) -> tuple[float, dict[str, int]]:
-    """Operations per second of the load plane, and its own figures."""
-    endpoints = [Endpoint(node=n.name, address=n.address, port=2379) for n in lab.nodes]
-    load = Load(plugins, endpoints, RunDir.create(folder, "bench", 1))
-    await load.start()
-    clock = load.begin()
-    await clock.until(int(LOAD_S * 1e9))
-    done = load.traffic.total()["ok"]
-    await load.stop()
-    figures = load.figures()
-    load.close()
-    return done / LOAD_S, figures
 
 
 class _Epochs:
@@ -178,19 +116,6 @@ async def _all(lab: LabInfo, say: Callable[[str], None]) -> None:
             f"{name} requested -> five servers {done}: median {statistics.median(times_ms):.1f} ms,"
             f" worst {max(times_ms):.1f} ms of {len(times_ms)} (target 50 ms)"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        rates, bares, cpu = [], [], []
-        for _ in range(ROUNDS):
-            rate, figures = await ours(plugins, lab, Path(folder))
-            rates.append(rate)
-            cpu.append(figures["cpu_ms"] / 1000 / LOAD_S)
-            bares.append(await asyncio.to_thread(bare, lab, 2, 50))
-    ratio = statistics.median(rates) / statistics.median(bares)
-    say(
-        f"operations: {statistics.median(rates):.0f}/s with everything recorded,"
-        f" {statistics.median(bares):.0f}/s bare client, ratio {ratio:.2f} (target 0.90)"
-    )
-    say(f"harness CPU: {statistics.median(cpu):.2f} cores of load workers")
     await etcd.stop()
     for node in nodes.values():
         await node.close()
@@ -211,8 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["bare"]:
-        addresses, tasks, seconds = json.loads(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-        sys.stdout.write(str(asyncio.run(_bare_process(addresses, tasks, seconds))))
-    else:
-        main()
+    main()
