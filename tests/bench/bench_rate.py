@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,6 @@ __all__ = ["main"]
 PAIRS = 7
 LOAD_S = 5.0
 CONCURRENCY = 50
-START_S = 3.0
-"""A bare client has connected by then; all its processes begin at one time."""
-
 LAB_ID = "bench"
 WAIT_S = 5.0
 
@@ -49,12 +47,12 @@ def _key(task: int, n: int) -> str:
     return f"bare-{task}-{n // 120}"
 
 
-async def _etcd(task: int, address: str, begin: float) -> int:
+async def _etcd(task: int, address: str, barrier: Any) -> int:
     stub = Stub(address)
     await asyncio.wait_for(stub.channel.channel_ready(), WAIT_S)
     draw, n = random.Random(task), 0
-    await asyncio.sleep(begin - time.monotonic())
-    while time.monotonic() < begin + LOAD_S:
+    end = await barrier() + LOAD_S
+    while time.monotonic() < end:
         key = _key(task, n).encode()
         n += 1
         if draw.random() < 0.5:
@@ -65,11 +63,11 @@ async def _etcd(task: int, address: str, begin: float) -> int:
     return n
 
 
-async def _redis(task: int, address: str, begin: float) -> int:
+async def _redis(task: int, address: str, barrier: Any) -> int:
     link = await connected(address, 6379, WAIT_S)
     draw, n = random.Random(task), 0
-    await asyncio.sleep(begin - time.monotonic())
-    while time.monotonic() < begin + LOAD_S:
+    end = await barrier() + LOAD_S
+    while time.monotonic() < end:
         key = _key(task, n)
         n += 1
         if draw.random() < 0.5:
@@ -80,14 +78,14 @@ async def _redis(task: int, address: str, begin: float) -> int:
     return n
 
 
-def _memcached(task: int, address: str, begin: float) -> int:
+def _memcached(task: int, address: str, barrier: Any) -> int:
     from pymemcache.client.base import Client
 
     link = Client((address, 11211), connect_timeout=WAIT_S, timeout=WAIT_S)
     link.version()
     draw, n = random.Random(task), 0
-    time.sleep(begin - time.monotonic())
-    while time.monotonic() < begin + LOAD_S:
+    end = barrier() + LOAD_S
+    while time.monotonic() < end:
         key = _key(task, n)
         n += 1
         if draw.random() < 0.5:
@@ -98,23 +96,40 @@ def _memcached(task: int, address: str, begin: float) -> int:
     return n
 
 
-async def _tasks(act: Callable[..., Any], addresses: list[str], tasks: int, begin: float) -> int:
-    each = [act(i, addresses[i % len(addresses)], begin) for i in range(tasks)]
+async def _tasks(act: Callable[..., Any], addresses: list[str], tasks: int) -> int:
+    """All tasks connect, then all begin."""
+    waiting, begun = [tasks], asyncio.Event()
+
+    async def barrier() -> float:
+        waiting[0] -= 1
+        if not waiting[0]:
+            await asyncio.to_thread(_told_to_begin)
+            begun.set()
+        await begun.wait()
+        return time.monotonic()
+
+    each = [act(i, addresses[i % len(addresses)], barrier) for i in range(tasks)]
     return sum(await asyncio.gather(*each))
 
 
-def _threads(act: Callable[..., int], addresses: list[str], tasks: int, begin: float) -> int:
-    done: list[int] = []
+def _threads(act: Callable[..., Any], addresses: list[str], tasks: int) -> int:
+    """As `_tasks`, of a library that blocks."""
+    gate = threading.Barrier(tasks, action=_told_to_begin)
 
-    def one(i: int) -> None:
-        done.append(act(i, addresses[i % len(addresses)], begin))
+    def barrier() -> float:
+        gate.wait()
+        return time.monotonic()
 
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(tasks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done)
+    with ThreadPoolExecutor(tasks) as pool:
+        each = [pool.submit(act, i, addresses[i % len(addresses)], barrier) for i in range(tasks)]
+        return sum(one.result() for one in each)
+
+
+def _told_to_begin() -> None:
+    """All connections stand; wait for the word, so that all processes begin at one time."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
 
 
 SYSTEMS: dict[str, Callable[..., Any]] = {
@@ -123,14 +138,20 @@ SYSTEMS: dict[str, Callable[..., Any]] = {
     "memcached": _memcached,
 }
 PRIMARY_ALONE = ("redis-sentinel",)
+"""Their first node takes all writes."""
 
 
 def bare(system: str, addresses: Sequence[str], processes: int) -> float:
     """Operations per second of the bare client."""
-    begin, tasks = time.monotonic() + START_S, CONCURRENCY // processes
-    words = [system, json.dumps(addresses), str(tasks), str(begin)]
+    words = [system, json.dumps(addresses), str(CONCURRENCY // processes)]
     argv = [sys.executable, __file__, "bare", *words]
-    children = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(processes)]
+    both = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    children = [subprocess.Popen(argv, **both) for _ in range(processes)]  # type: ignore[call-overload]
+    for child in children:
+        child.stdout.readline()
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
     return sum(int(c.communicate(timeout=60)[0]) for c in children) / LOAD_S
 
 
@@ -195,12 +216,11 @@ def main() -> None:
             LAB.down(LAB_ID)
 
 
-def _bare_process(system: str, addresses: str, tasks: str, begin: str) -> int:
+def _bare_process(system: str, addresses: str, tasks: str) -> int:
     act = SYSTEMS[system]
-    given = (act, json.loads(addresses), int(tasks), float(begin))
     if asyncio.iscoroutinefunction(act):
-        return asyncio.run(_tasks(*given))
-    return _threads(*given)
+        return asyncio.run(_tasks(act, json.loads(addresses), int(tasks)))
+    return _threads(act, json.loads(addresses), int(tasks))
 
 
 if __name__ == "__main__":
