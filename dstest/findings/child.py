@@ -29,7 +29,7 @@ SAID_MAX: Final = 2000
 
 class Ended(NamedTuple):
     """Exit code of a command, the object that it printed, and run.json of its run; `why` is the end
-    of what it said where there is no such object."""
+    of what it said where there is no such object, or no verdict in it."""
 
     exit: int
     said: dict[str, Any]
@@ -57,10 +57,10 @@ def by_command(words: Sequence[str], argv: Sequence[str] = ()) -> Ended:
                 Path(said["run"], "run.json").read_bytes(), type=dict[str, Any]
             )
         except (msgspec.MsgspecError, KeyError, TypeError, OSError):
-            errors.seek(0)
-            why = errors.read().decode(errors="replace")[-SAID_MAX:].strip()
-            return Ended(child.returncode, {}, {}, why)
-        return Ended(child.returncode, said, meta)
+            said, meta = {}, {}
+        errors.seek(0)
+        told = errors.read().decode(errors="replace")[-SAID_MAX:].strip()
+        return Ended(child.returncode, said, meta, "" if said.get("verdict") else told)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

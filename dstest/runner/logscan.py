@@ -149,7 +149,8 @@ def scan_logs(
     """Alarms and gaps of the logs that each member has by `names`, and of any other file kept
     beside them."""
     expected = {node: [run.nodes / node / name for name in own] for node, own in names.items()}
-    paths_kept = sorted(run.nodes.glob("*/*")) if run.nodes.is_dir() else []
+    # Beside the logs there are folders, of settings and core files.
+    paths_kept = sorted(path for path in run.nodes.glob("*/*") if path.is_file())
     if not any(names.values()) and not paths_kept:
         return LogFacts()
     lines = {node: 0 for node, own in names.items() if own}

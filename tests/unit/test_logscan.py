@@ -48,6 +48,14 @@ def test_whole_logs_have_no_gap(tmp_path: Path) -> None:
     assert (found.lines, found.alarms, found.gaps) == (dict.fromkeys(NODES, 1), [], [])
 
 
+def test_folders_beside_the_logs_are_no_logs(tmp_path: Path) -> None:
+    run, run_meta = kept(tmp_path)
+    (run.nodes / "n1" / "config").mkdir()
+    (run.nodes / "n1" / "config" / "db.conf").write_text("panic: as a setting\n")
+    found = scan(run, run_meta)
+    assert (found.lines, found.alarms, found.gaps) == (dict.fromkeys(NODES, 1), [], [])
+
+
 @pytest.mark.parametrize(
     "stamp",
     [
