@@ -240,6 +240,8 @@ class Postgresql(SupervisedSystem):
         "FATAL:  connection to client lost",
         # Of a backend that outlives its postmaster for a moment.
         "FATAL:  terminating connection due to unexpected postmaster exit",
+        # Where the log ends, at the beginning of a page that was never written.
+        "LOG:  invalid magic number 0000 in log segment",
         # A hint after each recovery that was interrupted.
         "If this has occurred more than once some data might be corrupted",
     )
