@@ -1,7 +1,7 @@
 """`atomic-view`: does a transaction see others whole, and the same each time it looks?
 
-A `bump` adds one to every member of a group and reads them; a `look` reads members one by one, and
-may touch some: that changes no value.
+A `bump` adds one to every member of a group, each in one statement to which no other add is lost,
+and reads them; a `look` reads members one by one, and may touch some: that changes no value.
 
     {"op_type": "bump", "key": "g1", "input": [0, 1], "output": [7, 7]}
     {"op_type": "look", "key": "g1", "output": [["r", 0, 7], ["touch", 1, null], ["r", 1, 8]]}
@@ -11,22 +11,23 @@ The n-th bump of a group makes all its members n, so a number says which bumps a
 | anomaly | meaning | forbidden by |
 |---|---|---|
 | nonmonotonic-view | after a bump was seen, a later read of the transaction does not see it | all |
-| phantom | a read saw more bumps than had begun | all |
+| phantom | a read saw more bumps than had begun, or one that began after it | all |
 | non-repeatable-read | a member had grown when it was read again (P2) | all but the weakest |
 | read-skew | another member showed a later bump (A5A) | all but the weakest |
 | lost-update | two bumps made one number, or one made several | all but the weakest |
-| stale | a read did not see a bump that had ended before it began | strict-serializable |
+| stale | not seen: what an operation that had ended before had seen or made | strict-serializable |
 
 The weakest model is `monotonic-atomic-view`. Where bumps got lost, numbers do not say what was
-seen: under that one, which allows it, such a group is not decided. Source: Bailis and others,
-"Highly Available Transactions" (2013), section 5.1; Berenson and others, "A Critique of ANSI SQL
-Isolation Levels" (1995).
+seen: under that one, which allows it, such a group is not decided. A look tests something where it
+read twice and a bump had begun, and a group where some look has seen a bump. Source: Bailis and
+others, "Highly Available Transactions" (2013), section 5.1; Berenson and others, "A Critique of
+ANSI SQL Isolation Levels" (1995).
 """
 
 from __future__ import annotations
 
 import bisect
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op
@@ -37,101 +38,177 @@ _STRICT: Final = "strict-serializable"
 _VIEW: Final = "monotonic-atomic-view"
 
 
-def _numbers(op: Op) -> list[tuple[object, int]]:
-    """(member, number) of each read, in order."""
-    rows = op.output
-    if not isinstance(rows, list | tuple):
-        raise Unreadable(op, "its output is not a list")
-    if op.op_type == "bump":
-        found: list[tuple[object, int]] = list(enumerate(rows))
-    else:
-        found = [(row[1], row[2]) for row in rows if row[0] == "r"]
-    for _, n in found:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise Unreadable(op, f"{n!r} is not a number of bumps")
-    return found
+class _Seen(NamedTuple):
+    """An operation and the numbers of bumps that it saw or made, by member, in order."""
+
+    op: Op
+    reads: list[tuple[Any, int]]
+
+    @property
+    def low(self) -> int:
+        return min(n for _, n in self.reads)
+
+    @property
+    def high(self) -> int:
+        return max(n for _, n in self.reads)
 
 
-def _lost(part: Part, findings: Findings) -> bool:
+def _number(op: Op, n: Any, least: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, int) or n < least:
+        raise Unreadable(op, f"{n!r} is not a number of bumps")
+    return n
+
+
+def _members(part: Part) -> list[Any]:
+    """The members of the group: every bump names the same ones."""
+    named: list[Any] | None = None
+    for op in part.maybe("bump"):
+        if not isinstance(op.input, list | tuple) or not op.input:
+            raise Unreadable(op, "its input is not a list of members")
+        if named is not None and list(op.input) != named:
+            raise Unreadable(op, f"it bumps {op.input!r}, others of its group {named!r}")
+        named = list(op.input)
+    return named or []
+
+
+def _bump(op: Op, members: list[Any]) -> _Seen:
+    if not isinstance(op.output, list | tuple) or len(op.output) != len(members):
+        raise Unreadable(op, "its output is not a number for each member")
+    made = [_number(op, n, 1) for n in op.output]
+    return _Seen(op, list(zip(members, made, strict=True)))
+
+
+def _look(op: Op, members: list[Any]) -> _Seen:
+    """Raises Unreadable where it did other steps than it was asked for."""
+    if not isinstance(op.output, list | tuple):
+        raise Unreadable(op, "its output is not a list of steps")
+    if op.input is not None and [row[:2] for row in op.output] != [row[:2] for row in op.input]:
+        raise Unreadable(op, "its steps are not those that were asked for")
+    reads = []
+    for kind, member, n in op.output:
+        if kind not in ("r", "touch"):
+            raise Unreadable(op, f"{kind!r} is neither a read nor a touch")
+        if members and member not in members:
+            raise Unreadable(op, f"no bump of the group names its member {member!r}")
+        if kind == "r":
+            reads.append((member, _number(op, n, 0)))
+    return _Seen(op, reads)
+
+
+def _lost(bumps: list[_Seen], part: Part, findings: Findings) -> bool:
     """Bumps that made one number, or several; were there any?"""
     first: dict[int, Op] = {}
-    judged, lost = findings.model != _VIEW, False
-    for op in part.of("bump"):
-        made = sorted({n for _, n in _numbers(op)})
-        if not made:
-            raise Unreadable(op, "it made no number")
-        before = first.setdefault(made[0], op)
-        if len(made) == 1 and before is op:
+    lost = False
+    for seen in bumps:
+        before = first.setdefault(seen.low, seen.op)
+        if seen.low == seen.high and before is seen.op:
             continue
         lost = True
-        if judged:
-            who = (
-                f"bump {op.op_id} made {made}"
-                if len(made) > 1
-                else (f"bumps {before.op_id} and {op.op_id} both made {made[0]}")
-            )
-            findings.anomaly("lost-update", part.key, [before, op], who)
+        if findings.model != _VIEW:
+            message = f"bumps {before.op_id} and {seen.op.op_id} both made {seen.low}"
+            if seen.low != seen.high:
+                message = f"bump {seen.op.op_id} made {seen.low} and {seen.high}"
+            findings.anomaly("lost-update", part.key, [before, seen.op], message)
     return lost
 
 
-def _within(op: Op, part: Part, findings: Findings) -> None:
+def _within(seen: _Seen, part: Part, findings: Findings) -> None:
     """What one look saw, against itself."""
-    top: tuple[object, int] | None = None
-    seen: dict[object, int] = {}
-    for member, n in _numbers(op):
-        if top is not None and n < top[1]:
-            message = f"look {op.op_id} read {top[1]} of {top[0]!r}, then {n} of {member!r}"
+    op, earlier = seen.op, dict[Any, int]()
+    last, top = seen.reads[0]
+    for member, n in seen.reads:
+        again = member in earlier
+        message = (
+            f"look {op.op_id} read {earlier[member]} of {member!r}, then {n}"
+            if again
+            else f"look {op.op_id} read {top} of {last!r}, then {n} of {member!r}"
+        )
+        if n < top:
+            message = f"look {op.op_id} read {top} of {last!r}, then {n} of {member!r}"
             findings.anomaly("nonmonotonic-view", part.key, [op], message)
             return
-        if top is not None and n > top[1] and findings.model != _VIEW:
-            again = member in seen
-            message = (
-                f"look {op.op_id} read {seen[member]} of {member!r}, then {n}"
-                if again
-                else f"look {op.op_id} read {top[1]} of {top[0]!r}, then {n} of {member!r}"
-            )
-            findings.anomaly(
-                "non-repeatable-read" if again else "read-skew", part.key, [op], message
-            )
+        if n > top and findings.model != _VIEW:
+            kind = "non-repeatable-read" if again else "read-skew"
+            findings.anomaly(kind, part.key, [op], message)
             return
-        top = (member, n)
-        seen[member] = n
+        last, top = member, n
+        earlier[member] = n
+
+
+def _phantoms(every: list[_Seen], part: Part, findings: Findings) -> None:
+    """What nobody can have seen yet, whatever the order."""
+    began = sorted(op.invoke_ts for op in part.maybe("bump"))
+    maker = {seen.low: seen.op for seen in every if seen.op.op_type == "bump"}
+    for op, reads in every:
+        most = bisect.bisect_right(began, end_of(op))
+        for _, n in reads:
+            late = maker.get(n)
+            if n > most:
+                message = f"{op.op_type} {op.op_id} saw {n}, and {most} bumps had begun"
+            elif late is not None and late.invoke_ts > end_of(op):
+                message = f"{op.op_type} {op.op_id} saw {n}, which bump {late.op_id} made later"
+            else:
+                continue
+            witness = [op] if late is None or late is op else [op, late]
+            findings.anomaly("phantom", part.key, witness, message)
+            break
+
+
+def _stale(every: list[_Seen], part: Part, findings: Findings) -> None:
+    """Each operation against the highest number of those that had ended before it began, and
+    against how many bumps had: a look is not below them, a bump is above."""
+    ended = sorted(every, key=lambda seen: end_of(seen.op))
+    bumps = sorted(end_of(seen.op) for seen in every if seen.op.op_type == "bump")
+    at, top = 0, None
+    for seen in sorted(every, key=lambda seen: seen.op.invoke_ts):
+        while at < len(ended) and end_of(ended[at].op) < seen.op.invoke_ts:
+            if top is None or ended[at].high > top.high:
+                top = ended[at]
+            at += 1
+        own = 1 if seen.op.op_type == "bump" else 0
+        known = 0 if top is None else top.high
+        count = bisect.bisect_left(bumps, seen.op.invoke_ts)
+        if seen.low >= max(known, count) + own:
+            continue
+        what = f"{count} bumps had ended before it"
+        witness = [seen.op]
+        if top is not None and known >= count:
+            what = f"{top.op.op_type} {top.op.op_id} had {known} before it began"
+            witness = [top.op, seen.op]
+        message = f"{seen.op.op_type} {seen.op.op_id} has {seen.low}, and {what}"
+        findings.anomaly("stale", part.key, witness, message)
 
 
 def decide(part: Part, findings: Findings) -> int:
-    """One group; how many looks read twice or more."""
-    lost = _lost(part, findings)
+    """One group; how many looks read twice or more after a bump had begun."""
+    members = _members(part)
+    bumps = [_bump(op, members) for op in part.of("bump")]
+    looks = [seen for seen in (_look(op, members) for op in part.of("look")) if seen.reads]
+    lost = _lost(bumps, part, findings)
     if lost and findings.model == _VIEW:
         findings.undecide(part.key, "bumps got lost, so numbers do not say what was seen")
         return 0
-    began = sorted(op.invoke_ts for op in part.maybe("bump"))
-    ended = sorted(end_of(op) for op in part.of("bump"))
+    every = [*bumps, *looks]
+    if not lost:
+        _phantoms(every, part, findings)
+        if findings.model == _STRICT:
+            _stale(every, part, findings)
+    first = min((op.invoke_ts for op in part.maybe("bump")), default=None)
     tested = 0
-    for op in part.of("look"):
+    for seen in looks:
         findings.tick()
-        numbers = [n for _, n in _numbers(op)]
-        if not numbers:
-            continue
-        most = bisect.bisect_right(began, end_of(op))
-        if max(numbers) > most:
-            message = f"look {op.op_id} read {max(numbers)}, and {most} bumps had begun"
-            findings.anomaly("phantom", part.key, [op], message)
-        least = bisect.bisect_left(ended, op.invoke_ts)
-        if findings.model == _STRICT and not lost and min(numbers) < least:
-            message = f"look {op.op_id} read {min(numbers)}, and {least} bumps had ended before it"
-            findings.anomaly("stale", part.key, [op], message)
-        _within(op, part, findings)
-        tested += len(numbers) > 1
-    findings.count(looks=tested, bumps=len(ended))
-    return tested if ended else 0
+        _within(seen, part, findings)
+        tested += len(seen.reads) > 1 and first is not None and first <= end_of(seen.op)
+    findings.count(looks=tested, bumps=len(bumps))
+    return tested if any(seen.high for seen in looks) else 0
 
 
 CHECKER: Final = PerKey(
     "atomic-view",
     decide,
-    models=(_STRICT, "snapshot-isolation", "repeatable-read", _VIEW),
+    models=(_STRICT, "serializable", "snapshot-isolation", "repeatable-read", _VIEW),
     types=frozenset({"bump", "look"}),
     prefix_closed=True,
-    vacuous="no group was bumped and then read twice in a transaction",
+    vacuous="no group was bumped and then read twice in a transaction that saw it",
     observers=frozenset(),
 )

@@ -281,7 +281,7 @@ CATALOGUE: Final = (
         "schema change under load",
         "cluster",
         "a system with tables that clients use",
-        "tables changed, by each member's own catalogue; operations meanwhile and afterwards",
+        "columns and indexes, by each member's own catalogue; operations meanwhile and afterwards",
     ),
 )
 

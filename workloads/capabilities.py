@@ -151,7 +151,8 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
         Operation(
             "bump",
             "group",
-            "its members: add 1 to each, in order, in one transaction",
+            "its members: add 1 to each, in order, in one transaction, by statements to which no"
+            " other add is lost",
             "their values after it, `[7, 7, 7]`, read in that transaction",
         ),
         Operation(

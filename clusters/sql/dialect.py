@@ -13,7 +13,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     `put` writes a value whether the key is there or not, `append` puts one behind a comma, `add`
     adds a number. `text` is the type of long texts, `sequence` makes one of numbers, and
     `next_id` asks for one that nobody else gets; `version` asks for the server's, `time_us` for its
-    clock in microseconds since 1970.
+    clock in microseconds since 1970, `marks` how many indexes are named `dstest_mark…`.
     """
 
     put: str
@@ -24,3 +24,4 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     sequence: str
     version: str
     time_us: str
+    marks: str

@@ -47,6 +47,7 @@ DIALECT: Final = Dialect(
     next_id="SELECT NEXTVAL(ids)",
     version="SELECT VERSION()",
     time_us="SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS INT)",
+    marks="SELECT count(*) FROM information_schema.statistics WHERE index_name LIKE 'dstest_mark%'",
 )
 
 

@@ -45,6 +45,7 @@ DIALECT: Final = Dialect(
     next_id="SELECT nextval('ids')",
     version="SHOW server_version",
     time_us="SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    marks="SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'dstest_mark%'",
 )
 
 

@@ -111,7 +111,7 @@ class StandbyClient(PostgresqlClient):
 
 
 def _only_reads(op: OpDraft) -> bool:
-    if op.op_type == "txn":
+    if op.op_type in ("txn", "look"):
         return all(kind == "r" for kind, _, _ in op.input)
     return op.op_type in ("read", "dump")
 

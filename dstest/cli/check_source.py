@@ -33,7 +33,6 @@ _CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
     (frozenset({"inc"}), frozenset({"read"}), Asked("counter", None)),
     (frozenset({"generate"}), frozenset(), Asked("unique-ids", "unique")),
     (frozenset({"bump"}), frozenset({"look"}), Asked("atomic-view", None)),
-    (frozenset({"insert"}), frozenset(), Asked("g2", None)),
     (frozenset({"transfer"}), frozenset({"read"}), Asked("bank", "snapshot-isolation")),
 )
 
@@ -59,6 +58,7 @@ _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"put", "get"}), "--model kv-map"),
     (frozenset({"send", "poll"}), "--workload append-log"),
     (frozenset({"watch"}), "--workload watch"),
+    (frozenset({"insert"}), "--workload g2"),
     (frozenset({"credit", "audit"}), "--workload ledger"),
 )
 

@@ -3,9 +3,9 @@
 | mutant | what is changed | why it is a violation |
 |---|---|---|
 | skewed | the last read of a look shows one bump more, if so many had begun | not one moment |
-| regressed | the last read of a look shows one bump less than one before it | seen, then unseen |
+| regressed | the last read of a look shows one bump less than those before it | seen, then unseen |
 | phantom | a look shows more bumps than there were; a refused insert is alone | from nowhere |
-| stale | a look shows one bump less than had ended before it | strict real time |
+| stale | a look shows one bump less than the last that had ended before it | strict real time |
 | duplicate | two bumps made one number; a refused insert took effect | one of them is not seen |
 """
 
@@ -42,10 +42,12 @@ def _looks(ops: list[Op]) -> list[Op]:
 
 def _skewed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     began = [op.invoke_ts for op in attempts(ops, "bump")]
+    made = {op.output[0]: op.invoke_ts for op in acked(ops, "bump") if op.output}
 
     def room(op: Op) -> bool:
         top: int = max(op.output[at][2] for at in _reads(op))
-        return sum(at <= end(op) for at in began) > top
+        made_late = made.get(top + 1, 0) > end(op)
+        return sum(at <= end(op) for at in began) > top and not made_late
 
     look = pick(dice, filter(room, _looks(ops)))
     if look is None:
@@ -56,12 +58,16 @@ def _skewed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 
 
 def _regressed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    look = pick(dice, [op for op in _looks(ops) if op.output[_reads(op)[-1]][2] > 0])
+    look = pick(dice, [op for op in _looks(ops) if _earlier(op) > 0])
     if look is None:
         return None
-    at = _reads(look)[-1]
-    copy = changed(ops, {look.op_id: _saying(look, {at: look.output[at][2] - 1})})
-    return f"the last read of look {look.op_id} shows one bump less", copy
+    copy = changed(ops, {look.op_id: _saying(look, {_reads(look)[-1]: _earlier(look) - 1})})
+    return f"the last read of look {look.op_id} shows one bump less than an earlier one", copy
+
+
+def _earlier(look: Op) -> int:
+    """The highest number before the last read."""
+    return max(int(look.output[at][2]) for at in _reads(look)[:-1])
 
 
 def _everywhere(look: Op, n: int) -> dict[str, Any]:
@@ -78,12 +84,12 @@ def _phantom(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 
 
 def _stale(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    ended = [end(op) for op in acked(ops, "bump")]
+    made = [(end(op), op.output[0]) for op in acked(ops, "bump")]
     for look in dice.sample(looks := _looks(ops), len(looks)):
-        least = sum(at < look.invoke_ts for at in ended)
-        if least:
-            message = f"look {look.op_id} shows {least - 1} of {least} bumps that had ended"
-            return message, changed(ops, {look.op_id: _everywhere(look, least - 1)})
+        last = max((n for at, n in made if at < look.invoke_ts), default=0)
+        if last:
+            message = f"look {look.op_id} shows {last - 1}, and a bump that made {last} had ended"
+            return message, changed(ops, {look.op_id: _everywhere(look, last - 1)})
     return None
 
 

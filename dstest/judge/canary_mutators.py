@@ -63,13 +63,16 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
         only={
             "stale": (_STRICT,),
             **dict.fromkeys(
-                ("skewed", "duplicate"), (_STRICT, "snapshot-isolation", "repeatable-read")
+                ("skewed", "duplicate"),
+                (_STRICT, "serializable", "snapshot-isolation", "repeatable-read"),
             ),
         },
         tells={
-            _STRICT: {"snapshot-isolation": ("stale",), _VIEW: ("skewed",)},
-            "snapshot-isolation": {_VIEW: ("skewed",)},
-            "repeatable-read": {_VIEW: ("skewed",)},
+            _STRICT: {"serializable": ("stale",), _VIEW: ("skewed",)},
+            **{
+                key: {_VIEW: ("skewed",)}
+                for key in ("serializable", "snapshot-isolation", "repeatable-read")
+            },
         },
     ),
     "bank": Mutators(

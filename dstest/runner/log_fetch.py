@@ -47,15 +47,15 @@ async def fetch_settings_and_cores(
     deployment: Deployment,
     cores: Mapping[str, Iterable[str]],
 ) -> Logs:
-    """Copy the files that servers were started with to `nodes/NODE/config/`, and core files to
-    `nodes/NODE/core/`; what became of them."""
+    """Copy the files that servers were started with to `nodes/NODE/config.d/`, and core files to
+    `nodes/NODE/core.d/`; what became of them."""
     settings = {
         name: [path for service in member.services for path in service.files]
         for name, member in deployment.members.items()
     }
-    found = await _fetch(run, nodes, _below("config", settings), SETTINGS_BYTES_MAX, whole=True)
+    found = await _fetch(run, nodes, _below("config.d", settings), SETTINGS_BYTES_MAX, whole=True)
     wanted = {name: sorted(paths)[:CORES_MAX] for name, paths in cores.items()}
-    dumped = await _fetch(run, nodes, _below("core", wanted), CORE_BYTES_MAX, whole=True)
+    dumped = await _fetch(run, nodes, _below("core.d", wanted), CORE_BYTES_MAX, whole=True)
     return Logs(files={**found.files, **dumped.files}, lost={**found.lost, **dumped.lost})
 
 
@@ -85,7 +85,10 @@ async def _fetch(
             if whole and size > bytes_max:
                 kept.lost[name] = f"{path} has {size:,} bytes; at most {bytes_max:,} are fetched"
                 return
-            data = await node.get(path, bytes_max=bytes_max)
+            data = await node.get(path, bytes_max=bytes_max + whole)
+            if whole and len(data) > bytes_max:
+                kept.lost[name] = f"{path} grew while it was fetched"
+                return
         except DstestError as error:
             kept.lost[name] = error.message
             return

@@ -1,17 +1,20 @@
 """`schema-change`: the tables that clients use gain a column and an index while they use them.
 
-Injector signal: every table has been changed by the system, one after the other, and clients were
-answered between the first and the last of them. Victim signal: the own catalogue of every member
-says so of all tables, and clients of every member were answered after it. No server is left out,
-so there is no control but the processes, which are those that they were. It has healed when no
-member's catalogue says so of any table.
+Injector signal: the system has made all changes, one after the other, and clients were answered
+between the first and the last of them. Victim signal: the own catalogue of every member shows all
+of the columns and indexes, and clients of every member were answered after it. No server is left
+out, so there is no control but the processes, which are those that they were. It has healed when
+no member's catalogue shows any of them.
 
 Catalogue: N34.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final
 
 from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
@@ -23,6 +26,9 @@ from nemeses.base.steps import Facts, Healing, Observed
 from nemeses.observe.processes import ProcessSnapshot, mains, running
 
 __all__ = ["NEMESIS", "SchemaChange"]
+
+GAP_S: Final = 0.03
+"""After each change, so that clients come in between."""
 
 
 class SchemaChange(MemberFault):
@@ -41,34 +47,35 @@ class SchemaChange(MemberFault):
         return [["true"]]  # the tables go with the run's data
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        return {"changed_before": await ctx.need(ChangesSchema).changed_tables()}
+        return {"changed_before": await ctx.need(ChangesSchema).schema_changes()}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        """Change them, and count the clients' answers meanwhile."""
-        began = _answers(ctx)
-        tables = await self.change(ctx, record)
-        ended = _answers(ctx)
-        return {
-            "tables": tables,
-            "served_meanwhile": {n: ended[n] - began.get(n, 0) for n in ended},
-            "answers_after": ended,
-        }
+        """Change them, and count the clients' answers after the first change, before the last."""
+        made, first, latest, meanwhile = 0, dict[str, int](), dict[str, int](), dict[str, int]()
+        async with aclosing(self.changes(ctx)) as changes:
+            async for _ in changes:
+                made += 1
+                meanwhile = {n: k - first.get(n, 0) for n, k in latest.items()}
+                first = first or _answers(ctx)
+                await asyncio.sleep(GAP_S)
+                latest = _answers(ctx)
+        return {"changes": made, "served_meanwhile": meanwhile, "answers_after": _answers(ctx)}
 
-    async def change(self, ctx: NemesisContext, record: LandingRecord) -> int:
-        """Change the tables; a test sabotages this."""
-        return await ctx.need(ChangesSchema).change_schema()
+    def changes(self, ctx: NemesisContext) -> AsyncGenerator[str]:
+        """Each change when it is made; a test sabotages this."""
+        return ctx.need(ChangesSchema).change_schema()
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
-        facts, now = record.facts, await ctx.need(ChangesSchema).changed_tables()
-        tables, meanwhile = facts["tables"], facts["served_meanwhile"]
+        facts, now = record.facts, await ctx.need(ChangesSchema).schema_changes()
+        made, meanwhile = facts["changes"], facts["served_meanwhile"]
         idle = [] if any(meanwhile.values()) else ["no client was answered meanwhile"]
         return Observed(
             injector=signal(
-                "answers to clients while the tables were changed",
+                "answers to clients after the first change and before the last",
                 dict.fromkeys(meanwhile, 0),
                 meanwhile,
-                idle if tables else ["no table was changed", *idle],
-                f"{tables} tables changed, {sum(meanwhile.values())} operations answered meanwhile",
+                idle if made else ["nothing was changed", *idle],
+                f"{made} changes made, {sum(meanwhile.values())} operations answered between them",
             ),
             victim=_victim(ctx, facts, now),
             control=await _control(ctx, record),
@@ -80,8 +87,8 @@ class SchemaChange(MemberFault):
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
-        now = await ctx.need(ChangesSchema).changed_tables()
-        return [f"{n} still has {k} changed tables" for n, k in now.items() if k != 0]
+        now = await ctx.need(ChangesSchema).schema_changes()
+        return [f"{n} still shows {k} changes" for n, k in now.items() if k != 0]
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
@@ -98,19 +105,19 @@ def _answers(ctx: NemesisContext) -> dict[str, int]:
 
 def _victim(ctx: NemesisContext, facts: Facts, now: Mapping[str, int | None]) -> Signal:
     before, answers = facts["changed_before"], _answers(ctx)
-    tables, was = facts["tables"], facts["answers_after"]
-    problems = [f"{n} had {k} changed tables before" for n, k in before.items() if k != 0]
-    problems += [f"{n} says {k} of {tables} tables" for n, k in now.items() if k != tables]
+    made, was = facts["changes"], facts["answers_after"]
+    problems = [f"{n} showed {k} changes before" for n, k in before.items() if k != 0]
+    problems += [f"{n} shows {k} of {made} changes" for n, k in now.items() if k != made]
     later = {n: k - was.get(n, 0) for n, k in answers.items()}
     own = [n for n in with_clients(ctx, {}) if n in later]
     problems += [f"clients of {n} were not answered afterwards" for n in own if later[n] <= 0]
     problems += [] if any(later.values()) else ["no client was answered afterwards"]
     return signal(
-        "changed tables, by each member's own catalogue",
+        "new columns and indexes, by each member's own catalogue",
         before,
         now,
         problems,
-        f"every member says {tables} tables; {sum(later.values())} operations answered since",
+        f"every member shows {made} changes; {sum(later.values())} operations answered since",
     )
 
 

@@ -152,6 +152,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("atomic-view", "phantom"): {"phantom"},
     ("atomic-view", "stale"): {"stale"},
     ("atomic-view", "duplicate"): {"lost-update"},
+    ("read-committed-view", "regressed"): {"nonmonotonic-view"},
     ("g2", "duplicate"): {"G2"},
     ("bank", "nil"): {"nil-balance"},
     ("long-fork", "fork"): {"long-fork"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished, run_session
+from nemeses.base.steps import Facts
 from nemeses.member.schema_change import NEMESIS, SchemaChange
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -37,24 +38,25 @@ def run(lab_id: str, store: Path, nemesis: SchemaChange) -> Finished:
 
 def test_it_lands_and_heals(lab_for: Callable[[str], str], tmp_path: Path) -> None:
     fault = landed_and_healed(run(lab_for(SYSTEM), tmp_path, NEMESIS))
-    assert fault["facts"]["tables"] == 22
-    assert fault["victim"]["during"] == {f"n{i + 1}": 22 for i in range(5)}
+    assert fault["facts"]["changes"] == 44
+    assert fault["victim"]["during"] == {f"n{i + 1}": 44 for i in range(5)}
 
 
 class Nothing(SchemaChange):
     """Says that it has changed the tables."""
 
-    async def change(self, ctx: NemesisContext, record: LandingRecord) -> int:
-        return 22
+    async def changes(self, ctx: NemesisContext) -> AsyncGenerator[str]:
+        for n in range(44):
+            yield f"change {n}"
 
 
 class TakenBack(SchemaChange):
     """Changes the tables, and changes them back."""
 
-    async def change(self, ctx: NemesisContext, record: LandingRecord) -> int:
-        tables = await super().change(ctx, record)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        facts = await super().apply(ctx, record)
         await self.revert(ctx, record)
-        return tables
+        return facts
 
 
 @pytest.mark.parametrize("nemesis", [Nothing(), TakenBack()])
@@ -62,7 +64,7 @@ def test_what_the_catalogues_do_not_say_has_not_landed(
     lab_for: Callable[[str], str], tmp_path: Path, nemesis: SchemaChange
 ) -> None:
     fault = not_proven(run(lab_for(SYSTEM), tmp_path, nemesis))
-    assert "n3 says 0 of 22 tables" in fault["victim"]["detail"]
+    assert "n3 shows 0 of 44 changes" in fault["victim"]["detail"]
 
 
 def test_kill_9_of_ours_in_mid_fault(lab_for: Callable[[str], str], tmp_path: Path) -> None:

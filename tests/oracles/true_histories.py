@@ -333,24 +333,28 @@ def _fair(sim: Sim, count: int) -> None:
     sim.run(count, lambda slot, start, effect: ("read", "x", None, lambda: 1))
 
 
-def _views(sim: Sim, count: int) -> None:
-    """A group is retired after 60 operations; none of its members is ever read alone."""
-    groups: dict[str, int] = {}
+def _views(sim: Sim, count: int, moments: int = 1) -> None:
+    """A group is retired after 60 operations. A look is of one moment, or each of its steps of one
+    that is not before the last one's (read committed)."""
+    made: dict[str, list[int]] = {}
 
-    def bump(group: str) -> Any:
-        groups[group] = groups.get(group, 0) + 1
-        return [groups[group]] * 2
+    def bump(group: str, effect: int) -> Any:
+        made.setdefault(group, []).append(effect)
+        return [len(made[group])] * 2
 
-    def look(group: str, steps: list[list[Any]]) -> Any:
-        n = groups.get(group, 0)
-        return [[kind, member, n if kind == "r" else None] for kind, member, _ in steps]
+    def look(group: str, steps: list[list[Any]], start: int, effect: int) -> Any:
+        times = sorted(sim.dice.randint(start, effect) for _ in steps)
+        times = times if moments > 1 else [effect] * len(steps)
+        seen = [bisect.bisect_right(made.get(group, []), at) for at in times]
+        rows = zip(steps, seen, strict=True)
+        return [[kind, member, n if kind == "r" else None] for (kind, member, _), n in rows]
 
     def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
         group = f"g{len(sim.ops) // 60}"
         if sim.dice.random() < 0.5:
-            return "bump", group, [0, 1], lambda: bump(group)
+            return "bump", group, [0, 1], lambda: bump(group, effect)
         steps = [["r", 0, None], ["touch", 1, None], ["r", 1, None], ["r", 0, None]]
-        return "look", group, steps, lambda: look(group, steps)
+        return "look", group, steps, lambda: look(group, steps, start, effect)
 
     sim.run(count, step)
 
@@ -390,6 +394,9 @@ KINDS = {
     "lock": Kind(lambda s, n: _lock(s, n), "exclusion", "lock"),
     "lease": Kind(lambda s, n: _lock(s, n, 20 * MS), "exclusion", "lease"),
     "atomic-view": Kind(_views, "atomic-view", "strict-serializable"),
+    "read-committed-view": Kind(
+        lambda s, n: _views(s, n, 4), "atomic-view", "monotonic-atomic-view"
+    ),
     "g2": Kind(_pairs, "g2", "serializable"),
     "bank": Kind(_bank, "bank", "strict-serializable"),
     "long-fork": Kind(_long_fork, "long-fork", "strict-serializable"),

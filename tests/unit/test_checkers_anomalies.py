@@ -14,6 +14,7 @@ KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 G2 = ("g2", "serializable")
 VIEW = ("atomic-view", "monotonic-atomic-view")
+STRICT_VIEW = ("atomic-view", "strict-serializable")
 SNAPSHOT = ("atomic-view", "snapshot-isolation")
 
 CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
@@ -81,30 +82,64 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     ),
     (G2, "G2", [0, 1], '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> true @0-5'),
     (G2, "G1a", [0, 1], '1 insert[p] ["a",1] -> ! @0-5\n2 insert[p] ["b",2] -> false @0-5'),
+    (
+        G2,
+        "G2",
+        [0, 1, 2],
+        (
+            '1 insert[p] ["a",1] -> ? @1-5\n2 insert[p] ["b",2] -> false @0-5\n'
+            '3 insert[p] ["a",3] -> true @6-8'
+        ),
+    ),
+    (
+        STRICT_VIEW,
+        "stale",
+        [1, 3],
+        (
+            "1 bump[g] [0,1] -> ? @0-5\n2 bump[g] [0,1] -> [2,2] @10-15\n"
+            '3 look[g] -> [["r",0,2],["r",1,2]] @20-29\n4 look[g] -> [["r",0,1],["r",1,1]] @30-39'
+        ),
+    ),
+    (
+        STRICT_VIEW,
+        "stale",
+        [0, 1],
+        "1 bump[g] [0,1] -> [2,2] @0-5\n2 bump[g] [0,1] -> [1,1] @10-15\n3 bump[g] [0,1] -> ? @0-1",
+    ),
+    (
+        VIEW,
+        "phantom",
+        [0, 1],
+        (
+            '1 look[g] -> [["r",0,1],["r",1,1]] @1-2\n2 bump[g] [0,1] -> [1,1] @3-5\n'
+            "3 bump[g] [0,1] -> ? @0-1"
+        ),
+    ),
+    (VIEW, "phantom", [0], "1 bump[g] [0,1] -> [700,700] @0-5"),
     (G2, "phantom", [0], '1 insert[p] ["a",1] -> false @0-5\n2 insert[p] ["b",2] -> true @6-8'),
     (
         VIEW,
         "nonmonotonic-view",
         [1],
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,1],["r",1,0]] @0-5',
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,0]] @0-5',
     ),
     (
         VIEW,
         "phantom",
         [1],
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,2],["r",1,2]] @0-5',
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,2],["r",1,2]] @0-5',
     ),
     (
         SNAPSHOT,
         "non-repeatable-read",
         [1],
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",0,1]] @0-5',
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",0,1]] @0-5',
     ),
     (
         SNAPSHOT,
         "read-skew",
         [1],
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,1]] @0-5',
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",1,1]] @0-5',
     ),
     (
         SNAPSHOT,
@@ -115,8 +150,8 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     (
         ("atomic-view", "strict-serializable"),
         "stale",
-        [1],
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,0]] @6-7',
+        [0, 1],
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",1,0]] @6-7',
     ),
     (("unique-ids", "unique"), "duplicated", [0, 1], "1 generate -> 5 @0-1\n2 generate -> 5 @0-1"),
     (

@@ -49,17 +49,20 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (("counter-bounds", "counter"), "1 inc -2 @0-1\n2 read -> -2 @2-3"),
     (
         ("atomic-view", "monotonic-atomic-view"),
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,1]] @6-7',
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",1,1]] @6-7',
     ),
     (
         ("atomic-view", "snapshot-isolation"),
-        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] [] -> [["r",0,0],["r",1,0]] @6-7',
+        (
+            '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",1,0]] @6-7\n'
+            '2 look[g] -> [["r",0,1],["r",1,1]] @8-9'
+        ),
     ),
     (
         ("atomic-view", "strict-serializable"),
         (
             "1 bump[g] [0,1] -> ? @0-5\n3 bump[g] [0,1] -> [2,2] @6-7\n"
-            '2 look[g] [] -> [["r",0,2],["r",1,2]] @6-7'
+            '2 look[g] -> [["r",0,2],["r",1,2]] @6-7'
         ),
     ),
     (
@@ -82,11 +85,37 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n1 enqueue 8 @9-10"),
     (QUEUE, "1 enqueue 7 @0-5\n2 drain -> ? @6-8\n3 dequeue @9-10"),
     (("unique-ids", "unique"), "1 generate -> 5 @0-1"),
+    (
+        ("g2", "serializable"),
+        '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @6-7',
+    ),
+    (
+        ("atomic-view", "monotonic-atomic-view"),
+        '1 look[g] -> [["r",0,0],["r",1,0]] @0-5\n2 bump[g] [0,1] -> [1,1] @6-7',
+    ),
+    (
+        ("atomic-view", "monotonic-atomic-view"),
+        '2 bump[g] [0,1] -> [1,1] @0-1\n1 look[g] -> [["r",0,0],["r",1,0]] @2-5',
+    ),
+    *(
+        (("atomic-view", "strict-serializable"), f"1 bump[g] [0,1] -> [1,1] @0-5\n{wrong}")
+        for wrong in (
+            "2 bump[g] [0] -> [2] @6-7",
+            "2 bump[g] [0,1] -> [2] @6-7",
+            "2 bump[g] [0,1] -> [0,0] @6-7",
+            '2 look[g] [["r",0,null],["r",1,null]] -> [["r",0,1],["r",0,1]] @6-7',
+            '2 look[g] [["r",0,null],["r",1,null]] -> [["r",0,1],["touch",1,null]] @6-7',
+            '2 look[g] -> [["read",0,0],["r",1,1],["r",0,1]] @6-7',
+            '2 look[g] [["r",0,null],["r",1,null]] -> [] @6-7',
+            '2 look[g] -> [["r",0,1],["r",7,1]] @6-7',
+            '2 look[g] -> [["r",0,true],["r",1,1]] @6-7',
+        )
+    ),
     (("g2", "serializable"), '1 insert[p] ["a",1] -> true @0-5'),
     (("atomic-view", "strict-serializable"), "1 bump[g] [0,1] -> [1,1] @0-5"),
     (
         ("atomic-view", "monotonic-atomic-view"),
-        '1 bump[g] [0,1] -> [1,2] @0-5\n2 look[g] [] -> [["r",0,1],["r",1,2]] @6-7',
+        '1 bump[g] [0,1] -> [1,2] @0-5\n2 look[g] -> [["r",0,1],["r",1,2]] @6-7',
     ),
     (("counter-bounds", "counter"), "2 read -> 0 @2-3"),
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),

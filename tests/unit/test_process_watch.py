@@ -219,6 +219,6 @@ def test_settings_and_cores_are_kept_whole_or_not_at_all(
     found = asyncio.run(
         fetch_settings_and_cores(run, nodes, SimpleNamespace(members=members), cores)
     )
-    assert sorted(found.files) == ["n1/config/db.conf", "n1/core/core.7", "n2/config/db.conf"]
-    assert found.lost == {"n2/core/core": "/opt/db/core has 5 bytes; at most 4 are fetched"}
-    assert (run.nodes / "n1" / "core" / "core.7").read_bytes() == b"abcd"
+    assert sorted(found.files) == ["n1/config.d/db.conf", "n1/core.d/core.7", "n2/config.d/db.conf"]
+    assert found.lost == {"n2/core.d/core": "/opt/db/core has 5 bytes; at most 4 are fetched"}
+    assert (run.nodes / "n1" / "core.d" / "core.7").read_bytes() == b"abcd"

@@ -8,7 +8,7 @@ when nobody else is left to heal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
@@ -120,18 +120,18 @@ class Compacts(Protocol):
 class ChangesSchema(Protocol):
     """Has tables that can be changed while clients use them."""
 
-    async def change_schema(self) -> int:
-        """Add a column and an index of ours to every table of the clients, one table after the
-        other; how many tables there are. LabError where the system refuses."""
+    def change_schema(self) -> AsyncGenerator[str]:
+        """Add a column and then an index of ours to every table of the clients, one change after
+        the other; yields each one's name when it is made. LabError where the system refuses."""
         ...
 
     async def restore_schema(self) -> None:
         """Take all of them away again."""
         ...
 
-    async def changed_tables(self) -> dict[str, int | None]:
-        """How many tables have such a column, by each member's own catalogue; None of one that
-        does not say."""
+    async def schema_changes(self) -> dict[str, int | None]:
+        """How many such columns and indexes there are, by each member's own catalogue; None of one
+        that does not say."""
         ...
 
 

@@ -158,16 +158,16 @@ STORES: Final[tuple[Finding, ...]] = (
     ),
     Finding(
         id="Z1-control",
-        claim="a read behind a sync is not old",
+        claim="a read that a transaction has confirmed is not old",
         source="ZooKeeper Programmer's Guide, Consistency Guarantees",
-        command=run("zookeeper", "register", "partition", *options("reads=sync"), *_STOP),
+        command=run("zookeeper", "register", "partition", *options("reads=confirmed"), *_STOP),
         expect=0,
     ),
     Finding(
         id="C-6",
-        claim="writes and conditional updates are linearizable, and reads after sync",
+        claim="writes and conditional updates are linearizable, and reads that they confirm",
         source="ZooKeeper Programmer's Guide, Consistency Guarantees",
-        command=run("zookeeper", "cas-register", "partition", *options("reads=sync"), *_SHORT),
+        command=run("zookeeper", "cas-register", "partition", *options("reads=confirmed"), *_SHORT),
         expect=0,
     ),
     Finding(
