@@ -11,7 +11,7 @@ from clusters.systems.nats.system import NatsRequests
 from clusters.systems.postgresql import SSL_ASKED, PostgresqlRequests
 from clusters.systems.rabbitmq.clients import AmqpRequests
 from clusters.systems.rabbitmq.deployment import HELLO
-from clusters.systems.zookeeper import ZookeeperRequests
+from clusters.systems.zookeeper.requests import ZookeeperRequests
 
 
 def pg(letter: str, body: bytes = b"") -> bytes:

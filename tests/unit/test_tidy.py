@@ -58,6 +58,7 @@ FOLDERS = {
     "clusters.systems.rabbitmq": {"clusters.supervise"},
     "clusters.systems.redis_cluster": {"clusters.supervise"},
     "clusters.systems.tarantool": {"clusters.supervise"},
+    "clusters.systems.zookeeper": {"clusters.supervise"},
     "clusters.systems.etcd.agents": set(),
     "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
     "clusters.systems.etcd": {
