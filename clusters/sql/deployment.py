@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import secrets
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -15,7 +16,7 @@ from dstest.core.protocols import Clocked, ServerTime
 
 __all__ = ["SqlDeployment"]
 
-WRITE: Final = "INSERT INTO health (v) VALUES (1)"
+WRITE: Final = "INSERT INTO health (k) VALUES (?)"
 
 
 class SqlDeployment(Durable, Clocked):
@@ -48,7 +49,7 @@ class SqlDeployment(Durable, Clocked):
             next(iter(self.nodes.values())), self._first_link, 3 * self.timing.answer_s
         )
         try:
-            for text in ["CREATE TABLE health (v INT)", *schema(self.dialect, self.options)]:
+            for text in ["CREATE TABLE health (k BIGINT PRIMARY KEY)", *schema(self.dialect, self.options)]:
                 await link.change(text)
         finally:
             await link.aclose()
@@ -59,9 +60,10 @@ class SqlDeployment(Durable, Clocked):
         return await self.connection(writer, self.timing.answer_s)
 
     async def _writes(self, node: Node) -> bool:
+        """Does it take a row of its own? Members that write one row at once may be in conflict."""
         link = await self.connection(node, self.timing.answer_s)
         try:
-            return await link.change(WRITE) == 1
+            return await link.change(WRITE, secrets.randbits(62)) == 1
         finally:
             await link.aclose()
 
