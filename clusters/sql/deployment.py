@@ -49,7 +49,10 @@ class SqlDeployment(Durable, Clocked):
             next(iter(self.nodes.values())), self._first_link, 3 * self.timing.answer_s
         )
         try:
-            for text in ["CREATE TABLE health (k BIGINT PRIMARY KEY)", *schema(self.dialect, self.options)]:
+            for text in [
+                "CREATE TABLE health (k BIGINT PRIMARY KEY)",
+                *schema(self.dialect, self.options),
+            ]:
                 await link.change(text)
         finally:
             await link.aclose()
