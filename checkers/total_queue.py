@@ -25,6 +25,7 @@ Elements of unknown enqueues that came out are `recovered` in the statistics. So
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -34,7 +35,7 @@ from checkers._findings import Findings, Part, PerKey, end_of, listed
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "Traffic", "traffic"]
+__all__ = ["CHECKER", "Traffic", "strangers", "traffic"]
 
 
 @dataclass(slots=True)
@@ -59,12 +60,12 @@ def _by_value(values: Interner, ops: list[Op]) -> dict[int, list[Op]]:
     return found
 
 
-def traffic(part: Part) -> Traffic:
-    """What went in and what came out."""
+def traffic(part: Part, takers: Collection[str] = ("dequeue",)) -> Traffic:
+    """What went in and what came out, by `takers` one at a time, or by a drain."""
     values = Interner()
     out: list[tuple[Op, int]] = []
     for op in part.ok:
-        if op.op_type == "dequeue" and op.output is not None:
+        if op.op_type in takers and op.output is not None:
             out.append((op, values.id_of(op.output)))
         elif op.op_type == "drain":
             out += [(op, values.id_of(value)) for value in listed(op)]
@@ -77,7 +78,7 @@ def traffic(part: Part) -> Traffic:
     )
 
 
-def _strangers(t: Traffic, part: Part, findings: Findings) -> None:
+def strangers(t: Traffic, part: Part, findings: Findings) -> None:
     """Elements that came out and cannot have been in; each is told once."""
     told: set[int] = set()
     for op, at in t.out:
@@ -134,7 +135,7 @@ def _empty_look(part: Part) -> Op | None:
 def decide(part: Part, findings: Findings) -> int:
     """Anomalies of one queue; the number of acknowledged elements that were accounted for."""
     t = traffic(part)
-    _strangers(t, part, findings)
+    strangers(t, part, findings)
     findings.tick()
     duplicated = _duplicates(t, part, findings)
     out = Counter(at for _, at in t.out)

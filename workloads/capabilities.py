@@ -70,6 +70,20 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
         ),
         Operation("audit", "account", "-", "ids of all effects, one for each time", "`[]`"),
     ),
+    "dead-letters": (
+        Operation("enqueue", "queue", "an element, unique in its queue", "-"),
+        Operation(
+            "dequeue", "queue", "-", "the element, which is gone then", "`None`: it is empty"
+        ),
+        Operation(
+            "reject",
+            "queue",
+            "-",
+            "the element, which is refused and goes to the queue's dead letters",
+            "`None`: it is empty",
+        ),
+        Operation("collect", "queue", "-", "one of its dead letters", "`None`: there is none"),
+    ),
     "lock": (
         Operation(
             "acquire", "lock", "-", '`{"token": n}`, as of `lease`', "`False`: another one has it"

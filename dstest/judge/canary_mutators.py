@@ -17,6 +17,7 @@ import msgspec
 from dstest.core import rng
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.judge import _mutate_dead as dead
 from dstest.judge import _mutate_lists as lists
 from dstest.judge import _mutate_streams as streams
 from dstest.judge import _mutate_values as values
@@ -83,6 +84,7 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
     "causal": Mutators(streams.CAUSAL, whole=True),
     "causal-reverse": Mutators(values.REVERSE),
     "counter-bounds": Mutators(values.COUNTER),
+    "dead-letters": Mutators(dead.DEAD_LETTERS),
     "exactly-once": Mutators(lists.LEDGER, whole=True),
     "exclusion": Mutators(values.EXCLUSION),
     "fairness": Mutators(values.FAIR, whole=True),

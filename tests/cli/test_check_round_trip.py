@@ -29,6 +29,7 @@ KIND = {
     "set": "set-full",
     "queue": "total-queue",
     "work-queue": "total-queue",
+    "dead-letters": "dead-letters",
     "counter": "counter",
     "bank": "bank",
     "bank-replicas": "reconciliation",

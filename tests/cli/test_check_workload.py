@@ -20,6 +20,7 @@ from dstest.store.jsonl import write_history
 WORKLOADS = {
     "set": "set-full",
     "queue": "total-queue",
+    "dead-letters": "dead-letters",
     "counter": "counter",
     "bank": "bank",
     "long-fork": "long-fork",

@@ -80,11 +80,12 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     rows = {(r["system"], r["workload"], r["nemesis"]): r for r in matrix}
     unfit = {nemesis for (name, _, nemesis), r in rows.items() if name == "etcd" and r["lacks"]}
     assert unfit == {"schema-change"}
-    for workload in set(names[0]) - {"g2", "atomic-view"}:
+    unoffered = {"g2", "atomic-view", "dead-letters"}
+    for workload in set(names[0]) - unoffered:
         for nemesis in set(names[1]) - unfit:
             row = rows["etcd", workload, nemesis]
             assert (row["fits"], row["reason"]) == (True, None)
-    for workload in ("g2", "atomic-view"):
+    for workload in unoffered:
         assert rows["etcd", workload, "none"]["reason"].startswith("etcd offers no ")
     row = rows["toy", "register", "none"]
     assert (row["fits"], row["reason"], row["lacks"]) == (True, None, [])

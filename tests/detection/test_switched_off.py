@@ -271,6 +271,8 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "bank judging serializable": ("bank", None, weaker_model("serializable")),
     "total-queue: lost": ("total-queue", None, without("lost")),
     "total-queue judging at-least-once": ("total-queue", None, weaker_model("at-least-once")),
+    "dead-letters: lost": ("dead-letters", None, without("lost")),
+    "dead-letters: unrejected": ("dead-letters", None, without("unrejected")),
     "order": ("fifo", None, without("reordered")),
     "counter": ("counter", None, without("lost-increment", "nonmonotonic")),
     "exclusion": ("lock", None, without("overlapping-holds")),

@@ -8,6 +8,7 @@ where a checker needs one.
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,37 @@ def _queue(sim: Sim, count: int) -> None:
     while (value := take()) is not None:
         sim.after("dequeue", "q", None, value)
     sim.after("dequeue", "q", None, None)
+
+
+def _dead_letters(sim: Sim, count: int) -> None:
+    waiting: deque[int] = deque()
+    dead: deque[int] = deque()
+    fresh = iter(range(10**9))
+
+    def reject() -> Any:
+        if not waiting:
+            return None
+        dead.append(waiting.popleft())
+        return dead[-1]
+
+    takes: dict[str, Callable[[], Any]] = {
+        "dequeue": lambda: waiting.popleft() if waiting else None,
+        "collect": lambda: dead.popleft() if dead else None,
+        "reject": reject,
+    }
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        if sim.dice.random() < 0.5:
+            kind = sim.dice.choice(["dequeue", "reject", "collect"])
+            return kind, "q", None, takes[kind]
+        value = next(fresh)
+        return "enqueue", "q", value, lambda: waiting.append(value)
+
+    sim.run(count, step)
+    for kind in ("dequeue", "collect"):
+        while (value := takes[kind]()) is not None:
+            sim.after(kind, "q", None, value)
+        sim.after(kind, "q", None, None)
 
 
 def _prefix(sim: Sim, count: int) -> None:
@@ -387,6 +419,7 @@ KINDS = {
     "set": Kind(lambda s, n: _set(s, n), "set", "eventual"),
     "no-lost-ack": Kind(lambda s, n: _set(s, n), "no-lost-ack", "durable"),
     "total-queue": Kind(_queue, "total-queue", "exactly-once"),
+    "dead-letters": Kind(_dead_letters, "dead-letters", "at-least-once"),
     "fifo": Kind(_queue, "order", "fifo"),
     "prefix": Kind(_prefix, "order", "prefix"),
     "counter": Kind(lambda s, n: _counter(s, n), "counter-bounds", "counter"),

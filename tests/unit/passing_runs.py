@@ -75,6 +75,7 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 for _name, _workload in {
     "bank": "bank",
     "total-queue": "queue",
+    "dead-letters": "dead-letters",
     "fifo": "queue",
     "counter": "counter",
     "lock": "lock",

@@ -11,6 +11,7 @@ SET = ("set-full", "linearizable")
 QUEUE = ("total-queue", "exactly-once")
 LOCK = ("exclusion", "lease")
 KAFKA = ("kafka", "linearizable")
+DEAD = ("dead-letters", "at-least-once")
 BANK = ("bank", "strict-serializable")
 G2 = ("g2", "serializable")
 VIEW = ("atomic-view", "monotonic-atomic-view")
@@ -80,6 +81,44 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         [0, 1, 2],
         "1 append 1 @0-1\n2 append 2 @2-3\n3 read -> [2, 1] @0-9",
     ),
+    (
+        DEAD,
+        "lost",
+        [0, 1, 3],
+        "1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue @9-10\n2 collect @11-12",
+    ),
+    (
+        DEAD,
+        "lost",
+        [0, 4],
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n2 reject -> 8 @6-8\n2 dequeue @9-10\n"
+            "2 collect @11-12\n2 collect -> 8 @13-14"
+        ),
+    ),
+    (
+        DEAD,
+        "lost",
+        [0, 4],
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 dequeue -> ? @0-9\n2 dequeue @10-11\n"
+            "2 collect @12-13"
+        ),
+    ),
+    (DEAD, "unrejected", [1], "1 enqueue 7 @0-5\n2 collect -> 7 @6-8"),
+    (DEAD, "unrejected", [1], "1 enqueue 7 @0-5\n2 collect -> 7 @6-8\n2 reject -> 7 @9-10"),
+    (
+        DEAD,
+        "unrejected",
+        [3],
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 reject -> ? @6-9\n2 collect -> 7 @6-8\n"
+            "2 collect -> 8 @9-10"
+        ),
+    ),
+    (DEAD, "unexpected", [0], "2 reject -> 7 @6-8"),
+    (DEAD, "future-read", [0, 1], "2 reject -> 7 @0-5\n1 enqueue 7 @6-8"),
+    (DEAD, "failed-but-applied", [0, 1], "1 enqueue 7 -> ! @0-5\n2 collect -> 7 @6-8"),
     (G2, "G2", [0, 1], '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> true @0-5'),
     (G2, "G1a", [0, 1], '1 insert[p] ["a",1] -> ! @0-5\n2 insert[p] ["b",2] -> false @0-5'),
     (

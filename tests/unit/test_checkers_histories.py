@@ -14,6 +14,7 @@ from dstest.core.op import Op
 
 SET = ("set-full", "linearizable")
 QUEUE = ("total-queue", "exactly-once")
+DEAD = ("dead-letters", "at-least-once")
 LOCK = ("exclusion", "lease")
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
@@ -28,6 +29,20 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 reject -> ? @6-9\n2 reject -> 8 @6-8\n"
+            "2 dequeue @9-10\n2 collect -> 7 @9-11\n2 collect @12-13"
+        ),
+    ),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue -> 7 @9-10\n2 dequeue @11-12\n"
+            "2 collect @13-14"
+        ),
+    ),
     (
         ("exclusion", "lock"),
         (

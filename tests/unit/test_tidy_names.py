@@ -86,7 +86,7 @@ ALLOWED = {
             *("bank", "causal", "causal-reverse", "counter-bounds", "duplicate", "exactly-once"),
             *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
             *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),
-            *("total-queue", "unique-ids", "watch"),
+            *("dead-letters", "total-queue", "unique-ids", "watch"),
         },
     },
     "which workload can have made a foreign history": {

@@ -31,6 +31,9 @@ log.console = true
 log.console.level = info
 log.file = false
 """
+ADVANCED: Final = b"[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n"
+"""After that many ms, and not three minutes, a dead letter is sent again that was not confirmed."""
+
 HELLO: Final = b"AMQP\x00\x00\x09\x01"
 NAMES: Final = b"\x00\x01n"
 POLL_S: Final = 1.0
@@ -76,6 +79,7 @@ class RabbitmqDeployment(FullMesh, Durable):
                 "RABBITMQ_NODENAME": broker(node),
                 "RABBITMQ_USE_LONGNAME": "true",
                 "RABBITMQ_CONFIG_FILE": f"{HOME}/rabbitmq",
+                "RABBITMQ_ADVANCED_CONFIG_FILE": f"{HOME}/advanced.config",
                 "RABBITMQ_MNESIA_BASE": f"{HOME}/data",
                 "RABBITMQ_LOG_BASE": f"{HOME}/log",
                 "RABBITMQ_ENABLED_PLUGINS_FILE": f"{HOME}/plugins",
@@ -86,7 +90,11 @@ class RabbitmqDeployment(FullMesh, Durable):
             cwd=HOME,
             directories=(HOME, f"{HOME}/log"),
             data=(f"{HOME}/data",),
-            files={f"{HOME}/rabbitmq.conf": config.encode(), f"{HOME}/plugins": b"[].\n"},
+            files={
+                f"{HOME}/rabbitmq.conf": config.encode(),
+                f"{HOME}/advanced.config": ADVANCED,
+                f"{HOME}/plugins": b"[].\n",
+            },
             log=f"{HOME}/rabbitmq.log",
             after=("epmd",),
             probe=Probe(PORT, HELLO, b"\x01"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -29,11 +30,13 @@ class Link:
         self.channel = channel
         self.queues: dict[str, Any] = {}
 
-    async def queue(self, name: str, kind: str, wait_s: float) -> Any:
-        """A queue, which is made where it is not there yet."""
+    async def queue(
+        self, name: str, kind: str, wait_s: float, more: Mapping[str, Any] | None = None
+    ) -> Any:
+        """A queue, which is made where it is not there yet, with `more` arguments."""
         if name not in self.queues:
             self.queues[name] = await self.channel.declare_queue(
-                name, durable=True, arguments=QUEUES[kind], timeout=wait_s
+                name, durable=True, arguments={**QUEUES[kind], **(more or {})}, timeout=wait_s
             )
         return self.queues[name]
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.supervise import SupervisedSystem
-from clusters.systems.rabbitmq.clients import NOT_DECLARED, NOT_OFFERED, AmqpRequests, QueueClient
+from clusters.systems.rabbitmq.clients import (
+    DEAD_LETTERS,
+    NOT_DECLARED,
+    NOT_OFFERED,
+    AmqpRequests,
+    DeadLettersClient,
+    QueueClient,
+)
 from clusters.systems.rabbitmq.deployment import EPMD, HOME, PEERS, RabbitmqDeployment
 from clusters.systems.rabbitmq.link import PORT, QUEUES
 from dstest.core.protocols import Option
@@ -25,7 +32,7 @@ class Rabbitmq(SupervisedSystem):
     services = ("epmd", "rabbitmq")
     deployment = RabbitmqDeployment
     client_packages = ("aio-pika", "aiormq")
-    clients = {"queue": QueueClient}
+    clients = {"queue": QueueClient, "dead-letters": DeadLettersClient}
     options: Mapping[str, Option] = {
         "queues": Option(
             type=str,
@@ -38,6 +45,13 @@ class Rabbitmq(SupervisedSystem):
             default="pause_minority",
             choices=("pause_minority", "autoheal", "ignore"),
             help="what brokers do that lose sight of others; ignore is as it comes",
+        ),
+        "dead_letters": Option(
+            type=str,
+            default="at-least-once",
+            choices=tuple(DEAD_LETTERS),
+            help="how rejected messages get to the dead letters; at-most-once is as it comes, and"
+            " all that mirrored queues have",
         ),
     }
     definite_errors = {
