@@ -58,4 +58,32 @@ QUEUES: Final[tuple[Finding, ...]] = (
         ),
         expect=0,
     ),
+    Finding(
+        id="Q3",
+        claim="as it comes rejected messages are lost on their way to the dead letters",
+        source="RabbitMQ 3.10, Dead Letter Exchanges: Safety; Quorum Queues: Dead Lettering",
+        command=run(
+            "rabbitmq",
+            "dead-letters",
+            "kill",
+            *options("dead_letters=at-most-once", "scope=all"),
+            *_TIME,
+        ),
+        expect=1,
+        anomalies=("lost",),
+        control="Q3-control",
+    ),
+    Finding(
+        id="Q3-control",
+        claim="with the strategy at-least-once all of them arrive",
+        source="RabbitMQ 3.10, Quorum Queues: Dead Lettering",
+        command=run(
+            "rabbitmq",
+            "dead-letters",
+            "kill",
+            *options("dead_letters=at-least-once", "scope=all"),
+            *_TIME,
+        ),
+        expect=0,
+    ),
 )
