@@ -21,14 +21,19 @@ _ENDS: Final = {0: "must pass", 1: "must fail", 3: "no pass"}
 
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Entries to run.")] = None,
-    seeds: Annotated[int, typer.Option(help="With so many seeds, from 1 on.", min=1, max=1000)] = 1,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="With so many seeds, from 1 on; one by default.", min=1, max=1000),
+    ] = None,
     results: Annotated[
         Path | None,
         typer.Option(
             help="Measurements: runs add to them, seeds that are there are not run again."
         ),
     ] = None,
-    store: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("store"),
+    store: Annotated[
+        Path | None, typer.Option(help="Where run directories go; `store` by default.")
+    ] = None,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
     as_markdown: Annotated[
@@ -42,6 +47,9 @@ def findings(
 
     chosen = [_entry(name) for name in ids or []]
     _refuse_both(as_json, as_markdown, chosen)
+    if as_json or not chosen:
+        of_runs = {"--seeds": seeds, "--store": store, "--lab-id": lab_id}
+        _refuse_unused(of_runs if as_markdown else {**of_runs, "--results": results})
     if as_markdown:
         say(markdown(_known(results, must=True)), end="")
     elif as_json:
@@ -54,7 +62,7 @@ def findings(
             beside = f" (control: {row.control})" if row.control else ""
             typer.echo(f"{row.id:14} {row.system:16} {ends:10} {row.claim}{beside}")
     else:
-        _run(chosen, seeds, results, store, lab_id)
+        _run(chosen, seeds or 1, results, store or Path("store"), lab_id)
 
 
 def _refuse_both(as_json: bool, as_markdown: bool, chosen: list[Finding]) -> None:
@@ -64,6 +72,17 @@ def _refuse_both(as_json: bool, as_markdown: bool, chosen: list[Finding]) -> Non
         raise ConfigError(
             "--markdown prints the page of the whole catalogue",
             remedy="leave the IDs and --json away",
+        )
+
+
+def _refuse_unused(of_runs: dict[str, object]) -> None:
+    from dstest.core.errors import ConfigError
+
+    given = [flag for flag, value in of_runs.items() if value is not None]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: nothing is run here",
+            remedy="name the IDs to run, without --json; `dstest findings` lists them",
         )
 
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -30,13 +30,15 @@ __all__ = [
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One seed: how the run ended, what it found, and after how many seconds of load; `why` is the
-    reason of a verdict that is neither pass nor fail, or what a run said that gave none."""
+    reason of a verdict that is neither pass nor fail, or what a run said that gave none; `landed`
+    is how many of its faults are proven."""
 
     seed: int
     exit: int
     verdict: str
     anomalies: list[str]
-    found_s: float | None = None
+    landed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    found_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
     version: str = ""
     why: str = ""
 
@@ -83,7 +85,11 @@ def as_expected(finding: Finding, trial: Trial) -> bool:
         return short and not trial.anomalies
     if finding.expect == Exit.PASS:
         return trial.verdict.startswith("PASS") and not trial.anomalies
-    return trial.verdict.startswith("FAIL") and bool({*finding.anomalies} & {*trial.anomalies})
+    if finding.has_faults and finding.by_fault and not trial.landed:
+        return False
+    seen = {*trial.anomalies}
+    strange = seen - {*finding.anomalies, *finding.beside}
+    return trial.verdict.startswith("FAIL") and bool(seen & {*finding.anomalies}) and not strange
 
 
 def seeded(finding: Finding, seed: int) -> list[str]:
@@ -109,11 +115,21 @@ def measure(
 
 
 def with_trial(known: Sequence[Measured], finding: Finding, trial: Trial) -> list[Measured]:
-    """The measurements and one more; a seed that was run again counts once."""
-    others = [old for old in measured_of(finding, known).trials if old.seed != trial.seed]
+    """The measurements and one more. A seed that was run again counts once, and trials of another
+    version of the system say nothing of this one."""
+    others = [
+        old
+        for old in measured_of(finding, known).trials
+        if old.seed != trial.seed and _same_version(old, trial)
+    ]
     trials = sorted([*others, trial], key=lambda each: each.seed)
     row = Measured(id=finding.id, command=finding.command, trials=trials)
     return [*(other for other in known if other.id != finding.id), row]
+
+
+def _same_version(one: Trial, other: Trial) -> bool:
+    """A run that ended early has none."""
+    return one.version == other.version or not (one.version and other.version)
 
 
 def _trial(seed: int, ended: Ended) -> Trial:
@@ -127,12 +143,14 @@ def _trial(seed: int, ended: Ended) -> Trial:
             for kind in row["anomaly_types"]
         }
     )
+    faults: list[dict[str, Any]] = (verdict.get("evidence") or {}).get("faults") or []
     passed_or_failed = ended.exit in (Exit.PASS, Exit.FAIL)
     return Trial(
         seed=seed,
         exit=ended.exit,
         verdict=str(verdict.get("verdict", "none")),
         anomalies=anomalies,
+        landed=sum(fault["landed"] == "yes" for fault in faults),
         found_s=ended.meta.get("load_s") if anomalies else None,
         version=str(ended.meta.get("system_version") or ""),
         why=ended.why or ("" if passed_or_failed else str(verdict.get("reason") or "")),

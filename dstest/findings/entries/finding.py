@@ -9,8 +9,10 @@ __all__ = ["Finding", "options", "run"]
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """`command` are the words behind `dstest`; `expect` is the exit code. A run that is expected to
-    fail must find one of `anomalies`. `control` names the entry that must pass beside it.
-    `short_of` is the one reason for which a control is no pass, with nothing against it: exit 3."""
+    fail must find one of `anomalies`, and besides at most those that follow from the same weakness:
+    `beside`. With `by_fault` a violation before any fault has landed is not the published one.
+    `control` names the entry that must pass beside it. `short_of` is the one reason for which a
+    control is no pass, with nothing against it: exit 3."""
 
     id: str
     claim: str
@@ -18,13 +20,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     expect: int
     anomalies: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    by_fault: bool = True
     control: str = ""
     short_of: str = ""
 
     @property
     def system(self) -> str:
         """What it is about."""
-        return self.command[self.command.index("--system") + 1]
+        return self._after("--system")
+
+    @property
+    def has_faults(self) -> bool:
+        return self._after("--nemesis") != "none"
+
+    def _after(self, flag: str) -> str:
+        return self.command[self.command.index(flag) + 1]
 
 
 def run(system: str, workload: str, nemesis: str, *more: str) -> tuple[str, ...]:
