@@ -53,8 +53,8 @@ DIALECT: Final = Dialect(
 
 @functools.cache
 def formatted(text: str) -> str:
-    """A statement with `%s` for each `?`."""
-    return text.replace("?", "%s")
+    """A statement as the library takes it, which fills in what is given by Python's `%`."""
+    return text.replace("%", "%%").replace("?", "%s")
 
 
 class Link:
