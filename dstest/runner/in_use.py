@@ -15,14 +15,17 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Node
 from dstest.core.protocols import Deployment, Processes
 
-__all__ = ["builds_in_use", "files_of", "used_of"]
+__all__ = ["builds_in_use", "files_of", "programs_of", "used_of"]
 
 _FILES: Final = (
-    'for pid; do readlink "/proc/$pid/exe"; tr "\\0" "\\n" <"/proc/$pid/cmdline";'
+    'for pid; do printf "program %s\\n" "$(readlink "/proc/$pid/exe")";'
+    ' tr "\\0" "\\n" <"/proc/$pid/cmdline";'
     ' sed -n "s/^[^/]*\\//\\//p" "/proc/$pid/maps"; find "/proc/$pid/fd" -printf "%l\\n"; done'
     " 2>/dev/null; :"
 )
-"""Programs, arguments, mapped and open files of these processes."""
+"""Programs, each behind its word, and arguments, mapped and open files of these processes."""
+
+_PROGRAM: Final = "program "
 
 _MERGED: Final = re.compile(r"^/(bin|sbin|lib|lib32|lib64|libx32)/")
 """Debian has these directories below /usr, and links in their place."""
@@ -35,7 +38,9 @@ async def builds_in_use(
 ) -> dict[str, str]:
     """By the name of each build, a file of it that a server uses on the first node that has any.
 
-    LabError where none uses any: what was asked for is not what would be tested.
+    LabError where none uses any, or a server's program is another file than the build's of that
+    name: what was asked for is not what would be tested. Files that the deployment writes itself
+    are there whatever the build.
     """
     if not names:
         return {}
@@ -48,13 +53,20 @@ async def builds_in_use(
     where = next(name for name in nodes if rows.get(name))
     node = nodes[where]
     pids = [str(process.pid) for process in rows[where]]
-    used = used_of((await node.run(["sh", "-c", _FILES, "files", *pids], timeout_s=ASK_S)).stdout)
+    said = (await node.run(["sh", "-c", _FILES, "files", *pids], timeout_s=ASK_S)).stdout
+    used, programs = used_of(said) - _written(deployment), programs_of(said)
     found = {}
     for name in names:
         build = build_of(name)
         if build is None:
             raise ConfigError(f"{name} is no build", remedy="--system-version PATH")
-        there = used & await files_of(build, node)
+        files = await files_of(build, node)
+        if stray := _same_name(programs - files, files):
+            raise LabError(
+                f"{where} runs {stray[0]}, and {build.path} has that program at {stray[1]}",
+                remedy="lay each file where the system looks for it",
+            )
+        there = used & files
         if not there:
             raise LabError(
                 f"no server on {where} uses a file of {build.path}: what runs there is another"
@@ -68,7 +80,25 @@ async def builds_in_use(
 
 def used_of(said: str) -> set[str]:
     """Absolute paths in what a node says of its processes."""
-    return {_merged(line) for line in said.splitlines() if line.startswith("/")}
+    lines = (line.removeprefix(_PROGRAM) for line in said.splitlines())
+    return {_merged(line) for line in lines if line.startswith("/")}
+
+
+def programs_of(said: str) -> set[str]:
+    """The programs among them."""
+    return used_of("\n".join(line for line in said.splitlines() if line.startswith(_PROGRAM)))
+
+
+def _same_name(programs: set[str], files: set[str]) -> tuple[str, str] | None:
+    """A program, and a file of the build that is called alike."""
+    named = {os.path.basename(path): path for path in sorted(files)}
+    pairs = ((path, named.get(os.path.basename(path))) for path in sorted(programs))
+    return next(((path, twin) for path, twin in pairs if twin is not None), None)
+
+
+def _written(deployment: Deployment) -> set[str]:
+    services = (s for member in deployment.members.values() for s in member.services)
+    return {_merged(path) for service in services for path in service.files}
 
 
 def _merged(path: str) -> str:

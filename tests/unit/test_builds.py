@@ -22,10 +22,10 @@ from dstest.core import registry
 from dstest.core.builds import build_of, builds_of, name_of
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.node import Completed
-from dstest.core.protocols import Process
+from dstest.core.protocols import Member, Probe, Process, Service
 from dstest.core.spec import RunSpec, to_toml
 from dstest.report.command import command_of
-from dstest.runner.in_use import builds_in_use, files_of, used_of
+from dstest.runner.in_use import builds_in_use, files_of, programs_of, used_of
 from dstest.runner.plugins import resolve
 from dstest.runner.session import require_packages
 
@@ -161,7 +161,7 @@ def programs(root: Path, *paths: str) -> None:
 
 
 SAID = """\
-/usr/bin/redis-check-rdb
+program /usr/bin/redis-check-rdb
 redis-server *:6379
 /opt/redis/redis.conf
 /lib/x86_64-linux-gnu/libc.so.6
@@ -175,6 +175,7 @@ def test_a_build_is_in_use_where_a_server_has_one_of_its_files(tree: Path) -> No
         "/opt/redis/redis.conf",
         "/usr/lib/x86_64-linux-gnu/libc.so.6",
     }
+    assert programs_of(SAID) == {"/usr/bin/redis-check-rdb"}
     (tree / "lib").mkdir()
     (tree / "lib" / "a.so").touch()
     build, nobody = build_of(name_of(tree)), cast(Any, None)
@@ -184,26 +185,45 @@ def test_a_build_is_in_use_where_a_server_has_one_of_its_files(tree: Path) -> No
 
 
 class Running:
-    """A deployment and its node, which runs a program of this path."""
+    """A deployment and its node, which runs a program of this path. `others` are files that it has
+    open; the deployment has written /opt/db.conf."""
 
-    def __init__(self, path: str) -> None:
-        self.path, self.name = path, "n1"
+    def __init__(self, path: str, others: Sequence[str] = ()) -> None:
+        self.said, self.name = "\n".join([f"program {path}", *others]), "n1"
+        files = {"/opt/db.conf": b""}
+        service = Service(name="db", argv=(path,), files=files, log="", probe=Probe(1))
+        self.members = {"n1": Member("n1", (service,))}
 
     async def processes(self, names: Sequence[str] = ()) -> dict[str, list[Process]]:
         return {"n1": [Process("db", 7, 70, True)]}
 
     async def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        return Completed(status=0, stdout=f"{self.path}\n", stderr="")
+        return Completed(status=0, stdout=f"{self.said}\n", stderr="")
 
 
 def test_a_run_of_another_build_is_refused(tree: Path) -> None:
-    def asked(path: str) -> dict[str, str]:
-        both: Any = Running(path)
+    def asked(path: str, *others: str) -> dict[str, str]:
+        both: Any = Running(path, others)
         return asyncio.run(builds_in_use([name_of(tree)], both, {"n1": both}))
 
     assert asked("/usr/bin/etcd") == {name_of(tree): "/usr/bin/etcd"}
     with pytest.raises(LabError, match="what runs there is another build"):
         asked("/usr/lib/postgresql/15/bin/postgres")
+
+
+def test_files_beside_the_program_do_not_prove_it(tree: Path) -> None:
+    (tree / "lib").mkdir()
+    (tree / "lib" / "a.so").touch()
+    (tree / "opt").mkdir()
+    (tree / "opt" / "db.conf").touch()
+    with pytest.raises(LabError, match="runs /opt/old/etcd, and .* has that program at /usr/bin"):
+        both: Any = Running("/opt/old/etcd", ["/lib/a.so"])
+        asyncio.run(builds_in_use([name_of(tree)], both, {"n1": both}))
+    with pytest.raises(LabError, match="what runs there is another build"):
+        both = Running("/usr/bin/python3.11", ["/opt/db.conf"])
+        asyncio.run(builds_in_use([name_of(tree)], both, {"n1": both}))
+    both = Running("/usr/bin/python3.11", ["/lib/a.so"])
+    assert asyncio.run(builds_in_use([name_of(tree)], both, {"n1": both}))
 
 
 @pytest.mark.parametrize("name", ["etcd-server", "a@b", "/no/at", ""])
