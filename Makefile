@@ -75,7 +75,8 @@ nemesis-selftest: setup
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
-## make systems-selftest   every fault that fits memcached and Redis, landed and healed: docs/systems.md
+## make systems-selftest   every fault that fits each other system, landed and healed: docs/systems.md
+##                 (hours; TEST_ARGS="-k zookeeper" tries one system and keeps what is known of others)
 systems-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)

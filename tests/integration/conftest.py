@@ -19,10 +19,11 @@ from dstest.core import registry
 from dstest.core.node import LabInfo
 from nemeses.catalogue import rows
 
-TABLES: dict[str, Callable[[list[Seen]], str]] = {
-    "--nemesis-table": lambda seen: table(rows(), seen),
+TABLES: dict[str, Callable[[list[Seen], set[str], Path], str]] = {
+    "--nemesis-table": lambda seen, tests, page: table(rows(), seen),
     "--systems-table": systems_table,
 }
+"""Of the runs of tests that passed, the node ids of all tests that were run, and the page's path."""
 
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 RUNS = "runs"
@@ -46,8 +47,11 @@ class Tables:
     def __init__(self, wanted: dict[str, Path]) -> None:
         self.wanted = wanted
         self.seen: list[Seen] = []
+        self.tests: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.skipped:
+            self.tests.add(report.nodeid)
         if report.when == "teardown" and report.passed:
             for name, runs in report.user_properties:
                 if name == RUNS:
@@ -55,8 +59,8 @@ class Tables:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for name, path in self.wanted.items():
-            text = TABLES[name](self.seen)
             path.parent.mkdir(parents=True, exist_ok=True)
+            text = TABLES[name](self.seen, self.tests, path)
             path.write_text(text)
             terminalreporter.write(text)
 

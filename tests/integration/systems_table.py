@@ -1,16 +1,22 @@
-"""The page of `make systems-selftest`: which fault has landed on which system, with its numbers."""
+"""The page of `make systems-selftest`: which fault has landed on which system, with its numbers.
+
+All pairs take hours together, so what was tried is kept beside the page (`docs/systems.json`), and a
+run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their rows alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
+import msgspec
 from selftest_table import Seen, short
 
 from dstest.core import registry
 from dstest.runner.nemesis_loop import describe
 from dstest.runner.requirements import lacking
 
-__all__ = ["TESTED", "faults_on", "lacks", "systems_table"]
+__all__ = ["TESTED", "Tried", "faults_on", "lacks", "pairs_of", "systems_page", "systems_table"]
 
 TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 """Systems on which each fault is tried; etcd's are tried one by one, by `make nemesis-selftest`."""
@@ -21,9 +27,17 @@ _HEAD = """\
 Written by `make systems-selftest`, which tries every fault that fits on a five-node lab. `lacks`:
 refused when a run is planned, since the system does not offer what the fault asks for. Else what
 the landing record of a run says: the fault has landed by both of its sides and was healed. A `-`
-has not landed. What etcd's column says is from `dstest list`.
+has not landed, `not tried` has not been tried yet. What etcd's column says is from `dstest list`.
 
 """
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault on a system; `landed` is what its record says, empty where it has not landed."""
+
+    system: str
+    nemesis: str
+    landed: str
 
 
 def lacks(system: str, nemesis: str) -> list[str]:
@@ -37,17 +51,37 @@ def faults_on(system: str) -> list[str]:
     return [n for n in registry.names("nemeses") if n != "none" and not lacks(system, n)]
 
 
+def pairs_of(tests: Collection[str]) -> list[tuple[str, str]]:
+    """The pairs that tests of these node ids try: `...[SYSTEM-NEMESIS]`."""
+    ends = {test.partition("[")[2].removesuffix("]") for test in tests}
+    return [(s, n) for s in TESTED for n in faults_on(s) if f"{s}-{n}" in ends]
+
+
 def _landed(system: str, nemesis: str, seen: Sequence[Seen]) -> str:
     for run in seen:
         for record in run.records:
             same = (run.system, record.nemesis) == (system, nemesis)
             if same and record.landed == "yes" and record.heal_verified and not run.leaks:
-                return f"landed: {short(describe(record))}"
-    return "-"
+                return short(describe(record))
+    return ""
 
 
-def systems_table(seen: list[Seen]) -> str:
-    """Markdown; `seen` are the runs of tests that passed."""
+def _joined(
+    known: Sequence[Tried], seen: Sequence[Seen], tests: Collection[str]
+) -> dict[tuple[str, str], Tried]:
+    rows = {
+        (row.system, row.nemesis): row
+        for row in known
+        if row.system in TESTED and row.nemesis in faults_on(row.system)
+    }
+    for system, nemesis in pairs_of(tests):
+        told = _landed(system, nemesis, seen)
+        rows[system, nemesis] = Tried(system=system, nemesis=nemesis, landed=told)
+    return dict(sorted(rows.items()))
+
+
+def systems_page(rows: dict[tuple[str, str], Tried]) -> str:
+    """Markdown."""
     systems = ["etcd", *TESTED]
     lines = [f"| fault | {' | '.join(systems)} |", "|---" * (len(systems) + 1) + "|"]
     for nemesis in registry.names("nemeses"):
@@ -57,7 +91,19 @@ def systems_table(seen: list[Seen]) -> str:
                 cells.append(f"lacks {', '.join(missing)}")
             elif nemesis == "none" or system not in TESTED:
                 cells.append("fits")
+            elif (row := rows.get((system, nemesis))) is None:
+                cells.append("not tried")
             else:
-                cells.append(_landed(system, nemesis, seen))
+                cells.append(f"landed: {row.landed}" if row.landed else "-")
         lines.append(f"| {nemesis} | {' | '.join(cells)} |")
     return _HEAD + "\n".join(lines) + "\n"
+
+
+def systems_table(seen: Sequence[Seen], tests: Collection[str], page: Path) -> str:
+    """The page, with what was just tried; `seen` are the runs of tests that passed, `tests` the node
+    ids of all that were run. What is known is read from beside the page, and written there."""
+    kept = page.with_suffix(".json")
+    known = msgspec.json.decode(kept.read_bytes(), type=list[Tried]) if kept.exists() else []
+    rows = _joined(known, seen, tests)
+    kept.write_bytes(msgspec.json.format(msgspec.json.encode(list(rows.values())), indent=1) + b"\n")
+    return systems_page(rows)

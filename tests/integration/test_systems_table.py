@@ -1,0 +1,69 @@
+"""The page of systems keeps what it knows of pairs that were not tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from selftest_table import Seen
+from systems_table import Tried, systems_table
+
+from dstest.core.evidence import LandingRecord, Signal
+
+TEST = "tests/integration/test_systems.py::test_a_fault_lands_and_heals"
+
+
+def a_run(system: str, nemesis: str, **changes: object) -> Seen:
+    moved = Signal(signal="counter", during={"n1": 1}, moved=True)
+    record = LandingRecord(
+        fault_id="f1",
+        nemesis=nemesis,
+        targets=["n1"],
+        scheduled_at=0,
+        epoch="f1",
+        injector=moved,
+        victim=moved,
+        landed="yes",
+        heal_verified=True,
+    )
+    told = msgspec.structs.replace(record, **changes)
+    return Seen("test", "PASS-smoke", [], system, [told])
+
+
+def row(page: str, nemesis: str) -> dict[str, str]:
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    found = next(line for line in cells if line[0] == nemesis)
+    return dict(zip(cells[0], found, strict=True))
+
+
+def test_what_was_not_tried_again_stays(tmp_path: Path) -> None:
+    page = tmp_path / "systems.md"
+    tests = {f"{TEST}[zookeeper-kill]", f"{TEST}[redis-sentinel-disk-full]"}
+    first = systems_table(
+        [a_run("zookeeper", "kill"), a_run("redis-sentinel", "disk-full")], tests, page
+    )
+    assert row(first, "kill")["zookeeper"].startswith("landed")
+    assert row(first, "kill")["redis-sentinel"] == "not tried"
+    assert row(first, "disk-full")["redis-sentinel"].startswith("landed")
+
+    second = systems_table([a_run("nats", "kill")], {f"{TEST}[nats-kill]"}, page)
+    assert row(second, "kill")["zookeeper"].startswith("landed")
+    assert row(second, "kill")["nats"].startswith("landed")
+
+
+def test_what_no_longer_lands_is_not_said_to(tmp_path: Path) -> None:
+    page, tests = tmp_path / "systems.md", {f"{TEST}[zookeeper-kill]"}
+    systems_table([a_run("zookeeper", "kill")], tests, page)
+    assert row(systems_table([], tests, page), "kill")["zookeeper"] == "-"
+    for change in ({"landed": "no"}, {"heal_verified": False}):
+        tried = systems_table([a_run("zookeeper", "kill", **change)], tests, page)
+        assert row(tried, "kill")["zookeeper"] == "-"
+
+
+def test_a_fault_that_a_system_lacks_is_dropped(tmp_path: Path) -> None:
+    page = tmp_path / "systems.md"
+    stale = [Tried(system="memcached", nemesis="partition", landed="once")]
+    page.with_suffix(".json").write_bytes(msgspec.json.encode(stale))
+    assert row(systems_table([], set(), page), "partition")["memcached"].startswith("lacks")
+    assert msgspec.json.decode(page.with_suffix(".json").read_bytes()) == []
