@@ -97,16 +97,18 @@ class RegisterClient(BlockingClient):
                 self._do("set", path, data)
 
     def _cas(self, path: str, old: Any, new: Any) -> bool:
-        """A version that has moved on says nothing of the value: it is read again."""
+        """However reads are done, only the latest value says that it held something else. A version
+        that has moved on says nothing of the value: it is read again."""
         from kazoo.exceptions import BadVersionError
 
         for _ in range(TRIES):
-            value, version = self._read(path)
-            if version < 0 or value != old:
+            value, version = self._get(path)
+            if version >= 0 and value == old:
+                with suppress(BadVersionError):
+                    self._do("set", path, json.dumps(new).encode(), version=version)
+                    return True
+            elif self._is_latest(path, version):
                 return False
-            with suppress(BadVersionError):
-                self._do("set", path, json.dumps(new).encode(), version=version)
-                return True
         raise Definite(CONFLICT)
 
     async def do_read(self, op: OpDraft) -> Any:
