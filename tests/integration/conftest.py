@@ -23,7 +23,7 @@ TABLES: dict[str, Callable[[list[Seen], set[str], Path], str]] = {
     "--nemesis-table": lambda seen, tests, page: table(rows(), seen),
     "--systems-table": systems_table,
 }
-"""Of the runs of tests that passed, the node ids of all tests that were run, and the page's path."""
+"""Each is given the runs of tests that passed, the node ids of all that were run, and its path."""
 
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 RUNS = "runs"

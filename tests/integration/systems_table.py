@@ -1,7 +1,7 @@
 """The page of `make systems-selftest`: which fault has landed on which system, with its numbers.
 
-All pairs take hours together, so what was tried is kept beside the page (`docs/systems.json`), and a
-run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their rows alone.
+All pairs take hours together, so what was tried is kept beside the page (`docs/systems.json`), and
+a run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their rows alone.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 _HEAD = """\
 # Faults on systems
 
-Written by `make systems-selftest`, which tries every fault that fits on a five-node lab. `lacks`:
-refused when a run is planned, since the system does not offer what the fault asks for. Else what
-the landing record of a run says: the fault has landed by both of its sides and was healed. A `-`
-has not landed, `not tried` has not been tried yet. What etcd's column says is from `dstest list`.
+Written by `make systems-selftest`, which tries every fault that fits on a five-node lab.
+
+| | |
+|---|---|
+| **landed** | a fault has landed by both of its sides, and was healed; the numbers are below |
+| no | refused when a run is planned: the system does not offer what the fault asks for, as below |
+| fits | of etcd, on which `make nemesis-selftest` tries each fault |
+| missed | tried, and not landed |
+| - | fits, and has not been tried yet |
 
 """
 
@@ -38,6 +43,10 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     nemesis: str
     landed: str
+
+
+Rows = dict[tuple[str, str], Tried]
+"""By system and nemesis."""
 
 
 def lacks(system: str, nemesis: str) -> list[str]:
@@ -66,9 +75,7 @@ def _landed(system: str, nemesis: str, seen: Sequence[Seen]) -> str:
     return ""
 
 
-def _joined(
-    known: Sequence[Tried], seen: Sequence[Seen], tests: Collection[str]
-) -> dict[tuple[str, str], Tried]:
+def _joined(known: Sequence[Tried], seen: Sequence[Seen], tests: Collection[str]) -> Rows:
     rows = {
         (row.system, row.nemesis): row
         for row in known
@@ -80,30 +87,46 @@ def _joined(
     return dict(sorted(rows.items()))
 
 
-def systems_page(rows: dict[tuple[str, str], Tried]) -> str:
-    """Markdown."""
+def _cell(system: str, nemesis: str, rows: Rows) -> str:
+    if lacks(system, nemesis):
+        return "no"
+    if system not in TESTED:
+        return "fits"
+    row = rows.get((system, nemesis))
+    return "-" if row is None else "**landed**" if row.landed else "missed"
+
+
+def _of_system(system: str, rows: Rows) -> list[str]:
+    """Numbers of what has landed, and what is lacking."""
+    faults = [name for name in registry.names("nemeses") if name != "none"]
+    wanting = [(fault, lacks(system, fault)) for fault in faults]
+    lines = ["", f"## {system}", "", "| fault | what its landing record says |", "|---|---|"]
+    landed = [rows[system, fault] for fault in faults if (system, fault) in rows]
+    lines += [f"| {row.nemesis} | {row.landed} |" for row in landed if row.landed]
+    lines += [f"| {fault} | lacks {', '.join(names)} |" for fault, names in wanting if names]
+    return lines
+
+
+def systems_page(rows: Rows) -> str:
+    """Markdown: one grid, and a section for each system."""
     systems = ["etcd", *TESTED]
     lines = [f"| fault | {' | '.join(systems)} |", "|---" * (len(systems) + 1) + "|"]
     for nemesis in registry.names("nemeses"):
-        cells = []
-        for system in systems:
-            if missing := lacks(system, nemesis):
-                cells.append(f"lacks {', '.join(missing)}")
-            elif nemesis == "none" or system not in TESTED:
-                cells.append("fits")
-            elif (row := rows.get((system, nemesis))) is None:
-                cells.append("not tried")
-            else:
-                cells.append(f"landed: {row.landed}" if row.landed else "-")
-        lines.append(f"| {nemesis} | {' | '.join(cells)} |")
+        if nemesis != "none":
+            cells = [_cell(system, nemesis, rows) for system in systems]
+            lines.append(f"| {nemesis} | {' | '.join(cells)} |")
+    for system in TESTED:
+        lines += _of_system(system, rows)
     return _HEAD + "\n".join(lines) + "\n"
 
 
 def systems_table(seen: Sequence[Seen], tests: Collection[str], page: Path) -> str:
-    """The page, with what was just tried; `seen` are the runs of tests that passed, `tests` the node
-    ids of all that were run. What is known is read from beside the page, and written there."""
+    """The page, with what was just tried; `seen` are the runs of tests that passed, `tests` the
+    node ids of all that were run. What is known is read from beside the page, and written there."""
     kept = page.with_suffix(".json")
     known = msgspec.json.decode(kept.read_bytes(), type=list[Tried]) if kept.exists() else []
     rows = _joined(known, seen, tests)
-    kept.write_bytes(msgspec.json.format(msgspec.json.encode(list(rows.values())), indent=1) + b"\n")
+    kept.write_bytes(
+        msgspec.json.format(msgspec.json.encode(list(rows.values())), indent=1) + b"\n"
+    )
     return systems_page(rows)
