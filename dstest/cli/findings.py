@@ -48,7 +48,7 @@ def findings(
     chosen = [_entry(name) for name in ids or []]
     _refuse_both(as_json, as_markdown, chosen)
     if as_json or not chosen:
-        of_runs = {"--seeds": seeds, "--store": store, "--lab-id": lab_id}
+        of_runs: dict[str, object] = {"--seeds": seeds, "--store": store, "--lab-id": lab_id}
         _refuse_unused(of_runs if as_markdown else {**of_runs, "--results": results})
     if as_markdown:
         say(markdown(_known(results, must=True)), end="")

@@ -100,7 +100,10 @@ def _wanted(group: str, plugin: Any) -> dict[str, Any]:
     return declared | {name: kind for name, kind in hints.items() if name not in _ASKED_LATER}
 
 
-def _require_definite(system: Any, of: str) -> None:
+def _require_system(system: Any, of: str) -> None:
+    most = SystemTraits.of(system).members_most
+    if most is not None and most < 1:
+        raise ConfigError(f"{of}: its members_most is {most}", remedy="1 or more, or None")
     unlisted = sorted({*SystemTraits.of(system).conflict_errors} - {*system.definite_errors})
     if unlisted:
         raise ConfigError(
@@ -117,7 +120,7 @@ def _require_models(checker: Any, of: str) -> None:
 
 
 _FURTHER: Final[dict[str, Callable[[Any, str], None]]] = {
-    "systems": _require_definite,
+    "systems": _require_system,
     "workloads": require_workload,
     "checkers": _require_models,
 }

@@ -18,10 +18,10 @@ _HEAD: Final = """\
 # Known bugs, found again
 
 Made by `dstest findings --markdown` from what `dstest findings ID --seeds N` measured. Each row is
-one command, run with several seeds; a finding counts where the run fails, names the anomaly that
-was published and none that does not follow from it, and a fault that the claim speaks of has landed;
-a control where the run passes with all its faults landed, or has nothing against it
-and is too small for a pass, where the claim says so. The interval is Wilson's,
+one command, run with several seeds. A finding counts where the run fails, names the anomaly that
+was published and none that does not follow from it, and a fault has landed if the claim speaks of
+one. A control counts where the run passes with all its faults landed, or has nothing against it and
+is too small for a pass, where the claim says so. The interval is Wilson's,
 95 %. `after` is the median of the seconds of load until the violation was known: what only a last
 look can show (a lost element, a lost message) is known at the end of the load.
 

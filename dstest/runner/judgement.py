@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core import limits, plugin_files, registry
+from dstest.core import plugin_files, registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
@@ -250,20 +250,10 @@ def _run_facts(
         recoveries=meta.recoveries or [],
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
         rerun=meta.rerun or Rerun(),
-        members_most=_members_most(system),
+        members_most=SystemTraits.of(system).members_most,
         node_counts_run=[spec.nodes],
         tier_wanted=meta.tier_wanted or "smoke",
     )
-
-
-def _members_most(system: Any) -> int | None:
-    """How many members it has on as many nodes as there can be; None where it cannot say."""
-    nodes = [f"n{i + 1}" for i in range(limits.NODES_MAX)]
-    usual = {name: option.default for name, option in system.options.items()}
-    try:
-        return len(system.members(nodes, usual))
-    except Exception:  # it may refuse so many
-        return None
 
 
 class EarlierAnswers(NamedTuple):

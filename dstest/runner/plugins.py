@@ -20,6 +20,7 @@ from dstest.core.protocols import (
     NemesisTraits,
     Option,
     System,
+    SystemTraits,
     Workload,
 )
 from dstest.core.rng import stream
@@ -149,6 +150,13 @@ def _members(system: System, spec: RunSpec, options: dict[str, Any]) -> list[str
         raise ConfigError(
             f"system {system.name}: its members() returns a node twice",
             remedy="each node once",
+        )
+    most = SystemTraits.of(system).members_most
+    if most is not None and len(members) > most:
+        raise ConfigError(
+            f"system {system.name}: its members() returns {len(members)}, its members_most is"
+            f" {most}",
+            remedy="members_most is what it never has more of",
         )
     if spec.concurrency < len(members):
         raise ConfigError(

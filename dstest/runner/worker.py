@@ -33,6 +33,7 @@ from dstest.core.protocols import (
     Endpoint,
     Finishing,
     OpDraft,
+    Reactive,
     Reply,
     Tapped,
 )
@@ -119,8 +120,9 @@ class Worker:
         self._generator = registry.load("workloads", config.workload).generator(
             config.seed, config.worker, len(config.slots), config.options
         )
-        # `Reactive`, asked once: a check of a protocol takes as long as an operation.
-        self._next_for = getattr(self._generator, "next_for", None)
+        # Asked once: a check of a protocol takes as long as an operation.
+        reactive = isinstance(self._generator, Reactive)
+        self._next_for = self._generator.next_for if reactive else None
         self._system = registry.load("systems", config.system)
         self._next_op = config.worker
         self._clock = RunClock(0)

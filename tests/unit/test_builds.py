@@ -216,7 +216,7 @@ def test_files_beside_the_program_do_not_prove_it(tree: Path) -> None:
     (tree / "lib" / "a.so").touch()
     (tree / "opt").mkdir()
     (tree / "opt" / "db.conf").touch()
-    with pytest.raises(LabError, match="runs /opt/old/etcd, and .* has that program at /usr/bin"):
+    with pytest.raises(LabError, match=r"runs /opt/old/etcd, and .* has that program at /usr/bin"):
         both: Any = Running("/opt/old/etcd", ["/lib/a.so"])
         asyncio.run(builds_in_use([name_of(tree)], both, {"n1": both}))
     with pytest.raises(LabError, match="what runs there is another build"):

@@ -60,6 +60,11 @@ MALFORMED = [
         BARE.replace("client_port = {}, (), 1", "conflict_errors = {}, (), frozenset({'lost'})"),
         "its conflict_errors have lost, its definite_errors have not",
     ),
+    (BARE.replace("client_port = {}, (), 1", "members_most = {}, (), 0"), "its members_most is 0"),
+    (
+        BARE.replace("client_port = {}, (), 1", "members_most = {}, (), '1'"),
+        "a whole number or Non",
+    ),
     ("class C:\n    name = 'c'\n    check = 5\nCHECKER = C()", "CHECKER lacks kind, models, check"),
     (
         "class C:\n    @property\n    def name(self):\n        raise KeyError('x')\nCHECKER = C()",

@@ -1,4 +1,4 @@
-"""Registers on ZooKeeper: a member that lags, versions that move, and how many requests it takes."""
+"""Registers on ZooKeeper: a member that lags, versions that move, how many requests it takes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Answer:
 
 
 class Ensemble:
-    """The latest data of nodes, and what the clients' member shows of them; `asked` are requests."""
+    """The latest data of nodes, what the clients' member shows of them, and what was `asked`."""
 
     def __init__(self, value: Any = None, version: int = -1) -> None:
         self.latest: dict[str, tuple[Any, int]] = {}

@@ -73,7 +73,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     `conflict_errors`: those of `definite_errors` with which a healthy server refuses an operation
     that raced with another one: they say nothing against its recovery. `own_image`: nodes
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
-    endpoints are, or, where some of them do not speak for their node, what those are."""
+    endpoints are, or, where some of them do not speak for their node, what those are.
+    `members_most`: it never has more members than this, on however many nodes, and no tier asks for
+    more of it."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -84,3 +86,4 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     conflict_errors: frozenset[str] = frozenset()
     own_image: bool = False
     endpoint_kind: EndpointKind = "any"
+    members_most: int | None = None
