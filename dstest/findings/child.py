@@ -26,10 +26,13 @@ HEAL_S: Final = 180.0
 
 SAID_MAX: Final = 2000
 
+_JUDGED: Final = (Exit.PASS, Exit.FAIL, Exit.NOT_PROVEN)
+"""A run that ends otherwise has a verdict as well, which does not say what went wrong."""
+
 
 class Ended(NamedTuple):
     """Exit code of a command, the object that it printed, and run.json of its run; `why` is the end
-    of what it said where there is no such object, or no verdict in it."""
+    of what it said where nothing was judged."""
 
     exit: int
     said: dict[str, Any]
@@ -60,7 +63,8 @@ def by_command(words: Sequence[str], argv: Sequence[str] = ()) -> Ended:
             said, meta = {}, {}
         errors.seek(0)
         told = errors.read().decode(errors="replace")[-SAID_MAX:].strip()
-        return Ended(child.returncode, said, meta, "" if said.get("verdict") else told)
+        judged = said.get("verdict") and child.returncode in _JUDGED
+        return Ended(child.returncode, said, meta, "" if judged else told)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

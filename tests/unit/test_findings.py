@@ -201,6 +201,16 @@ def test_a_program_that_says_nothing_gives_no_verdict(code: int) -> None:
     assert done == (code, {}, {}, "no disk")
 
 
+@pytest.mark.parametrize(("code", "why"), [(4, "no disk"), (3, ""), (1, "")])
+def test_a_run_that_broke_off_says_why(tmp_path: Path, code: int, why: str) -> None:
+    """Its verdict says only that it was never attempted."""
+    (tmp_path / "run.json").write_text("{}")
+    said = {"run": str(tmp_path), "verdict": {"verdict": "NOT-RUN"}}
+    text = f"import sys; print({str(said)!r}.replace(chr(39), chr(34)));"
+    text += f" print('no disk', file=sys.stderr); sys.exit({code})"
+    assert by_command([], [sys.executable, "-c", text]).why == why
+
+
 def test_a_module_in_the_current_directory_is_none_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
