@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dstest.cli.output import say, write_whole
+from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
     from dstest.findings.entries.finding import Finding
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["findings"]
 
-_ENDS: Final = {0: "must pass", 1: "must fail", 3: "no pass"}
-"""By exit code."""
+_ENDS: Final = {Exit.PASS: "must pass", Exit.FAIL: "must fail", Exit.NOT_PROVEN: "no pass"}
 
 
 def findings(
@@ -110,7 +110,6 @@ def _run(
     store: Path,
     lab_id: str | None,
 ) -> None:
-    from dstest.core.errors import Exit
     from dstest.findings.measure import as_expected, measure, measured_of, with_trial
 
     known = _known(results)

@@ -34,6 +34,7 @@ from dstest.findings.measure import (
     with_trial,
 )
 from dstest.findings.page import markdown
+from dstest.judge.budgets import budgets, gaps
 from dstest.runner.plugins import resolve
 
 LOST = Finding(
@@ -192,6 +193,13 @@ def test_what_is_too_small_for_a_pass_is_short_of_that_alone(
     control = msgspec.structs.replace(LOST, expect=3, anomalies=(), short_of="one member")
     trial = Trial(seed=1, exit=3, verdict=verdict, why=why, anomalies=anomalies)
     assert as_expected(control, trial) is good
+
+
+def test_what_a_control_is_short_of_is_said_by_the_judge() -> None:
+    enough: dict[str, float] = {"duration_s": 40, "nodes": 1, "faults": 3, "seeds": 1, "ops": 9000}
+    control = by_id("C-4")
+    assert control is not None
+    assert gaps(budgets(enough, nemesis=True), "smoke") == [control.short_of]
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from dstest.core.errors import Exit
+
 __all__ = ["Finding", "options", "run"]
 
 
@@ -18,7 +20,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
     source: str
     command: tuple[str, ...]
-    expect: int
+    expect: Exit
     anomalies: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     by_fault: bool = True

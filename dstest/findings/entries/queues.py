@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dstest.core.errors import Exit
 from dstest.findings.entries.finding import Finding, options, run
 
 __all__ = ["QUEUES"]
@@ -17,7 +18,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
         claim="a power cut of all servers loses messages that were acknowledged",
         source="Jepsen, NATS 2.12.1 (2025); nats-server#4483",
         command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME),
-        expect=1,
+        expect=Exit.FAIL,
         anomalies=("lost",),
         control="C-7",
     ),
@@ -26,7 +27,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
         claim="a kill of all servers loses nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
         command=run("nats", "work-queue", "kill", *options("scope=all"), *_TIME),
-        expect=0,
+        expect=Exit.PASS,
     ),
     Finding(
         id="Q1",
@@ -40,7 +41,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
             "--time-limit",
             "60",
         ),
-        expect=1,
+        expect=Exit.FAIL,
         anomalies=("lost",),
         control="C-3",
     ),
@@ -56,7 +57,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
             "--time-limit",
             "60",
         ),
-        expect=0,
+        expect=Exit.PASS,
     ),
     Finding(
         id="Q3",
@@ -69,7 +70,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
             *options("dead_letters=at-most-once", "scope=all"),
             *_TIME,
         ),
-        expect=1,
+        expect=Exit.FAIL,
         anomalies=("lost",),
         control="Q3-control",
     ),
@@ -84,6 +85,6 @@ QUEUES: Final[tuple[Finding, ...]] = (
             *options("dead_letters=at-least-once", "scope=all"),
             *_TIME,
         ),
-        expect=0,
+        expect=Exit.PASS,
     ),
 )
