@@ -65,10 +65,13 @@ while read -r source mount _; do
     case "$mount" in {place} | {place}/*) ;; *) continue ;; esac
     [ "$source" = faultfs ] || echo "foreign mount of $source at $mount"
 done </proc/mounts
+listing=$(ss -Hltnp "( {wanted} )") || exit 1
+pids=$(echo "$listing" | grep -o 'pid=[0-9]*' | sort -u)
+# Asked only where somebody listens: each node is asked this of every system there is.
+[ -n "$pids" ] || exit 0
 known=" $([ ! -x {PROGRAM} ] || {PROGRAM} residue look | sed 's/.*server \\([0-9]*\\) of.*/\\1/' |
     tr '\\n' ' ') "
-ss -Hltnp "( {wanted} )" | grep -o 'pid=[0-9]*' | sort -u |
-while IFS== read -r _ pid; do
+echo "$pids" | while IFS== read -r _ pid; do
     case "$known" in
     *" $pid "*) ;;
     *) echo "foreign process $pid ($(cat /proc/$pid/comm)) at a port of the system" ;;
