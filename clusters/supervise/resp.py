@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.ops import LinkedClient
@@ -11,6 +11,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import Clocked, Indefinite, OpDraft, Probe, ServerTime
 
 __all__ = [
+    "LOG_ALARMS",
     "RegisterOps",
     "RespClient",
     "RespDeployment",
@@ -19,6 +20,13 @@ __all__ = [
     "connection",
     "probe",
 ]
+
+LOG_ALARMS: Final = (
+    "=== REDIS BUG REPORT",
+    "Guru Meditation",
+    "Bad file format reading the append",
+)
+"""Of a Redis server: it has crashed, panicked, or cannot read its own file."""
 
 
 def connection(address: str, port: int, timeout_s: float) -> Any:

@@ -32,6 +32,9 @@ class SupervisedSystem:
     client_packages: tuple[str, ...] = ()
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
+    no_log_alarms: str = ""
+    """Why it names no `log_alarms`, where it names none."""
+
     log_start = STARTED
     ports: tuple[int, ...] = ()
     """All that its services listen at; whoever else does is found before a run."""

@@ -137,7 +137,13 @@ class Galera(Mariadb):
     }
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
-    log_alarms = (*Mariadb.log_alarms, "Inconsistency detected", "Inconsistent by consensus")
+    log_alarms = (
+        *Mariadb.log_alarms,
+        "Inconsistency detected",
+        "Inconsistent by consensus",
+        # Of a vote on a write that failed on some members only.
+        "is inconsistent with group",
+    )
     ports = (*Mariadb.ports, GROUP, 4568, 4444)
 
 

@@ -80,6 +80,7 @@ class Memcached(SupervisedSystem):
     client_packages = ("pymemcache",)
     clients = {"register": RegisterClient}
     definite_errors = {"not-connected": "ours: there was no connection, so nothing was sent"}
+    no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     client_port = PORT
 

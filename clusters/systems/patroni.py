@@ -227,7 +227,12 @@ class Patroni(Postgresql):
             help="synchronous: a commit waits for a standby while there is one; strict: always",
         ),
     }
-    log_alarms = (*Postgresql.log_alarms, *Etcd.log_alarms)
+    log_alarms = (
+        *Postgresql.log_alarms,
+        *Etcd.log_alarms,
+        # Mistakes of Patroni's own, whether it has handled them or not.
+        *("AttributeError: ", "IndexError: ", "KeyError: ", "NameError: ", "TypeError: "),
+    )
     log_harmless = (
         *Postgresql.log_harmless,
         *Etcd.log_harmless,

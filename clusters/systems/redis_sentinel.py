@@ -140,7 +140,7 @@ class RedisSentinel(SupervisedSystem):
             type=int, default=0, least=0, most=98, help="until so many replicas have it"
         ),
     }
-    log_alarms = ("Guru Meditation", "=== REDIS BUG REPORT", "Bad file format reading the append")
+    log_alarms = resp.LOG_ALARMS
     ports = (REDIS, SENTINEL)
     client_port = REDIS
     home = HOME

@@ -61,7 +61,14 @@ class Nats(SupervisedSystem):
         NOT_OFFERED: KEPT,
     }
     conflict_errors = frozenset({BUSY})
-    log_alarms = ("[FTL]", "Critical write error", "Snapshot corrupt")
+    log_alarms = (
+        "[FTL]",
+        "Critical write error",
+        "Snapshot corrupt",
+        # A copy of a stream is not what was agreed on, and is made anew. A publisher that expected
+        # another number is told "wrong last sequence".
+        "last sequence mismatch",
+    )
     ports = (PORT, MONITOR, ROUTES)
     client_port = PORT
     home = HOME

@@ -59,6 +59,19 @@ class Rabbitmq(SupervisedSystem):
         NOT_DECLARED: "ours: the queue was not there, so nothing was sent to it",
         NOT_OFFERED: "RabbitMQ, Consumer Acknowledgements: what was not acknowledged is requeued",
     }
+    # Of Erlang's reports of processes that failed, those of servers with a name and of queues' Raft
+    # servers. Others are not certain: connections, channels and queues' helpers fail, too, where a
+    # client or another broker is gone, as `inconsistent_database` comes with each partition.
+    log_alarms = (
+        "Crash dump is being written",
+        "Kernel pid terminated",
+        "BOOT FAILED",
+        "** State machine ",
+        "** Generic server rabbit_",
+        "initial call: ra_server_proc:",
+        "registered_name: ra_",
+        "registered_name: rabbit_",
+    )
     ports = (PORT, EPMD, PEERS)
     client_port = PORT
     home = HOME

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.supervise import RespRequests, SupervisedSystem
+from clusters.supervise import RespRequests, SupervisedSystem, resp
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
@@ -35,6 +35,7 @@ class RedisCluster(SupervisedSystem):
         "READONLY": "Redis replication: a replica refuses writes",
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
+    log_alarms = resp.LOG_ALARMS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]
     home = HOME
