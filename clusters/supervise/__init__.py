@@ -2,11 +2,14 @@
 
 from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
 from clusters.supervise.ops import (
+    NOT_CONNECTED,
     BlockingClient,
     Link,
     LinkedClient,
     OpsClient,
     StreamClient,
+    told,
+    unconnected,
 )
 from clusters.supervise.residues import residues
 from clusters.supervise.resp import RespClient, RespDeployment
@@ -14,6 +17,7 @@ from clusters.supervise.system import SupervisedSystem
 from clusters.supervise.wire import FramedRequests, LineRequests, RespRequests
 
 __all__ = [
+    "NOT_CONNECTED",
     "BlockingClient",
     "Durable",
     "FramedRequests",
@@ -29,4 +33,6 @@ __all__ = [
     "SupervisedDeployment",
     "SupervisedSystem",
     "residues",
+    "told",
+    "unconnected",
 ]

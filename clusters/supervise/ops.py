@@ -8,11 +8,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["BlockingClient", "Link", "LinkedClient", "OpsClient", "StreamClient"]
+__all__ = [
+    "NOT_CONNECTED",
+    "SAID_MAX",
+    "BlockingClient",
+    "Link",
+    "LinkedClient",
+    "OpsClient",
+    "StreamClient",
+    "told",
+    "unconnected",
+]
+
+NOT_CONNECTED: Final = "not-connected"
+SAID_MAX: Final = 300
+"""Characters that a history keeps of an error."""
 
 PAUSE_S: Final = 0.05
 """Between a connection that failed and the operation's end: clients that ask again at once would
@@ -20,6 +34,17 @@ take the processor from the servers that are to come back."""
 
 T = TypeVar("T")
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def told(code: str, error: object) -> str:
+    """What a client says of an error."""
+    return f"{code}: {error}"[:SAID_MAX]
+
+
+async def unconnected(error: Exception) -> NoReturn:
+    """Raises `Definite`, `not-connected`, after a pause."""
+    await asyncio.sleep(PAUSE_S)
+    raise Definite(told(NOT_CONNECTED, repr(error))) from None
 
 
 class OpsClient:
@@ -43,6 +68,15 @@ class OpsClient:
         self.to = at
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
+
+    @property
+    def wait_s(self) -> float:
+        """How long an operation may take."""
+        return float(self.options["op_timeout_s"])
+
+    def node_at(self, address: str) -> str | None:
+        """The node with this address, if it has an endpoint."""
+        return next((e.node for e in self.every if e.address == address), None)
 
     @classmethod
     def unsupported(cls, op_types: Iterable[str]) -> list[str]:
@@ -83,8 +117,8 @@ class OpsClient:
             if code := self.refused(error):
                 if code not in self.kept:
                     await self.close()
-                raise Definite(f"{code}: {error}"[:300]) from None
-            raise Indefinite(f"{type(error).__name__}: {error}"[:300]) from None
+                raise Definite(told(code, error)) from None
+            raise Indefinite(told(type(error).__name__, error)) from None
 
     def refused(self, error: Exception) -> str | None:
         """The code of an error after which the operation had no effect; None for any other."""
@@ -112,8 +146,7 @@ class LinkedClient(OpsClient):
             try:
                 self._links[self.to.node] = await self.connect(self.to), self.seen
             except Exception as error:
-                await asyncio.sleep(PAUSE_S)
-                raise Definite(f"not-connected: {error!r}"[:300]) from None
+                await unconnected(error)
         self.calls += 1
         link, self.seen = self._links[self.to.node]
         return link
@@ -147,7 +180,7 @@ class BlockingClient(OpsClient):
                 links[to.node] = self.connect(to)
             except Exception as error:
                 time.sleep(PAUSE_S)
-                raise Definite(f"not-connected: {error!r}"[:300]) from None
+                raise Definite(told(NOT_CONNECTED, repr(error))) from None
         self.calls += 1
         return links[to.node]
 
@@ -182,11 +215,9 @@ class StreamClient(OpsClient):
         self.seen = to.node
         if to.node not in self._links:
             try:
-                link = await asyncio.open_connection(to.dial or to.address, to.port)
+                self._links[to.node] = await asyncio.open_connection(to.dial or to.address, to.port)
             except OSError as error:
-                await asyncio.sleep(PAUSE_S)
-                raise Definite(f"not-connected: {error}") from None
-            self._links[to.node] = link
+                await unconnected(error)
         return self._links[to.node]
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar, Final
 
 from clusters.supervise.deployment import SupervisedDeployment
-from clusters.supervise.ops import LinkedClient
+from clusters.supervise.ops import LinkedClient, told
 from dstest.core.node import Node
 from dstest.core.protocols import Clocked, Indefinite, OpDraft, Probe, ServerTime
 
@@ -100,11 +100,11 @@ class RespClient(LinkedClient):
         many replicas have it, or Indefinite."""
         answer = await self.do(verb, key, *words)
         if wanted := self.options.get("wait", 0):
-            wait_ms = int(self.options["op_timeout_s"] * 500)
+            wait_ms = int(self.wait_s * 500)
             try:
                 have = await (await self.link()).execute_command("WAIT", wanted, wait_ms)
             except Exception as error:
-                raise Indefinite(f"written, but: {error!r}"[:300]) from None
+                raise Indefinite(told("written, but", repr(error))) from None
             if have < wanted:
                 raise Indefinite(f"{have} of {wanted} replicas have it")
         return answer

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from clusters.remote.agent_start import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
+from clusters.supervise.ops import NOT_CONNECTED
 from clusters.supervise.residues import residues
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, EndpointKind, Option
@@ -14,12 +15,14 @@ from dstest.core.residue import Residue
 
 __all__ = ["SupervisedSystem"]
 
+UNSENT: Final = "ours: there was no connection, so nothing was sent"
 MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
 
 
 class SupervisedSystem:
     """Base of systems on `SupervisedDeployment`. `clients` are by the capability that they offer;
-    `definite_errors` are the codes after which an operation had no effect, with their sources."""
+    `definite_errors` are the codes after which an operation had no effect, with their sources; what
+    `not-connected` means need not be among them."""
 
     name: ClassVar[str]
     doc: ClassVar[str]
@@ -28,7 +31,7 @@ class SupervisedSystem:
     deployment: type[SupervisedDeployment]
     clients: Mapping[str, MakesClient] = {}
     options: Mapping[str, Option] = {}
-    definite_errors: Mapping[str, str] = {}
+    definite_errors: Mapping[str, str] = {NOT_CONNECTED: UNSENT}
     client_packages: tuple[str, ...] = ()
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
@@ -44,6 +47,10 @@ class SupervisedSystem:
 
     home: str = ""
     """All of its files are below this directory, if it has any."""
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        cls.definite_errors = {NOT_CONNECTED: UNSENT, **cls.definite_errors}
 
     @property
     def residues(self) -> tuple[Residue, ...]:

@@ -105,13 +105,12 @@ class RedisClient(resp.RespClient):
     }
 
     async def connect(self, to: Endpoint) -> Any:
-        wait_s = self.options["op_timeout_s"]
-        async with resp.connection(to.address, to.port, wait_s) as sentinel:
+        async with resp.connection(to.address, to.port, self.wait_s) as sentinel:
             found = await sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
         address, port = found
-        self.seen = {e.address: e.node for e in self.every}.get(address)
+        self.seen = self.node_at(address)
         self.calls += 1
-        return await resp.connected(self.dial(address), int(port), wait_s)
+        return await resp.connected(self.dial(address), int(port), self.wait_s)
 
 
 class RedisSentinel(SupervisedSystem):
@@ -123,7 +122,6 @@ class RedisSentinel(SupervisedSystem):
     client_packages = ("redis",)
     clients = resp.clients_on(RedisClient)
     definite_errors = {
-        "not-connected": "ours: there was no connection to a primary, so nothing was sent",
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",
         "NOREPLICAS": "Redis, min-replicas-to-write: writes are refused before they run",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.supervise import LinkedClient
+from clusters.supervise import LinkedClient, SupervisedSystem, ops
+from dstest.core import clock
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
@@ -56,6 +57,42 @@ def test_without_a_connection_nothing_was_sent() -> None:
     client.fails = None
     assert read(client) is read(client)
     assert client.calls == 2
+
+
+def test_clients_without_a_connection_do_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "PAUSE_S", 0.2)
+    client = Client(AT, [AT], {})
+    client.fails = OSError("no route")
+    began = clock.monotonic_ns()
+    with pytest.raises(Definite):
+        read(client)
+    assert clock.monotonic_ns() - began >= 0.2e9
+
+
+def test_what_is_said_of_an_error_is_short() -> None:
+    assert ops.told("REFUSED", ValueError("no")) == "REFUSED: no"
+    assert len(ops.told("REFUSED", "x" * 999)) == ops.SAID_MAX
+
+
+def test_a_client_knows_its_patience_and_its_nodes() -> None:
+    client = Client(AT, [AT], {"op_timeout_s": 2})
+    assert (client.wait_s, type(client.wait_s)) == (2.0, float)
+    assert (client.node_at("10.0.0.1"), client.node_at("10.0.0.9")) == ("n1", None)
+
+
+def test_a_system_need_not_say_what_no_connection_means() -> None:
+    class Silent(SupervisedSystem):
+        pass
+
+    class Refusing(SupervisedSystem):
+        definite_errors = {"REFUSED": "its manual"}
+
+    class Telling(Refusing):
+        definite_errors = {**Refusing.definite_errors, "not-connected": "no session"}
+
+    assert list(Silent.definite_errors) == [ops.NOT_CONNECTED]
+    assert set(Refusing.definite_errors) == {ops.NOT_CONNECTED, "REFUSED"}
+    assert Telling.definite_errors[ops.NOT_CONNECTED] == "no session"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from redis.exceptions import MovedError, ResponseError
 
-from clusters.supervise import resp
+from clusters.supervise import ops, resp
 from clusters.systems.redis_cluster.clients import CAS
 from clusters.systems.redis_cluster.deployment import ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS, primaries_of
 from clusters.systems.redis_cluster.system import SYSTEM
+from dstest.core import clock
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 
@@ -112,6 +113,27 @@ def test_what_was_refused(
 ) -> None:
     with pytest.raises(raised):
         invoked(monkeypatch, error, "write", "a", 5)
+
+
+@pytest.mark.parametrize("unreachable", [True, False])
+def test_without_the_primary_of_a_slot_nothing_was_sent(
+    monkeypatch: pytest.MonkeyPatch, unreachable: bool
+) -> None:
+    """A client that asked again at once would take the processor from the servers."""
+
+    async def connected(*_: Any) -> Any:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(ops, "PAUSE_S", 0.2)
+    if unreachable:
+        monkeypatch.setattr(resp, "connected", connected)
+    else:
+        monkeypatch.setitem(SAID, "10.0.0.1:6379", row("master"))
+        monkeypatch.setitem(SAID, "10.0.0.2:6379", row("master"))
+    began = clock.monotonic_ns()
+    with pytest.raises(Definite, match=r"not-connected: (ConnectionError|KeyError)"):
+        invoked(monkeypatch, "7", "read", "a")
+    assert clock.monotonic_ns() - began >= 0.2e9
 
 
 WELL = {"cluster_state": "ok", "cluster_slots_ok": "16384"}

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters.supervise import LinkedClient
+from clusters.supervise import LinkedClient, told
 from clusters.systems.nats.link import API, JOBS, RECORDS, checked, connected, request
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
@@ -28,8 +28,7 @@ class NatsClient(LinkedClient):
     """At the server of its node."""
 
     async def connect(self, to: Endpoint) -> Any:
-        wait_s = float(self.options["op_timeout_s"])
-        link = await connected(to.dial or to.address, to.port, wait_s)
+        link = await connected(to.dial or to.address, to.port, self.wait_s)
         link.aclose = link.close
         return link
 
@@ -39,7 +38,7 @@ class NatsClient(LinkedClient):
 
         link = await self.link()
         try:
-            return await request(link, subject, data, wait_s or self.options["op_timeout_s"])
+            return await request(link, subject, data, wait_s or self.wait_s)
         except NoRespondersError:
             raise Definite(NO_RESPONDERS) from None
 
@@ -64,7 +63,7 @@ class LogClient(NatsClient):
     async def do_poll(self, op: OpDraft) -> dict[str, Any]:
         """Each record by a request of its own to the leader, until it has no further one, or half
         of the time is over."""
-        ends = asyncio.get_running_loop().time() + self.options["op_timeout_s"] / 2
+        ends = asyncio.get_running_loop().time() + self.wait_s / 2
         at = max(1, op.input["from"])
         records: list[list[Any]] = []
         while asyncio.get_running_loop().time() < ends and len(records) < op.input["limit"]:
@@ -115,7 +114,7 @@ class QueueClient(NatsClient):
             raise
         except Exception as error:
             await self.close()
-            raise Definite(f"{NOT_OFFERED}: {error!r}"[:300]) from None
+            raise Definite(told(NOT_OFFERED, repr(error))) from None
         if message is None:
             return None
         await self.ask(message.reply, b"+ACK")

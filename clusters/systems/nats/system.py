@@ -55,7 +55,6 @@ class Nats(SupervisedSystem):
         ),
     }
     definite_errors = {
-        "not-connected": "ours: there was no connection, so nothing was sent",
         NO_RESPONDERS: "NATS, Request-Reply: nobody has subscribed, so nobody got the message",
         BUSY: f"{KEPT}; another client has the next one",
         NOT_OFFERED: KEPT,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.supervise import FramedRequests, LinkedClient
+from clusters.supervise import FramedRequests, LinkedClient, told
 from clusters.systems.rabbitmq.deployment import HELLO
 from clusters.systems.rabbitmq.link import Link, connected
 from dstest.core.protocols import Definite, Endpoint, OpDraft
@@ -41,10 +41,6 @@ class QueueClient(LinkedClient):
     get is closed, and what the broker has sent there goes back to the queue.
     """
 
-    @property
-    def wait_s(self) -> float:
-        return float(self.options["op_timeout_s"])
-
     async def connect(self, to: Endpoint) -> Link:
         return await connected(to.dial or to.address, to.port, self.wait_s)
 
@@ -64,7 +60,7 @@ class QueueClient(LinkedClient):
                 await link.queue(each, self.options["queues"], self.wait_s, arguments)
             except Exception as error:
                 await self.close()
-                raise Definite(f"{NOT_DECLARED}: {error!r}"[:300]) from None
+                raise Definite(told(NOT_DECLARED, repr(error))) from None
             link = await self.link()
         return link, link.queues[name]
 
@@ -82,7 +78,7 @@ class QueueClient(LinkedClient):
             message = await queue.get(fail=False, timeout=self.wait_s / 2)
         except Exception as error:
             await self.close()
-            raise Definite(f"{NOT_OFFERED}: {error!r}"[:300]) from None
+            raise Definite(told(NOT_OFFERED, repr(error))) from None
         if message is None:
             return None
         await self.link()

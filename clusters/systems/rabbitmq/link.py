@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from clusters.supervise import told
 from dstest.core.protocols import Indefinite
 
 __all__ = ["PORT", "QUEUES", "Link", "connected"]
@@ -47,7 +48,7 @@ class Link:
         message = Message(body, delivery_mode=DeliveryMode.PERSISTENT)
         said = await self.channel.default_exchange.publish(message, name, timeout=wait_s)
         if getattr(said, "name", "") != "Basic.Ack":
-            raise Indefinite(f"not confirmed: {said!r}"[:300])
+            raise Indefinite(told("not confirmed", repr(said)))
 
     async def aclose(self) -> None:
         with suppress(Exception):

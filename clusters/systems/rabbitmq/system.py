@@ -55,7 +55,6 @@ class Rabbitmq(SupervisedSystem):
         ),
     }
     definite_errors = {
-        "not-connected": "ours: there was no connection, so nothing was sent",
         NOT_DECLARED: "ours: the queue was not there, so nothing was sent to it",
         NOT_OFFERED: "RabbitMQ, Consumer Acknowledgements: what was not acknowledged is requeued",
     }

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from clusters.supervise import resp
+from clusters.supervise import resp, unconnected
 from clusters.systems.redis_cluster.shards import PORTS, primaries_of
-from dstest.core.protocols import Definite, Endpoint, OpDraft
+from dstest.core.protocols import Endpoint, OpDraft
 
 __all__ = ["RegisterClient", "SetClient"]
 
@@ -58,8 +58,7 @@ class ClusterClient(resp.RespClient):
     }
 
     async def connect(self, to: Endpoint) -> Shards:
-        wait_s = self.options["op_timeout_s"]
-        async with resp.connection(to.address, to.port, wait_s) as seed:
+        async with resp.connection(to.address, to.port, self.wait_s) as seed:
             rows = primaries_of(await seed.execute_command("CLUSTER NODES"))
         owners = {
             slot: (row.address, row.port)
@@ -84,11 +83,11 @@ class ClusterClient(resp.RespClient):
             address, port = shards.owner(key)
             dial = self.dial(address) if port == PORTS["redis"] else address
             self.calls += (address, port) not in shards.links
-            link = await shards.link((address, port), dial, self.options["op_timeout_s"])
+            link = await shards.link((address, port), dial, self.wait_s)
         except Exception as error:
             await self.close()
-            raise Definite(f"not-connected: {error!r}"[:300]) from None
-        self.seen = {e.address: e.node for e in self.every}.get(address)
+            await unconnected(error)
+        self.seen = self.node_at(address)
         return link
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.supervise import RespRequests, SupervisedSystem, resp
+from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, resp
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
@@ -27,7 +27,7 @@ class RedisCluster(SupervisedSystem):
     client_packages = ("redis",)
     clients = {"register": RegisterClient, "set": SetClient}
     definite_errors = {
-        "not-connected": "ours: there was no connection to the slot's primary, so nothing was sent",
+        NOT_CONNECTED: "ours: there was no connection to the slot's primary, so nothing was sent",
         "MOVED": f"{SPEC}, MOVED Redirection: another server has the slot",
         "ASK": f"{SPEC}, ASK redirection: the slot is on its way to another server",
         "CLUSTERDOWN": f"{SPEC}: queries are refused while slots are not served",

@@ -42,7 +42,7 @@ class TarantoolClient(LinkedClient):
         return self.at if self.options["replication"] == "asynchronous" else self.every[0]
 
     async def connect(self, to: Endpoint) -> Link:
-        return Link(await connected(to.dial or to.address, to.port, self.options["op_timeout_s"]))
+        return Link(await connected(to.dial or to.address, to.port, self.wait_s))
 
     async def ask(self, text: str, *given: Any) -> Any:
         """What a piece of Lua returns; nothing else runs beside it but where it waits to be

@@ -43,7 +43,6 @@ class Tarantool(SupervisedSystem):
         ),
     }
     definite_errors = {
-        "not-connected": "ours: there was no connection, so nothing was sent",
         "ER_READONLY": "Tarantool, read_only: such an instance refuses writes",
         "ER_LOADING": "Tarantool: an instance that has not started yet refuses requests",
     }

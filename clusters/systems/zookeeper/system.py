@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.supervise import SupervisedSystem
+from clusters.supervise import NOT_CONNECTED, SupervisedSystem
 from clusters.systems.zookeeper.clients import CONFLICT, RegisterClient
 from clusters.systems.zookeeper.deployment import HOME, PORT, ZookeeperDeployment
 from clusters.systems.zookeeper.requests import ZookeeperRequests
@@ -37,7 +37,7 @@ class Zookeeper(SupervisedSystem):
         ),
     }
     definite_errors = {
-        "not-connected": "ours: there was no session, so nothing was sent",
+        NOT_CONNECTED: "ours: there was no session, so nothing was sent",
         CONFLICT: "ZooKeeper, setData: fails with BadVersion where the version is another one",
     }
     conflict_errors = frozenset({CONFLICT})
