@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from clusters.sql.dialect import Dialect
 from clusters.sql.link import SqlLink
 from clusters.sql.schema import LOOKED_UP, READ_BY, table_of
-from clusters.supervise.ops import LinkedClient
+from clusters.supervise.ops import LinkedClient, told
 from dstest.core.protocols import Definite
 
 __all__ = ["ROLLED_BACK", "SqlClient"]
@@ -55,7 +55,9 @@ class SqlClient(LinkedClient):
         except Exception as error:
             await self._roll_back(link)
             if code := self.code_of(error):
-                raise Definite(f"{code}: {error}"[:300]) from None
+                if code not in self.kept:
+                    await self.close()
+                raise Definite(told(code, error)) from None
             raise
         self.calls += 1
         try:

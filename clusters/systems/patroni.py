@@ -187,11 +187,10 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
 
 
 class PatroniClient(PostgresqlClient):
-    """At the primary that the Patroni of the node names, asked anew after each broken connection;
-    a server that is none is refused."""
+    """At the primary that the Patroni of the node names, asked anew after each broken connection
+    and where it has been demoted; a server that is none is refused."""
 
     async def connect(self, to: Endpoint) -> Any:
-        wait_s = float(self.options["op_timeout_s"])
         reader, writer = await asyncio.open_connection(to.address, REST)
         try:
             writer.write(_ask("/cluster"))
@@ -203,9 +202,9 @@ class PatroniClient(PostgresqlClient):
             for row in _body(said)["members"]
             if row["role"] == "leader"
         )
-        self.seen = {e.address: e.node for e in self.every}.get(address)
+        self.seen = self.node_at(address)
         isolation = self.options["isolation"]
-        return await connect(self.dial(address), port, wait_s, isolation, "primary")
+        return await connect(self.dial(address), port, self.wait_s, isolation, "primary")
 
 
 class Patroni(Postgresql):

@@ -185,11 +185,12 @@ class PostgresqlClient(SqlClient):
     """Connects; each error of the server has a code, its SQLSTATE."""
 
     dialect = DIALECT
-    kept = frozenset({*REFUSED, ROLLED_BACK})
+    # A server that only reads may have been demoted: another one is to be looked for.
+    kept = frozenset({*REFUSED, ROLLED_BACK}) - {"25006"}
 
     async def connect(self, to: Endpoint) -> Any:
-        wait_s = float(self.options["op_timeout_s"])
-        return await connect(to.dial or to.address, to.port, wait_s, self.options["isolation"])
+        isolation = self.options["isolation"]
+        return await connect(to.dial or to.address, to.port, self.wait_s, isolation)
 
     def code_of(self, error: Exception) -> str | None:
         code = str(getattr(error, "sqlstate", "") or "")
@@ -217,7 +218,6 @@ class Postgresql(SupervisedSystem):
         ),
     }
     definite_errors = {
-        "not-connected": "ours: there was no connection, so nothing was sent",
         ROLLED_BACK: "PostgreSQL, COMMIT: a failed transaction is rolled back, and says ROLLBACK",
         **REFUSED,
     }

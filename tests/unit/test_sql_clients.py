@@ -14,7 +14,8 @@ from clusters.sql import SqlClient, clients_on
 from clusters.sql.schema import schema
 from clusters.systems.galera import GaleraClient
 from clusters.systems.mariadb import DIALECT as MARIADB
-from clusters.systems.postgresql import DIALECT, numbered
+from clusters.systems.postgresql import DIALECT, PostgresqlClient, numbered
+from clusters.systems.postgresql import SYSTEM as POSTGRESQL
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
@@ -29,6 +30,10 @@ OPTIONS = {
 
 class Refused(Exception):
     """What the server says of a transaction that raced."""
+
+
+class Demoted(Exception):
+    """What a server says that has become a standby."""
 
 
 class Link:
@@ -87,7 +92,7 @@ class World:
             kept = frozenset({"40001"})
 
             def code_of(self, error: Exception) -> str | None:
-                return "40001" if isinstance(error, Refused) else None
+                return {Refused: "40001", Demoted: "25006"}.get(type(error))
 
             async def connect(self, to: Endpoint) -> Link:
                 world.links.append(Link(world.base, lambda text: world.fails(text)))
@@ -219,6 +224,31 @@ def test_what_raced_is_rolled_back_and_the_connection_kept(at: str) -> None:
     assert "ROLLBACK" in link.said
     assert not link.closed
     assert calls == len(link.said), "each request is counted"
+
+
+def test_a_connection_is_not_kept_after_a_code_that_speaks_against_it() -> None:
+    """Of a server that has been demoted a transaction is refused each time."""
+    world = World()
+    world.fails = failing("INSERT", Demoted("read-only"))
+
+    async def twice() -> Any:
+        client = world.client("txn-append")
+        with pytest.raises(Definite, match="25006: read-only"):
+            await client.invoke(TXN, 1.0)
+        world.fails = lambda text: None
+        return await client.invoke(TXN, 1.0)
+
+    asyncio.run(twice())
+    first, second = world.links
+    assert first.closed
+    assert first.said[-1] == "ROLLBACK"
+    assert not second.closed
+
+
+def test_postgresql_keeps_connections_to_all_but_servers_that_only_read() -> None:
+    codes = {*POSTGRESQL.definite_errors} - {"not-connected"}
+    assert codes - PostgresqlClient.kept == {"25006"}
+    assert "25006" not in POSTGRESQL.conflict_errors
 
 
 def test_a_commit_without_an_answer_is_unknown() -> None:
