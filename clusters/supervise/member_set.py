@@ -32,7 +32,7 @@ class MemberSet(abc.ABC):
         self.nodes = {node.name: node for node in nodes}
         self.options = dict(options)
         self.last_errors: dict[str, str] = {}
-        """Of members that did not answer when last asked by `answers`: why not."""
+        """Of members that did not answer when last asked: why not."""
 
     @abc.abstractmethod
     def services(self, node: Node) -> Sequence[Service]:
@@ -107,20 +107,20 @@ class MemberSet(abc.ABC):
         nodes = [self.nodes[name] for name in names]
         return dict(zip(names, await asyncio.gather(*map(action, nodes)), strict=True))
 
+    async def answer(self, name: str, ask: Callable[[Node], Awaitable[T]]) -> T | None:
+        """What `ask` gives for a member; None of one that is late, refuses or is not there."""
+        try:
+            async with asyncio.timeout(self.timing.answer_s):
+                answer = await ask(self.nodes[name])
+        except Exception as error:  # whatever a library makes of it
+            self.last_errors[name] = repr(error)
+            return None
+        self.last_errors.pop(name, None)
+        return answer
+
     async def answers(self, ask: Callable[[Node], Awaitable[T]]) -> dict[str, T | None]:
-        """What `ask` gives for each member; None of one that is late, refuses or is not there."""
-
-        async def one(node: Node) -> T | None:
-            try:
-                async with asyncio.timeout(self.timing.answer_s):
-                    answer = await ask(node)
-            except Exception as error:  # whatever a library makes of it
-                self.last_errors[node.name] = repr(error)
-                return None
-            self.last_errors.pop(node.name, None)
-            return answer
-
-        return await self.each(list(self.members), one)
+        """As `answer`, of each member: what is to be known of one is asked of that one alone."""
+        return await self.each(list(self.members), lambda node: self.answer(node.name, ask))
 
     async def until(
         self,

@@ -69,18 +69,22 @@ class RespDeployment(SupervisedDeployment, Clocked):
 
     data_port: ClassVar[int]
 
+    async def command(self, node: Node, port: int, *words: str | int) -> Any:
+        """What the server at this port of a node answers to a command."""
+        async with connection(node.info.address, port, self.timing.answer_s) as link:
+            return await link.execute_command(*words)
+
     async def ask(self, port: int, *words: str) -> dict[str, Any]:
         """What each member answers to a command at this port; None of one that does not."""
+        return await self.answers(lambda node: self.command(node, port, *words))
 
-        async def one(node: Node) -> Any:
-            async with connection(node.info.address, port, self.timing.answer_s) as link:
-                return await link.execute_command(*words)
-
-        return await self.answers(one)
+    async def ask_one(self, name: str, port: int, *words: str) -> Any:
+        """As `ask`, of one member."""
+        return await self.answer(name, lambda node: self.command(node, port, *words))
 
     async def server_time(self, name: str) -> ServerTime | None:
         """Of the data's server, in microseconds."""
-        said = (await self.ask(self.data_port, "TIME"))[name]
+        said = await self.ask_one(name, self.data_port, "TIME")
         return said and ServerTime(int(said[0]) * 10**9 + int(said[1]) * 1000, 1000)
 
     async def version(self) -> str:

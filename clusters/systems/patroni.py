@@ -170,11 +170,13 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
 
     async def _primaries(self) -> list[str]:
         """Those whose Patroni says that they run as one."""
-        said = await self.answers(lambda node: self.line(node, REST, _ask("/primary")))
-        return [name for name, line in said.items() if b" 200 " in (line or b"")]
+        return [name for name, is_one in (await self.answers(self._is_primary)).items() if is_one]
+
+    async def _is_primary(self, node: Node) -> bool:
+        return b" 200 " in await self.line(node, REST, _ask("/primary"))
 
     async def claims(self, name: str, group: str) -> bool:
-        return name in await self._primaries()
+        return bool(await self.answer(name, self._is_primary))
 
     async def writer(self) -> Node:
         views = [view.leader for view in await self.leaders() if view.leader]

@@ -88,7 +88,7 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
         ]
 
     async def claims(self, name: str, group: str) -> bool:
-        return "master" in ((await self.ask(REDIS, "ROLE"))[name] or ())
+        return "master" in (await self.ask_one(name, REDIS, "ROLE") or ())
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         infos = await self.ask(REDIS, "INFO", "replication")

@@ -45,7 +45,7 @@ class Client(LinkedClient):
 
 def read(client: Client) -> Any:
     draft = OpDraft(op_type="read", key="1", input=None)
-    return asyncio.run(client.invoke(draft, 1.0)).output
+    return asyncio.run(client.invoke(draft, 10.0)).output
 
 
 def test_without_a_connection_nothing_was_sent() -> None:

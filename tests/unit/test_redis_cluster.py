@@ -80,7 +80,7 @@ def invoked(monkeypatch: pytest.MonkeyPatch, answer: Any, *op: Any) -> tuple[Any
     server = Server(answer)
     monkeypatch.setattr(resp, "connection", server.connection)
     client: Any = SYSTEM.clients["register"](EVERY[2], EVERY, {"op_timeout_s": 1.0})
-    reply = asyncio.run(client.invoke(OpDraft(*op), 1.0))
+    reply = asyncio.run(client.invoke(OpDraft(*op), 10.0))
     return (reply.output, reply.node_seen, client.calls), server
 
 

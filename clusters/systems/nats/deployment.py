@@ -127,33 +127,36 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
         whole_s = int(datetime.fromisoformat(f"{stamp}+00:00").timestamp())
         return ServerTime(whole_s * 10**9 + int(fraction.ljust(9, "0")[:9] or 0), 1)
 
-    async def _states(self) -> dict[str, dict[str, Any] | None]:
-        return await self.answers(lambda n: self._page(n, "/jsz?accounts=true&streams=true"))
+    async def _state(self, node: Node) -> dict[str, Any]:
+        return await self._page(node, "/jsz?accounts=true&streams=true")
 
     async def leaders(self) -> list[LeaderView]:
         """Of the streams, and of all servers."""
-        found = []
-        for name, page in (await self._states()).items():
-            if page is None:
-                continue
-            groups = {"meta": page.get("meta_cluster") or {}}
-            groups |= {s["name"]: s.get("cluster") or {} for s in _streams(page)}
-            found += [
-                LeaderView(member=name, leader=row.get("leader") or None, group=group)
-                for group, row in groups.items()
-            ]
-        return found
+        pages = await self.answers(self._state)
+        return [view for name, page in pages.items() for view in _views(name, page)]
 
     async def claims(self, name: str, group: str) -> bool:
-        views = await self.leaders()
-        return any(view.member == view.leader == name and view.group == group for view in views)
+        views = _views(name, await self.answer(name, self._state))
+        return any(view.leader == name and view.group == group for view in views)
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
-        pages = await self._states()
+        pages = await self.answers(self._state)
         return {
             name: page and {s["name"]: int(s["state"]["last_seq"]) for s in _streams(page)}
             for name, page in pages.items()
         }
+
+
+def _views(name: str, page: dict[str, Any] | None) -> list[LeaderView]:
+    """Those of a member, by what its page says."""
+    if page is None:
+        return []
+    groups = {"meta": page.get("meta_cluster") or {}}
+    groups |= {s["name"]: s.get("cluster") or {} for s in _streams(page)}
+    return [
+        LeaderView(member=name, leader=row.get("leader") or None, group=group)
+        for group, row in groups.items()
+    ]
 
 
 def _streams(page: dict[str, Any]) -> list[dict[str, Any]]:

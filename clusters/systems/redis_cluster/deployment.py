@@ -79,12 +79,7 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
 
     async def _tell(self, node: Node, port: int, *words: str | int) -> Any:
         """A server may not be up yet, and replicates only one that it has heard of."""
-
-        async def one(node: Node) -> Any:
-            async with resp.connection(node.info.address, port, self.timing.answer_s) as link:
-                return await link.execute_command("CLUSTER", *words)
-
-        return await self.until(node, one)
+        return await self.until(node, lambda node: self.command(node, port, "CLUSTER", *words))
 
     async def healthy(self) -> dict[str, bool]:
         """Do both servers of a node see all slots served, and does each replica follow?"""
@@ -102,6 +97,11 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
 
     async def leaders(self) -> list[LeaderView]:
         """Of each shard, which is called by its first slot."""
+        said = await self.ask(PORTS["redis"], "CLUSTER NODES")
+        return [view for member, rows in said.items() for view in self._views(member, rows)]
+
+    def _views(self, member: str, said: Any) -> list[LeaderView]:
+        """Those of one member."""
         names = {node.info.address: name for name, node in self.nodes.items()}
         return [
             LeaderView(
@@ -110,13 +110,12 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
                 epoch=row.epoch,
                 group=f"slot {row.slots[0][0]}",
             )
-            for member, said in (await self.ask(PORTS["redis"], "CLUSTER NODES")).items()
             for row in primaries_of(said or {})
         ]
 
     async def claims(self, name: str, group: str) -> bool:
-        views = await self.leaders()
-        return any(view.member == view.leader == name and view.group == group for view in views)
+        views = self._views(name, await self.ask_one(name, PORTS["redis"], "CLUSTER NODES"))
+        return any(view.leader == name and view.group == group for view in views)
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         """Of the shards of a node's two servers, by their histories."""

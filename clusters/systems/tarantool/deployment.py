@@ -86,17 +86,17 @@ class TarantoolDeployment(FullMesh, Durable, Clocked, Replication):
             )
         ]
 
-    async def _ask(self, text: str, *given: Any) -> dict[str, Any]:
+    async def _ask(self, text: str) -> dict[str, Any]:
         """What each member answers; None of one that does not."""
+        return await self.answers(lambda node: self._eval(node, text))
 
-        async def one(node: Node) -> Any:
-            link = await connected(node.info.address, PORT, self.timing.answer_s)
-            try:
-                return await answer(link, text, *given)
-            finally:
-                await link.disconnect()
-
-        return await self.answers(one)
+    async def _eval(self, node: Node, text: str, *given: Any) -> Any:
+        """What a piece of Lua gives on a member."""
+        link = await connected(node.info.address, PORT, self.timing.answer_s)
+        try:
+            return await answer(link, text, *given)
+        finally:
+            await link.disconnect()
 
     async def healthy(self) -> dict[str, bool]:
         """Does each member follow all others, and is what a writable one is given taken?"""
@@ -114,11 +114,7 @@ class TarantoolDeployment(FullMesh, Durable, Clocked, Replication):
         if read_only:
             return True
         try:
-            link = await connected(self.nodes[name].info.address, PORT, self.timing.answer_s)
-            try:
-                await answer(link, WRITE, f"dstest-health-{name}", "1")
-            finally:
-                await link.disconnect()
+            await self._eval(self.nodes[name], WRITE, f"dstest-health-{name}", "1")
         except Exception as error:
             self.last_errors[name] = repr(error)
             return False
@@ -133,7 +129,8 @@ class TarantoolDeployment(FullMesh, Durable, Clocked, Replication):
         }
 
     async def server_time(self, name: str) -> ServerTime | None:
-        time_ns = (await self._ask("return require('clock').realtime64()"))[name]
+        text = "return require('clock').realtime64()"
+        time_ns = await self.answer(name, lambda node: self._eval(node, text))
         return time_ns and ServerTime(int(time_ns), 1)
 
     async def version(self) -> str:

@@ -68,15 +68,15 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
             )
         ]
 
+    async def _told(self, node: Node) -> dict[str, str]:
+        """What a member says of itself; nothing where it is part of no quorum."""
+        said = await self.text(node, PORT, b"srvr")
+        rows = (line.partition(": ") for line in said.splitlines())
+        return {name: value for name, _, value in rows}
+
     async def _srvr(self) -> dict[str, dict[str, str]]:
-        """What each member says of itself; nothing where it is part of no quorum."""
-
-        async def one(node: Node) -> dict[str, str]:
-            said = await self.text(node, PORT, b"srvr")
-            rows = (line.partition(": ") for line in said.splitlines())
-            return {name: value for name, _, value in rows}
-
-        found = {name: row or {} for name, row in (await self.answers(one)).items()}
+        """What each member says of itself."""
+        found = {name: row or {} for name, row in (await self.answers(self._told)).items()}
         led = [name for name, row in found.items() if row.get("Mode") == "leader"]
         self._leader = led[0] if len(led) == 1 else self._leader
         return found
@@ -110,7 +110,8 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
         ]
 
     async def claims(self, name: str, group: str) -> bool:
-        return (await self._srvr())[name].get("Mode") == "leader"
+        row = await self.answer(name, self._told) or {}
+        return row.get("Mode") == "leader"
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         rows = await self._srvr()
