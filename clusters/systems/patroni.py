@@ -18,10 +18,10 @@ from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
     PORT,
-    PROGRAMS,
     Postgresql,
     PostgresqlClient,
     connect,
+    programs,
 )
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
@@ -122,7 +122,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
                 "listen": f"{address},127.0.0.1:{PORT}",
                 "connect_address": f"{address}:{PORT}",
                 "data_dir": f"{KEPT}/db",
-                "bin_dir": PROGRAMS,
+                "bin_dir": programs(self.options),
                 "pgpass": f"{HOME}/pgpass",
                 "pg_hba": list(ANYBODY),
                 "authentication": {

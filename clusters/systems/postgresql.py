@@ -25,9 +25,15 @@ from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
 
-__all__ = ["CONNECTIONS_MAX", "SYSTEM", "Postgresql", "PostgresqlClient", "PostgresqlDeployment"]
+__all__ = [
+    "CONNECTIONS_MAX",
+    "SYSTEM",
+    "Postgresql",
+    "PostgresqlClient",
+    "PostgresqlDeployment",
+    "programs",
+]
 
-PROGRAMS: Final = "/usr/lib/postgresql/15/bin"
 HOME: Final = "/opt/postgresql"
 DATA: Final = f"{HOME}/data"
 CONNECTIONS_MAX: Final = 300
@@ -47,6 +53,11 @@ DIALECT: Final = Dialect(
     time_us="SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     marks="SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'dstest_mark%'",
 )
+
+
+def programs(options: Mapping[str, Any]) -> str:
+    """The directory of the programs that run."""
+    return f"/usr/lib/postgresql/{options['major']}/bin"
 
 
 @functools.cache
@@ -126,17 +137,18 @@ class PostgresqlDeployment(ChangingSchema):
         }
 
     def services(self, node: Node) -> Sequence[Service]:
+        found = programs(self.options)
         settings = {**self.settings(node), "hba_file": f"{HOME}/hba.conf"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [
             Service(
                 name="postgresql",
-                argv=(f"{PROGRAMS}/postgres", "-D", DATA, *words),
+                argv=(f"{found}/postgres", "-D", DATA, *words),
                 user="postgres",
                 cwd=HOME,
                 directories=(HOME,),
                 data=(DATA,),
-                prepare=((f"{PROGRAMS}/initdb", "-A", "trust", "-U", "postgres", "-D", DATA),),
+                prepare=((f"{found}/initdb", "-A", "trust", "-U", "postgres", "-D", DATA),),
                 files={f"{HOME}/hba.conf": ANYBODY},
                 log=f"{HOME}/log",
                 probe=Probe(PORT, SSL_ASKED, b"N"),
@@ -207,6 +219,13 @@ class Postgresql(SupervisedSystem):
     clients = clients_on(PostgresqlClient)
     options: Mapping[str, Option] = {
         **SQL_OPTIONS,
+        "major": Option(
+            type=int,
+            default=15,
+            least=10,
+            most=99,
+            help="whose programs run; with a --system-version of another major version, that one",
+        ),
         "fsync": Option(
             type=str, default="on", choices=("on", "off"), help="off: a power cut may lose data"
         ),

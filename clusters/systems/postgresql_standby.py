@@ -17,10 +17,10 @@ from clusters.systems.postgresql import (
     DATA,
     HOME,
     PORT,
-    PROGRAMS,
     Postgresql,
     PostgresqlClient,
     PostgresqlDeployment,
+    programs,
 )
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
@@ -79,7 +79,15 @@ class StandbyDeployment(Streaming, Linked):
         if node is first:
             return [msgspec.structs.replace(service, files=files)]
         words = ("-h", first.info.address, "-p", str(PORT), "-U", "postgres", "-D", DATA)
-        copy = (f"{PROGRAMS}/pg_basebackup", *words, "-R", "-X", "stream", "-c", "fast")
+        copy = (
+            f"{programs(self.options)}/pg_basebackup",
+            *words,
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+        )
         argv = (*service.argv, "-c", "hot_standby_feedback=on")
         return [msgspec.structs.replace(service, argv=argv, files=files, prepare=(copy, OWNED))]
 
