@@ -7,13 +7,12 @@ the primary.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clusters.sql import clients_on
-from clusters.supervise import FullMesh
+from clusters.supervise import FullMesh, http
 from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
@@ -49,14 +48,6 @@ KEPT: Final = f"{HOME}/data/postgresql"
 ANYBODY: Final = ("host all all all trust", "host replication all all trust")
 
 
-def _ask(path: str) -> bytes:
-    return f"GET {path} HTTP/1.0\r\n\r\n".encode()
-
-
-def _body(said: str) -> Any:
-    return json.loads(said.partition("\r\n\r\n")[2])
-
-
 class PatroniDeployment(Streaming, FullMesh, Leadership):
     """A database with its Patroni on each node, and beside them the store of the lock."""
 
@@ -88,7 +79,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
             ),
             data=(STORED,),
             log=f"{HOME}/etcd.log",
-            probe=Probe(STORE, _ask("/version"), b"HTTP/1."),
+            probe=Probe(STORE, http.get("/version"), b"HTTP/1."),
             ports={"peer": STORE_PEERS},
         )
 
@@ -144,7 +135,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
             files={config: json.dumps(self._config(node), indent=1).encode()},
             log=f"{HOME}/patroni.log",
             after=("etcd",),
-            probe=Probe(REST, _ask("/liveness"), b"HTTP/1."),
+            probe=Probe(REST, http.get("/liveness"), b"HTTP/1."),
             ports={"client": PORT},
             words=LogWords(shutdown=("database system is shut down",)),
             ending=Ending(statuses=(0,)),
@@ -153,7 +144,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
 
     async def _cluster(self, node: Node) -> dict[str, dict[str, Any]]:
         """What the Patroni of a node knows of all."""
-        rows = _body(await self.text(node, REST, _ask("/cluster")))["members"]
+        rows = (await http.page(node.info.address, REST, "/cluster"))["members"]
         return {row["name"]: row for row in rows}
 
     async def leaders(self) -> list[LeaderView]:
@@ -173,7 +164,8 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
         return [name for name, is_one in (await self.answers(self._is_primary)).items() if is_one]
 
     async def _is_primary(self, node: Node) -> bool:
-        return b" 200 " in await self.line(node, REST, _ask("/primary"))
+        status, _ = await http.fetched(node.info.address, REST, "/primary")
+        return status == 200
 
     async def claims(self, name: str, group: str) -> bool:
         return bool(await self.answer(name, self._is_primary))
@@ -193,16 +185,9 @@ class PatroniClient(PostgresqlClient):
     and where it has been demoted; a server that is none is refused."""
 
     async def connect(self, to: Endpoint) -> Any:
-        reader, writer = await asyncio.open_connection(to.address, REST)
-        try:
-            writer.write(_ask("/cluster"))
-            said = (await reader.read()).decode("utf-8", "replace")
-        finally:
-            writer.close()
+        rows = (await http.page(to.address, REST, "/cluster"))["members"]
         address, port = next(
-            (row["host"], int(row["port"]))
-            for row in _body(said)["members"]
-            if row["role"] == "leader"
+            (row["host"], int(row["port"])) for row in rows if row["role"] == "leader"
         )
         self.seen = self.node_at(address)
         isolation = self.options["isolation"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from clusters.supervise import http
 from clusters.systems import patroni
 from clusters.systems.patroni import REST, SYSTEM, PatroniDeployment
 from dstest.core.node import Node
@@ -17,6 +18,7 @@ from dstest.core.protocols import Definite, Endpoint, OpDraft
 NAMES = ("n1", "n2", "n3")
 OPTIONS = {name: option.default for name, option in SYSTEM.options.items()}
 EVERY = [Endpoint(node=n, address=f"10.0.0.{i}", port=5432) for i, n in enumerate(NAMES, 1)]
+NODE_AT = {e.address: e.node for e in EVERY}
 
 
 def deployment(**options: Any) -> PatroniDeployment:
@@ -59,11 +61,11 @@ def test_replication_is_what_the_option_says(replication: str, waits: bool, stri
 def test_leaders_are_what_each_patroni_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"n1": page("n1"), "n2": page("n3", 2), "n3": page(None)}
 
-    async def text(self: PatroniDeployment, node: Node, port: int, request: bytes) -> str:
-        assert port == REST
-        return said[node.name]
+    async def shown(address: str, port: int, path: str) -> Any:
+        assert (port, path) == (REST, "/cluster")
+        return json.loads(said[NODE_AT[address]].partition("\r\n\r\n")[2])
 
-    monkeypatch.setattr(PatroniDeployment, "text", text)
+    monkeypatch.setattr(http, "page", shown)
     views = asyncio.run(deployment().leaders())
     rows = [(view.member, view.leader, view.epoch) for view in views]
     assert rows == [("n1", "n1", 1), ("n2", "n3", 2), ("n3", None, None)]
@@ -89,8 +91,9 @@ def test_a_primary_writes_and_standbys_follow(
     follows: dict[str, int],
     well: set[str],
 ) -> None:
-    async def line(self: PatroniDeployment, node: Node, port: int, request: bytes) -> bytes:
-        return b"HTTP/1.0 200 OK" if node.name == primary else b"HTTP/1.0 503 Service Unavailable"
+    async def fetched(address: str, port: int, path: str) -> tuple[int, str]:
+        assert (port, path) == (REST, "/primary")
+        return 200 if NODE_AT[address] == primary else 503, "{}"
 
     async def ask(self: PatroniDeployment, node: Node, text: str) -> Any:
         return follows.get(node.name)
@@ -98,23 +101,25 @@ def test_a_primary_writes_and_standbys_follow(
     async def writing(self: PatroniDeployment, names: list[str]) -> dict[str, bool]:
         return dict.fromkeys(names, writes)
 
-    monkeypatch.setattr(PatroniDeployment, "line", line)
+    monkeypatch.setattr(http, "fetched", fetched)
     monkeypatch.setattr(PatroniDeployment, "ask", ask)
     monkeypatch.setattr(PatroniDeployment, "writing", writing)
     found = asyncio.run(deployment().healthy())
     assert {name for name, fine in found.items() if fine} == well
 
 
-@pytest.mark.parametrize("leader", ["n2", None])
+@pytest.mark.parametrize(
+    ("leader", "status"), [("n2", "200 OK"), (None, "200 OK"), ("n2", "503 Service Unavailable")]
+)
 def test_a_client_goes_to_the_primary_that_its_patroni_names(
-    monkeypatch: pytest.MonkeyPatch, leader: str | None
+    monkeypatch: pytest.MonkeyPatch, leader: str | None, status: str
 ) -> None:
     went: list[Any] = []
 
     async def opened(address: str, port: int) -> Any:
         assert (address, port) == ("10.0.0.1", REST)
         reader = asyncio.StreamReader()
-        reader.feed_data(page(leader).encode())
+        reader.feed_data(page(leader).replace("200 OK", status).encode())
         reader.feed_eof()
         return reader, SimpleNamespace(write=lambda _: None, close=lambda: None)
 
@@ -128,4 +133,5 @@ def test_a_client_goes_to_the_primary_that_its_patroni_names(
     with pytest.raises(Definite, match="not-connected"):
         asyncio.run(client.invoke(OpDraft("read", "a"), 1.0))
     # Whoever was named and has been demoted since is refused: its answers would be old.
-    assert went == ([("10.0.0.2", 5432, 1.0, "serializable", "primary")] if leader else [])
+    named = leader if status == "200 OK" else None
+    assert went == ([("10.0.0.2", 5432, 1.0, "serializable", "primary")] if named else [])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from clusters.supervise import Durable, FullMesh
+from clusters.supervise import Durable, FullMesh, http
 from clusters.systems.nats.link import (
     HEALTH,
     JOBS,
@@ -76,11 +76,7 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
 
     async def _page(self, node: Node, path: str) -> dict[str, Any]:
         """What the monitor of a server says."""
-        said = await self.text(node, MONITOR, f"GET {path} HTTP/1.0\r\n\r\n".encode())
-        head, _, body = said.partition("\r\n\r\n")
-        if " 200 " not in head.partition("\n")[0]:
-            raise OSError(f"{path}: {body[:200]}")
-        found: dict[str, Any] = json.loads(body)
+        found: dict[str, Any] = await http.page(node.info.address, MONITOR, path)
         return found
 
     async def arrange(self) -> None:
