@@ -193,12 +193,15 @@ class MariadbClient(SqlClient):
     kept = CODES | {ROLLED_BACK}
 
     async def connect(self, to: Endpoint) -> Any:
-        wait_s = float(self.options["op_timeout_s"])
-        link = await connect(to.dial or to.address, to.port, wait_s, DATABASE)
+        link = await connect(to.dial or to.address, to.port, self.wait_s, DATABASE)
         # SET NAMES, by the library; the level, by us.
         self.calls += 2
         level = ISOLATION[self.options["isolation"]]
-        await link.change(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+        try:
+            await link.change(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+        except BaseException:
+            await link.aclose()
+            raise
         return link
 
     def code_of(self, error: Exception) -> str | None:

@@ -38,7 +38,7 @@ from dstest.judge.budgets import budgets, gaps
 from dstest.runner.plugins import resolve
 
 LOST = Finding(
-    id="L", claim="c", source="s", expect=1,
+    id="L", claim="c", source="s", expect=Exit.FAIL,
     command=("run", "--system", "etcd", "--nemesis", "kill"),
     anomalies=("lost",),
 )  # fmt: skip
@@ -174,7 +174,7 @@ def test_options_of_runs_are_refused_where_nothing_is_run(words: tuple[str, ...]
     [(0, "PASS-smoke", True), (0, "none", False), (0, "FAIL", False), (3, "PASS-smoke", False)],
 )
 def test_a_control_needs_a_verdict(code: int, verdict: str, good: bool) -> None:
-    control = msgspec.structs.replace(LOST, expect=0, anomalies=())
+    control = msgspec.structs.replace(LOST, expect=Exit.PASS, anomalies=())
     assert as_expected(control, Trial(seed=1, exit=code, verdict=verdict, anomalies=[])) is good
 
 
@@ -190,7 +190,9 @@ def test_a_control_needs_a_verdict(code: int, verdict: str, good: bool) -> None:
 def test_what_is_too_small_for_a_pass_is_short_of_that_alone(
     verdict: str, why: str, anomalies: list[str], good: bool
 ) -> None:
-    control = msgspec.structs.replace(LOST, expect=3, anomalies=(), short_of="one member")
+    control = msgspec.structs.replace(
+        LOST, expect=Exit.NOT_PROVEN, anomalies=(), short_of="one member"
+    )
     trial = Trial(seed=1, exit=3, verdict=verdict, why=why, anomalies=anomalies)
     assert as_expected(control, trial) is good
 

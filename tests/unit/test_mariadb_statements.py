@@ -29,7 +29,8 @@ class Connection:
 
 def sent(text: str, *given: Any) -> str:
     """What would go over the wire."""
-    cursor = Cursor(Connection())
+    connection: Any = Connection()
+    cursor = Cursor(connection)
     return str(cursor.mogrify(formatted(text), given))
 
 

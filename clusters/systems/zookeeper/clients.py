@@ -43,13 +43,11 @@ class RegisterClient(BlockingClient):
     """read, write, cas of a node's data."""
 
     def connect(self, to: Endpoint) -> Session:
-        wait_s = float(self.options["op_timeout_s"])
-        return Session(to.dial or to.address, to.port, wait_s)
+        return Session(to.dial or to.address, to.port, self.wait_s)
 
     def _do(self, act: str, *given: Any, **more: Any) -> Any:
-        wait_s = float(self.options["op_timeout_s"])
         asked = getattr(self.link(self.at).client, f"{act}_async")(*given, **more)
-        return asked.get(timeout=wait_s)
+        return asked.get(timeout=self.wait_s)
 
     def _read(self, path: str) -> tuple[Any, int]:
         """The value and its version; -1 where there is none."""
@@ -72,7 +70,7 @@ class RegisterClient(BlockingClient):
             deal.delete(path)
         else:
             deal.check(path, version)
-        results = deal.commit_async().get(timeout=float(self.options["op_timeout_s"]))
+        results = deal.commit_async().get(timeout=self.wait_s)
         return not any(isinstance(result, Exception) for result in results)
 
     def _get(self, path: str) -> tuple[Any, int]:
