@@ -29,6 +29,32 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
+    # Who failed had the element in hand while the queue was seen empty, and another one got it then.
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-18\n2 dequeue @16-17"),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n2 reject -> 8 @6-8\n3 reject -> ! @6-8\n"
+            "2 dequeue @9-10\n2 collect -> 8 @11-12\n2 collect @13-14\n3 collect -> ? @20-21"
+        ),
+    ),
+    (
+        # The letter was on its way when somebody looked first.
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue @9-10\n2 collect @11-12\n"
+            "3 collect -> ? @15-16\n2 collect @20-21"
+        ),
+    ),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue -> 7 @6-8\n"
+            "2 dequeue @9-10\n2 collect -> 7 @11-12\n2 collect -> 7 @13-14\n2 collect @15-16"
+        ),
+    ),
     (
         DEAD,
         (
