@@ -23,8 +23,8 @@ __all__ = [
 
 
 class OpDraft(msgspec.Struct, frozen=True):
-    """An operation that a generator asks for, before it has a process or a time. Under load its
-    process is busy with something else for `after_ns` first, and only then invokes it."""
+    """An operation that a generator asks for, before it has a process or a time. Its process is
+    busy with something else for `after_ns` first, and only then invokes it."""
 
     op_type: str
     key: Key
