@@ -80,6 +80,19 @@ def bag_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
     return [_less(state, op.output)] if op.output in state else []
 
 
+def dead_step(state: tuple[Any, Any], op: Op) -> Iterable[Hashable]:
+    """A queue and its dead letters, each in any order."""
+    queue, dead = state
+    if op.op_type == "collect":
+        return [(queue, after) for after in bag_step(dead, op)]
+    if op.op_type != "reject":
+        return [(after, dead) for after in bag_step(queue, op)]
+    return [
+        (after, tuple(sorted([*dead, *(Counter(queue) - Counter(after)).elements()])))
+        for after in bag_step(queue, op)
+    ]
+
+
 def _less(state: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     at = state.index(value)
     return state[:at] + state[at + 1 :]
