@@ -110,7 +110,37 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
         ("g2", "serializable"),
         '1 insert[p] ["a",1] -> ? @0-5\n2 insert[p] ["b",2] -> false @6-7',
     ),
+    (
+        ("g2", "serializable"),
+        '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @5-7',
+    ),
+    (
+        ("atomic-view", "snapshot-isolation"),
+        '1 bump[g] [0,1] -> [1,1] @0-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+    ),
+    (
+        ("atomic-view", "snapshot-isolation"),
+        '1 bump[g] [0,1] -> ? @6-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+    ),
 ]
+
+
+def test_tested_are_inserts_of_which_two_could_have_succeeded() -> None:
+    text = (
+        '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @4-6\n'
+        '3 insert[p] ["a",3] -> ? @5-9\n4 insert[p] ["b",4] -> false @6-20\n'
+        '5 insert[p] ["a",5] -> false @7-21'
+    )
+    assert check("g2", "serializable", text).stats["tested"] == 2
+
+
+def test_tested_are_looks_between_whose_reads_a_bump_may_have_come() -> None:
+    text = (
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7\n'
+        '2 look[g] -> [["r",0,1],["r",1,1]] @9-20\n1 bump[g] [0,1] -> [2,2] @10-15\n'
+        '2 look[g] -> [["r",0,1],["r",1,1]] @22-23\n2 look[g] -> [["r",0,2],["r",1,2]] @24-25'
+    )
+    assert check("atomic-view", "snapshot-isolation", text).stats["tested"] == 2
 
 
 @pytest.mark.parametrize(("who", "text"), CLEAN)
@@ -129,6 +159,33 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (
         ("g2", "serializable"),
         '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @6-7',
+    ),
+    # Two refused inserts at once, and no other one that could have made either succeed.
+    (
+        ("g2", "serializable"),
+        (
+            '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @10-20\n'
+            '3 insert[p] ["a",3] -> false @11-21'
+        ),
+    ),
+    (
+        # The row was there before the unknown one began.
+        ("g2", "serializable"),
+        (
+            '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> ? @6-9\n'
+            '3 insert[p] ["a",3] -> false @10-11'
+        ),
+    ),
+    *(
+        (("atomic-view", model), looks)
+        for model in ("snapshot-isolation", "monotonic-atomic-view", "strict-serializable")
+        for looks in (
+            '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+            (
+                '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7\n'
+                '3 look[g] -> [["r",0,1],["r",1,1]] @6-8\n1 bump[g] [0,1] -> [2,2] @10-15'
+            ),
+        )
     ),
     (
         ("atomic-view", "monotonic-atomic-view"),
