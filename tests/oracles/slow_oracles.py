@@ -252,7 +252,8 @@ def holds_overlap(ops: list[Op]) -> bool:
 
 def _ends(op: Op) -> bool:
     refused = op.outcome is Outcome.FAIL
-    return (op.op_type == "release" and not refused) or (op.op_type == "renew" and refused)
+    held = refused and not str(op.error).startswith("not-held")
+    return (op.op_type == "release" and not held) or (op.op_type == "renew" and refused)
 
 
 def offsets_hold(ops: list[Op]) -> bool:

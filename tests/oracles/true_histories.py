@@ -150,6 +150,8 @@ def _lock(sim: Sim, count: int, ttl_ns: int | None = None) -> None:
     def release(slot: int, key: str, own: int) -> Any:
         if holder.get(key, (None,))[0] == own:
             del holder[key]
+        elif sim.dice.random() < 0.5:
+            raise Refused("not-held: it has expired")
         return None
 
     def renew(slot: int, key: str, own: int, now: int) -> Any:

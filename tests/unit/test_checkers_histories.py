@@ -76,6 +76,14 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             "1 release[l] @8-9\n2 acquire[l] -> true @10-11"
         ),
     ),
+    *(
+        (
+            ("exclusion", "lock"),
+            f"1 acquire[l] -> true @0-3\n1 {kind}[l] -> !{error} @4-9\n2 acquire[l] -> true @5-6",
+        )
+        for kind in ("release", "renew")
+        for error in ("not-held", ":not-held", "not-held: its lease is gone", '["not-held", "gone"]')
+    ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
     (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),

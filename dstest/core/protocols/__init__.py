@@ -49,6 +49,7 @@ from dstest.core.protocols.checkers import (
     Checker,
 )
 from dstest.core.protocols.clients import (
+    NOT_HELD,
     Client,
     CountsCalls,
     Definite,
@@ -58,6 +59,7 @@ from dstest.core.protocols.clients import (
     Reply,
     RequestCounter,
     Tapped,
+    code_of,
 )
 from dstest.core.protocols.faults import (
     Composite,

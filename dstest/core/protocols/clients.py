@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from dstest.core.op import Key
 
 __all__ = [
+    "NOT_HELD",
     "Client",
     "CountsCalls",
     "Definite",
@@ -19,7 +21,12 @@ __all__ = [
     "Reply",
     "RequestCounter",
     "Tapped",
+    "code_of",
 ]
+
+NOT_HELD: Final = "not-held"
+"""The code of a definite failure of `release` or `renew` by which the caller holds nothing: not that
+nothing happened, which leaves it what it holds."""
 
 
 class OpDraft(msgspec.Struct, frozen=True):
@@ -49,6 +56,12 @@ class Definite(Exception):
     @property
     def code(self) -> str:
         return str(self).partition(":")[0]
+
+
+def code_of(error: str | None) -> str:
+    """The code of a failure as it is recorded: `CODE` or `CODE: details`; in histories of others
+    `:code` or `["code", "details"]`."""
+    return re.split(r'[:",\]]', (error or "").lstrip('[ ":'), maxsplit=1)[0].strip()
 
 
 class Indefinite(Exception):
