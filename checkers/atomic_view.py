@@ -82,10 +82,15 @@ def _bump(op: Op, members: list[Any]) -> _Seen:
     return _Seen(op, list(zip(members, made, strict=True)))
 
 
+def _is_step(row: Any) -> bool:
+    return isinstance(row, list | tuple) and len(row) == 3
+
+
 def _look(op: Op, members: list[Any]) -> _Seen:
     """Raises Unreadable where it did other steps than it was asked for."""
-    if not isinstance(op.output, list | tuple):
-        raise Unreadable(op, "its output is not a list of steps")
+    for steps in (op.output, op.output if op.input is None else op.input):
+        if not isinstance(steps, list | tuple) or not all(map(_is_step, steps)):
+            raise Unreadable(op, "its steps are not a list of lists of three items")
     if op.input is not None and [row[:2] for row in op.output] != [row[:2] for row in op.input]:
         raise Unreadable(op, "its steps are not those that were asked for")
     reads = []
