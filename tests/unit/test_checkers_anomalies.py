@@ -34,6 +34,12 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         "1 add 1 @0-99\n2 add 2 @1-99\n3 read -> [1] @3-90\n4 read -> [2] @4-90",
     ),
     (("set", "eventual"), "lost", [0, 2], "1 add 7 @0-5\n2 read -> [] @1-6\n2 read -> [] @10-15"),
+    (
+        ("no-lost-ack", "durable"),
+        "lost",
+        [0, 1, 2],
+        "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7] @4-5",
+    ),
     (("no-lost-ack", "durable"), "phantom", [1], "1 append 7 @0-5\n2 read -> [7, 8] @10-15"),
     (
         QUEUE,

@@ -86,6 +86,15 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
+    (
+        ("long-fork", "snapshot-isolation"),
+        (
+            '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @0-9\n'
+            '3 read[g] -> [["a",1],["b",1]] @2-3\n4 read[g] -> [["a",1],["b",null]] @2-3'
+        ),
+    ),
+    (("no-lost-ack", "durable"), "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7, 7] @4-5"),
+    (("no-lost-ack", "durable"), "1 add 7 @0-1\n1 add 7 @2-3\n2 read -> [7] @4-5"),
     (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
     (
         KAFKA,
@@ -231,6 +240,19 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),
     (LOCK, "1 acquire[l] -> true @0-3"),
     (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
+    (
+        ("exactly-once", "ledger"),
+        '1 pay[a] {"id":"p"} -> ! @0-1\n1 pay[a] {"id":"p"} @2-3\n3 audit -> ["p"] @9-10',
+    ),
+    # Every read began after both writes had ended, and saw them.
+    (
+        ("long-fork", "snapshot-isolation"),
+        (
+            '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @0-1\n'
+            '3 read[g] -> [["a",1],["b",1]] @2-3\n4 read[g] -> [["a",1],["b",1]] @2-3'
+        ),
+    ),
+    (("order", "prefix"), "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7, 7] @4-5"),
     (("sessions", "session"), '1 read[x] -> {"version":2} @0-1'),
     (("causal", "causal"), "1 read[x] -> null @0-1"),
     (("reconciliation", "converged"), '1 dump -> {"x":7} @2-3\n1 dump -> {"x":7} @4-5'),
