@@ -5,8 +5,9 @@
 
 Final are the reads that began after every completed write of their key had ended, and each of them
 must hold every acknowledged value: for `no-lost-ack` as often as its append, enqueue or send was
-acknowledged, while what is added or inserted again is there once. Writes of unknown outcome are ignored in both directions; that
-one of them was found is counted as `recovered`. Without a final read nothing was tested.
+acknowledged, while what is added or inserted again is there once. Writes of unknown outcome are
+ignored in both directions; that one of them was found is counted as `recovered`. Without a final
+read nothing was tested.
 
 | anomaly | meaning |
 |---|---|

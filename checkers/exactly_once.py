@@ -116,9 +116,7 @@ def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, findings
             _say(at, effects[at], tries.get(at, []), audit, ids.values[at], findings, key)
             if sum(findings.counts.values()) > before:
                 told.add(at)
-    repeated = sum(
-        sum(op.outcome is not Outcome.FAIL for op in ops) > 1 for ops in tries.values()
-    )
+    repeated = sum(sum(op.outcome is not Outcome.FAIL for op in ops) > 1 for ops in tries.values())
     findings.count(ids=len(tries), repeated=repeated, audits=len(audits))
     return repeated
 

@@ -6,15 +6,15 @@
 
 Nothing is lost until the queue was seen empty: by a drain, or a dequeue that found nothing, which
 began after every completed enqueue had ended. Such a look tells nothing of what somebody has in
-hand: a dequeue whose outcome is unknown, or that failed, may have taken one element, and what is not
-acknowledged comes back, perhaps after the look, for another one to take. So many may be missing
+hand: a dequeue whose outcome is unknown, or that failed, may have taken one element, and what is
+not acknowledged comes back, perhaps after the look, for another one to take. So many may be missing
 without anything being lost (`unaccounted` in the statistics), whichever is less:
 
     those of unknown outcome or failed that had begun when the first look ended
     all those of unknown outcome, and those failed ones that ran during the last look
 
-The second one assumes that what failed takers gave back is in the queue again by the last look. A drain may have taken any number, so where one counts the answer is unknown if
-something is missing.
+The second one assumes that what failed takers gave back is in the queue again by the last look. A
+drain may have taken any number, so where one counts the answer is unknown if something is missing.
 
 | anomaly | meaning |
 |---|---|

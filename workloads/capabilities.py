@@ -204,8 +204,8 @@ by a method `do_<type>(op)` for each operation of the workloads that need it: `o
 are text and values integers, unless it says otherwise; what is returned is JSON. `-` is `None`.
 
 What did not happen for certain is `Definite`, with a code of the system's `definite_errors`; what
-may have happened is `Indefinite`, or any other exception. A client that is asked to release or renew
-what it does not hold raises `Definite("not-held")`; a release that fails with any other code
+may have happened is `Indefinite`, or any other exception. A client that is asked to release or
+renew what it does not hold raises `Definite("not-held")`; a release that fails with any other code
 released nothing, and the hold goes on.
 
 | capability | workloads | operation | `op.key` | `op.input` | returns | where there is nothing |

@@ -1,7 +1,7 @@
 """`dead-letters`: as `work-queue`; some elements are refused for good, and collected later.
 
-A letter needs a while to get to the others, so that the last collects wait for it (`ARRIVAL_S`): what
-has not arrived by then counts as lost.
+What was refused needs a while to get to the dead letters, so the last collects wait (`ARRIVAL_S`).
+What has not arrived by then counts as lost.
 """
 
 from __future__ import annotations

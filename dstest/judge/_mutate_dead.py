@@ -5,7 +5,7 @@
 | dropped-write | the enqueue of what came out was taken out | it came from nowhere |
 | dropped-reject | rejects of what was collected were taken out | nobody had refused it |
 | lost | dequeues or collects were taken out | acknowledged, and nobody got it |
-| repeated | an enqueue puts in what another one did, and nobody got its own | two are owed, one came |
+| repeated | an enqueue puts in what another did, and nobody got its own | two are owed, one came |
 | phantom | what was taken is a value that nobody wrote | it came from nowhere |
 """
 

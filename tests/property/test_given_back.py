@@ -1,8 +1,8 @@
 """Queues whose takers give back what they had in hand, at whatever time: nothing of it is lost.
 
 True histories of a queue under at-least-once: a dequeue that failed, or whose outcome is unknown,
-may have an element in hand, and it comes back later, or (unknown) is gone for good. Elements are put
-in more than once. The checkers may say that they do not know; they may not accuse.
+may have an element in hand, and it comes back later, or (unknown) is gone for good. Elements are
+put in more than once. The checkers may say that they do not know; they may not accuse.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def test_what_was_in_hand_is_not_lost(name: str) -> None:
 def test_what_was_lost_is_still_found(name: str) -> None:
     checker = registry.load("checkers", name)
     found = [
-        checker.check(made(seed, dead=name == "dead-letters", loses=True), "at-least-once", Budget())
+        checker.check(
+            made(seed, dead=name == "dead-letters", loses=True), "at-least-once", Budget()
+        )
         for seed in range(500)
     ]
     assert sum(result.valid is False for result in found) > 50

@@ -1,7 +1,7 @@
 """Small histories as text: a list of lines `process type[key] input -> output @begin-end`.
 
-`?` stands for an unknown outcome, `!` for a definite failure, `!code` for one with that error; inputs
-and outputs are JSON.
+`?` stands for an unknown outcome, `!` for a definite failure, `!code` for one with that error;
+inputs and outputs are JSON.
 """
 
 from __future__ import annotations

@@ -86,8 +86,10 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         ("exclusion", "lock"),
         "overlapping-holds",
         [0, 1, 2],
-        "1 acquire[l] -> true @0-3\n1 release[l] -> !read phase: not-held @4-5\n"
-        "2 acquire[l] -> true @6-7",
+        (
+            "1 acquire[l] -> true @0-3\n1 release[l] -> !read phase: not-held @4-5\n"
+            "2 acquire[l] -> true @6-7"
+        ),
     ),
     (QUEUE, "duplicated", [0, 1, 2], "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n3 dequeue -> 7 @6-9"),
     (QUEUE, "unexpected", [0], "2 dequeue -> 7 @6-8"),

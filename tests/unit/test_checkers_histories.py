@@ -29,7 +29,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
-    # Who failed had the element in hand while the queue was seen empty, and another one got it then.
+    # Who failed had the element in hand while the queue was seen empty; another one got it then.
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-18\n2 dequeue @16-17"),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
@@ -82,7 +82,12 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             f"1 acquire[l] -> true @0-3\n1 {kind}[l] -> !{error} @4-9\n2 acquire[l] -> true @5-6",
         )
         for kind in ("release", "renew")
-        for error in ("not-held", ":not-held", "not-held: its lease is gone", '["not-held", "gone"]')
+        for error in (
+            "not-held",
+            ":not-held",
+            "not-held: its lease is gone",
+            '["not-held", "gone"]',
+        )
     ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),

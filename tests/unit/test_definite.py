@@ -52,13 +52,21 @@ def test_the_code_of_an_error(text: str, code: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    ["not-held", "not-held: its lease is gone", ":not-held", '["not-held", "gone"]', ':not-held "gone"'],
+    [
+        "not-held",
+        "not-held: its lease is gone",
+        ":not-held",
+        '["not-held", "gone"]',
+        ':not-held "gone"',
+    ],
 )
 def test_the_code_of_a_recorded_failure(error: str) -> None:
     assert code_of(error) == NOT_HELD
 
 
-@pytest.mark.parametrize("error", [None, "", "conflict: not-held", "read phase: not-held", "refused"])
+@pytest.mark.parametrize(
+    "error", [None, "", "conflict: not-held", "read phase: not-held", "refused"]
+)
 def test_another_code_is_another_one(error: str | None) -> None:
     assert code_of(error) != NOT_HELD
 

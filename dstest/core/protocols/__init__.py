@@ -107,6 +107,7 @@ from dstest.core.protocols.workloads import (
 )
 
 __all__ = [
+    "NOT_HELD",
     "PINNED_KINDS",
     "REFUSED",
     "UNANSWERED",
@@ -185,5 +186,6 @@ __all__ = [
     "When",
     "Withdraws",
     "Workload",
+    "code_of",
     "lacking_of",
 ]
