@@ -12,10 +12,10 @@ predicate holds, where there was none (`true`); else it does nothing (`false`).
 | G1a | an insert saw a row, and only inserts that had failed can have put one |
 | phantom | an insert saw a row, and no insert can have put one |
 
-Tested are inserts of which two could have succeeded. The first of a key to end shows that there is a
-row by then, so these are the ones that had begun, where there are two or more; one of them may be of
-unknown outcome. Those that begin later test nothing, at once or not: any database that keeps what
-it has refuses them.
+Tested are inserts of which two could have succeeded. The first of a key to end shows that there is
+a row by then, so these are the ones that had begun, where there are two or more; one of them may be
+of unknown outcome. Those that begin later test nothing, at once or not: any database that keeps
+what it has refuses them.
 Source: Adya (1999), section 4.2; Jepsen's `tests.adya/g2`.
 """
 

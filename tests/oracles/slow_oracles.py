@@ -70,7 +70,7 @@ def queue_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
     return [rest] if not known(op) or op.output == head else []
 
 
-def bag_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
+def bag_step(state: tuple[Any, ...], op: Op) -> list[tuple[Any, ...]]:
     if op.op_type == "enqueue":
         return [tuple(sorted((*state, op.input)))]
     if not known(op):

@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 NOT_HELD: Final = "not-held"
-"""The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By any
-other code of a release nothing happened, and the caller still holds what it held."""
+"""The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By
+any other code of a release nothing happened, and the caller still holds what it held."""
 
 
 class OpDraft(msgspec.Struct, frozen=True):
