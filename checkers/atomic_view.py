@@ -23,9 +23,8 @@ seen: under that one, which allows it, such a group is not decided.
 A look tests something where it read twice and a bump may have come in between: one ran at the same
 time, or had begun and was not seen by its lowest read, so that it was yet to be seen. What looks
 between bumps sees the same however it is isolated. A group tests something where some look has seen
-a bump. Source: Bailis and
-others, "Highly Available Transactions" (2013), section 5.1; Berenson and others, "A Critique of
-ANSI SQL Isolation Levels" (1995).
+a bump. Source: Bailis and others, "Highly Available Transactions" (2013), section 5.1; Berenson and
+others, "A Critique of ANSI SQL Isolation Levels" (1995).
 """
 
 from __future__ import annotations
