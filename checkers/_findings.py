@@ -349,7 +349,7 @@ class PerKey:
                 found.undecide(part.key, found.over_memory())
             except Unreadable as error:
                 found.undecide(part.key, str(error))
-            except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
                 # What a server answers may have any shape; it must not end the judgement.
                 message = f"an operation cannot be read: {type(error).__name__}: {error}"
                 found.undecide(part.key, message)

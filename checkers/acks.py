@@ -4,8 +4,10 @@
     {"op_type": "read", "output": [7, 9]}      final: begun after the last write had ended
 
 Final are the reads that began after every completed write of their key had ended, and each of them
-must hold every acknowledged value. Writes of unknown outcome are ignored in both directions; that
-one of them was found is counted as `recovered`. Without a final read nothing was tested.
+must hold every acknowledged value: for `no-lost-ack` as often as its append, enqueue or send was
+acknowledged, while what is added or inserted again is there once. Writes of unknown outcome are
+ignored in both directions; that one of them was found is counted as `recovered`. Without a final
+read nothing was tested.
 
 | anomaly | meaning |
 |---|---|
@@ -31,6 +33,8 @@ from dstest.core.words import quoted
 __all__ = ["CHECKER", "SET", "final_reads"]
 
 WRITES: Final = ("add", "append", "enqueue", "send", "insert")
+_EACH_TIME: Final = ("append", "enqueue", "send")
+"""After two of them with one value it is there twice."""
 
 
 def final_reads(part: Part, reads: tuple[str, ...], writes: tuple[str, ...]) -> list[Op]:
@@ -75,6 +79,8 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
         "refused": _by_value(values, part.refused(*WRITES)),
     }
     acked, maybe = names["acked"], names["maybe"]
+    times = Counter(values.id_of(op.input) for op in part.of(*_EACH_TIME)) if not unique else {}
+    again = {at: n for at, n in times.items() if n > 1}
     finals = final_reads(part, ("read",), WRITES)
     recovered: set[int] = set()
     lost: set[int] = set()
@@ -89,6 +95,14 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
                 f"and final read {read.op_id} does not hold it"
             )
             findings.anomaly("lost", part.key, [acked[at], read], message)
+        for at in {at for at, n in again.items() if seen[at] < n} - lost:
+            lost.add(at)
+            writes = [op for op in part.of(*_EACH_TIME) if values.id_of(op.input) == at]
+            message = (
+                f"{quoted(values.values[at])} was acknowledged {again[at]} times, and final read"
+                f" {read.op_id} holds it {seen[at]} times"
+            )
+            findings.anomaly("lost", part.key, [*writes[:7], read], message)
         _strangers(part, read, seen, names, findings)
         recovered |= (maybe.keys() - acked.keys()) & seen.keys()
         if unique:

@@ -5,10 +5,12 @@
     {"op_type": "reject",  "key": "q", "output": 7}     taken and refused for good; null: as above
     {"op_type": "collect", "key": "q", "output": 7}     taken from the dead letters; null: none
 
-An element that was acknowledged is owed: some dequeue or collect gets it. Whether it is missing is
-known when the queue was seen empty after every completed enqueue had ended, and then the dead
-letters after that look and after every completed reject. Who took something with unknown outcome,
-and began before that, may have one element each (`unaccounted` in the statistics).
+Each acknowledgement of an element is owed one: some dequeue or collect gets it. Whether one is
+missing is known when the queue was seen empty after every completed enqueue had ended, and then the
+dead letters after that look and after every completed reject. The last such look counts, since a
+letter may be on its way for a while: it is assumed that all have arrived by then, and the workload
+waits some seconds before it collects for the last time. Takers whose outcome is unknown, or that
+failed, may have one element each, as in `total-queue` (`unaccounted` in the statistics).
 
 | anomaly | meaning |
 |---|---|
@@ -18,37 +20,64 @@ and began before that, may have one element each (`unaccounted` in the statistic
 | failed-but-applied | taken out, though its only enqueues failed definitely |
 | future-read | taken out before anybody had tried to put it in |
 
-Runs in which nothing was rejected test nothing. Source: as `total-queue`, for two queues; RabbitMQ,
+Letters may come twice, so that one reject is enough for all that was collected of an element. Runs
+in which nothing was rejected test nothing. Source: as `total-queue`, for two queues; RabbitMQ,
 Dead Letter Exchanges.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from checkers._findings import Findings, Part, PerKey, end_of
-from checkers.total_queue import Traffic, strangers, traffic
+from checkers.total_queue import (
+    AROUND_MAX,
+    Traffic,
+    copies_missing,
+    holders,
+    strangers,
+    takes_of,
+    traffic,
+)
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
+_GETTERS: Final = ("dequeue", "collect")
 _TAKERS: Final = ("dequeue", "reject", "collect")
 
 
-def _empty(part: Part, types: tuple[str, ...], after: int) -> Op | None:
-    """What of these found nothing first, having begun after `after`; None without one."""
+class _Looks(NamedTuple):
+    """What found the queue empty last, and then the dead letters, by which all has been taken."""
+
+    queue: Op
+    letters: Op
+
+    def during(self, op: Op) -> bool:
+        """Did a taker run while one of these did, or between them?"""
+        begin = self.letters if op.op_type == "collect" else self.queue
+        return op.invoke_ts <= end_of(self.letters) and begin.invoke_ts <= end_of(op)
+
+
+def _empty(part: Part, types: tuple[str, ...], after: int) -> list[Op]:
+    """What of these found nothing, having begun after `after`, in order of completion."""
     looks = [op for op in part.of(*types) if op.output is None and op.invoke_ts > after]
-    return min(looks, key=end_of, default=None)
+    return sorted(looks, key=end_of)
 
 
-def _all_seen(part: Part) -> Op | None:
-    """The look at the dead letters by which all that is left has been taken."""
+def _all_seen(part: Part) -> _Looks | None:
+    """The last looks at the queue and its dead letters."""
     put = [*part.of("enqueue"), *part.refused("enqueue")]
-    first = _empty(part, ("dequeue", "reject"), max(map(end_of, put), default=-1))
-    if first is None:
+    queue = _empty(part, ("dequeue", "reject"), max(map(end_of, put), default=-1))
+    if not queue:
         return None
-    return _empty(part, ("collect",), max(map(end_of, [first, *part.of("reject")])))
+    rejects = [op for op in part.of("reject") if op.output is not None]
+    letters = _empty(part, ("collect",), max(map(end_of, [queue[0], *rejects])))
+    if not letters:
+        return None
+    before = [op for op in queue if end_of(op) < letters[-1].invoke_ts]
+    return _Looks(before[-1], letters[-1])
 
 
 def _unrejected(t: Traffic, part: Part, findings: Findings) -> None:
@@ -77,29 +106,31 @@ def _unrejected(t: Traffic, part: Part, findings: Findings) -> None:
 
 def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     """Elements that nobody got; how many of them are surely lost."""
-    got = {at for op, at in t.out if op.op_type != "reject"}
-    missing = [at for at in t.acked if at not in got]
-    look = _all_seen(part)
-    if look is None:
+    looks = _all_seen(part)
+    if looks is None:
         findings.undecide(part.key, "nobody saw the queue, then its dead letters empty")
         return 0
-    takers = [op for op in part.unknown if op.op_type in _TAKERS and op.invoke_ts <= end_of(look)]
-    findings.count(unaccounted=min(len(missing), len(takers)))
-    if len(missing) <= len(takers):
+    missing, look = copies_missing(t, _GETTERS), looks.letters
+    who = holders(part, _TAKERS, look, looks.during)
+    findings.count(unaccounted=min(len(missing), len(who.takers)))
+    if len(missing) <= len(who.takers):
         return 0
-    rejected = {at: op for op, at in t.out if op.op_type == "reject"}
+    takes = takes_of(t, missing)
     for at in missing:
-        put = t.acked[at][0]
-        seen = [put, rejected[at], look] if at in rejected else [put, look]
-        how = f", rejected by op {rejected[at].op_id}" if at in rejected else ""
-        message = (
-            f"enqueue {put.op_id} of {quoted(t.values.values[at])} was acknowledged{how}, nobody"
-            f" got it, and op {look.op_id} found no dead letter"
-        )
-        if takers:
-            message += f" ({len(missing)} are missing, {len(takers)} unknown takers may hold some)"
-        findings.anomaly("lost", part.key, seen, message, minimal=not takers)
-    return len(missing) - len(takers)
+        puts = t.acked[at]
+        rejects = [op for op in takes[at] if op.op_type == "reject"]
+        got = len(takes[at]) - len(rejects)
+        value = quoted(t.values.values[at])
+        message = f"enqueue {puts[0].op_id} of {value} was acknowledged"
+        if len(puts) > 1:
+            message = f"{value} was acknowledged {len(puts)} times"
+        if len(rejects) > got:
+            message += f", rejected by op {rejects[-1].op_id}"
+        message += ", nobody got it" if len(puts) == 1 else f", it was got {got} times"
+        message += f", and op {look.op_id} found no dead letter{who.note(len(missing))}"
+        seen = [*[*puts, *takes[at]][:AROUND_MAX], look]
+        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers)
+    return len(missing) - len(who.takers)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -109,15 +140,15 @@ def decide(part: Part, findings: Findings) -> int:
     findings.tick()
     _unrejected(t, part, findings)
     lost = _missing(t, part, findings)
-    rejected = {at for op, at in t.out if op.op_type == "reject"}
+    rejected = sum(op.op_type == "reject" for op, _ in t.out)
     findings.count(
         acknowledged=len(t.acked),
         dequeued=sum(op.op_type == "dequeue" for op, _ in t.out),
-        rejected=len(rejected),
+        rejected=rejected,
         collected=sum(op.op_type == "collect" for op, _ in t.out),
         lost=lost,
     )
-    return len(rejected)
+    return rejected
 
 
 CHECKER: Final = PerKey(

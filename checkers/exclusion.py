@@ -11,7 +11,8 @@ Only time in which a hold is *certain* counts, so that no overlap is made up:
     renew ok         from its completion until its invocation plus the time to live
     renew fail       the hold is over from its invocation on
     release ok       the hold is over from its invocation on, as from that of an unknown one
-    release fail     nothing was released: the hold goes on
+    release fail     nothing was released: the hold goes on, but with the code `not-held`, by
+                     which there is none to go on: it is over from the invocation on
     acquire unknown  no certain hold
 
 `ttl_ns` is absent for a lock, whose hold lasts until it is released; `input` may be null. An
@@ -35,6 +36,7 @@ from typing import Any, Final
 from checkers._columns import NEVER
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, regressions
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import NOT_HELD, code_of
 from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "Hold", "holds"]
@@ -64,7 +66,9 @@ def _ttl_ns(op: Op) -> int | None:
 def _ends(op: Op) -> bool:
     """Is the hold of its process over from its invocation on?"""
     refused = op.outcome is Outcome.FAIL
-    return (op.op_type == "release" and not refused) or (op.op_type == "renew" and refused)
+    if op.op_type == "release":
+        return not refused or code_of(op.error) == NOT_HELD
+    return op.op_type == "renew" and refused
 
 
 def holds(part: Part) -> list[Hold]:
@@ -93,6 +97,18 @@ def holds(part: Part) -> list[Hold]:
     return [hold for hold in spans if hold.start < hold.end]
 
 
+def _in_vain(part: Part, hold: Hold, until: int) -> list[Op]:
+    """The last release of this hold that was refused before `until`, and that did not end it."""
+    refused = [
+        op
+        for op in part.refused("release")
+        if op.process_id == hold.by
+        and not _ends(op)
+        and end_of(hold.acquire) <= op.invoke_ts < until
+    ]
+    return refused[-1:]
+
+
 def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> int:
     """Two certain holds by different processes at the same time; how many pairs were compared."""
     latest: list[Hold] = []
@@ -112,6 +128,8 @@ def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> int:
                 )
                 ops = [other.acquire, other.source, hold.acquire, hold.source]
                 ops += [h.until for h in (other, hold) if h.until is not None]
+                if not findings.full("overlapping-holds"):
+                    ops += [r for h in (other, hold) for r in _in_vain(part, h, hold.start)]
                 findings.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], message)
         # The two that end last, of different processes, are all that a later hold can meet.
         latest = sorted([*latest, hold], key=lambda h: h.end, reverse=True)

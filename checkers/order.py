@@ -17,17 +17,19 @@ Model `prefix`, over whole reads of one log per key:
 | duplicated, phantom, failed-but-applied, future-read | prefix | as in `set-full` |
 
 A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
-number. Values are unique per key; a key with a value twice is undecided under `fifo`.
+number. Values are unique per key: undecided is a queue where one that came out was put in twice
+or came out twice, and a log to which one may have been appended twice.
 Source: discipline 5.2 section 9; Gibbons and Korach for the pairs that show a queue's disorder.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import numpy as np
 
-from checkers._columns import NEVER
+from checkers._columns import NEVER, Interner
 from checkers._findings import Findings, Part, PerKey, end_of, listed
 from checkers._visibility import Visibility, report_missing, report_strangers
 from checkers.total_queue import Traffic, traffic
@@ -99,6 +101,11 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> No
 def _prefix(part: Part, findings: Findings) -> int:
     """Reads against the longest one, then against real time."""
     reads = [(op, listed(op)) for op in part.of("read")]
+    values = Interner()
+    tries = Counter(values.id_of(op.input) for op in part.maybe("append"))
+    if (twice := next((at for at, n in tries.items() if n > 1), None)) is not None:
+        findings.undecide(part.key, f"{quoted(values.values[twice])} was appended twice")
+        return 0
     v = Visibility.of(
         [(op, op.input) for op in part.maybe("append")],
         [(op, op.input) for op in part.refused("append")],

@@ -5,10 +5,16 @@
     {"op_type": "drain",   "key": "q", "input": null, "output": [8, 9]}
 
 Nothing is lost until the queue was seen empty: by a drain, or a dequeue that found nothing, which
-began after every completed enqueue had ended. A dequeue of unknown outcome that began before that
-look had ended may have taken one element: so many may be missing without anything being lost
-(`unaccounted` in the statistics). A drain of unknown outcome may have taken any number, so with one
-of those the answer is unknown where something is missing.
+began after every completed enqueue had ended. Such a look tells nothing of what somebody has in
+hand: a dequeue whose outcome is unknown, or that failed, may have taken one element, and what is
+not acknowledged comes back, perhaps after the look, for another one to take. So many may be missing
+without anything being lost (`unaccounted` in the statistics), whichever is less:
+
+    those of unknown outcome or failed that had begun when the first look ended
+    all those of unknown outcome, and those failed ones that ran during the last look
+
+The second one assumes that what failed takers gave back is in the queue again by the last look. A
+drain may have taken any number, so where one counts the answer is unknown if something is missing.
 
 | anomaly | meaning |
 |---|---|
@@ -25,7 +31,7 @@ Elements of unknown enqueues that came out are `recovered` in the statistics. So
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -35,7 +41,42 @@ from checkers._findings import Findings, Part, PerKey, end_of, listed
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "Traffic", "strangers", "traffic"]
+__all__ = [
+    "AROUND_MAX",
+    "CHECKER",
+    "Traffic",
+    "at_once",
+    "copies_missing",
+    "holders",
+    "strangers",
+    "takes_of",
+    "traffic",
+]
+
+
+_TAKERS: Final = ("dequeue", "drain")
+
+AROUND_MAX: Final = 7
+"""Operations on one element in a witness, beside the look."""
+
+
+@dataclass(slots=True)
+class Holders:
+    """Takers that may have something in hand, and how many elements: one each, or `inf` where one
+    is a drain. `by_first` says that it is so because of the first look."""
+
+    takers: list[Op]
+    room: float
+    by_first: bool
+
+    def note(self, missing: int) -> str:
+        """What is added to the message of a loss."""
+        if not self.takers:
+            return ""
+        return (
+            f" ({missing} are missing, {len(self.takers)} takers that failed or whose outcome is"
+            " unknown may have some)"
+        )
 
 
 @dataclass(slots=True)
@@ -119,8 +160,8 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
     return len(again)
 
 
-def _empty_look(part: Part) -> Op | None:
-    """What found the queue empty first, after all enqueues; None without one."""
+def _empty_looks(part: Part) -> list[Op]:
+    """What found the queue empty, after all enqueues, in order of completion."""
     writes = [*part.of("enqueue"), *part.refused("enqueue")]
     last = max((end_of(op) for op in writes), default=-1)
     looks = [
@@ -129,7 +170,73 @@ def _empty_look(part: Part) -> Op | None:
         if op.invoke_ts > last
         and (op.op_type == "drain" or (op.op_type == "dequeue" and op.output is None))
     ]
-    return min(looks, key=end_of, default=None)
+    return sorted(looks, key=end_of)
+
+
+def _room(takers: list[Op]) -> float:
+    """How many elements they may have."""
+    return inf if any(op.op_type == "drain" for op in takers) else len(takers)
+
+
+def holders(part: Part, types: Collection[str], first: Op, during: Callable[[Op], bool]) -> Holders:
+    """Who of `types` may have what is missing; `first` is the first look, `during` says of a failed
+    one whether it ran while the last looks did."""
+    unknown = [op for op in part.unknown if op.op_type in types]
+    failed = part.refused(*types)
+    begun = [op for op in (*unknown, *failed) if op.invoke_ts <= end_of(first)]
+    late = [*unknown, *filter(during, failed)]
+    if _room(begun) <= _room(late):
+        return Holders(begun, _room(begun), by_first=True)
+    return Holders(late, _room(late), by_first=False)
+
+
+def at_once(one: Op, other: Op) -> bool:
+    """Did they run at the same time?"""
+    return one.invoke_ts <= end_of(other) and other.invoke_ts <= end_of(one)
+
+
+def copies_missing(t: Traffic, takers: Collection[str]) -> list[int]:
+    """An id for each acknowledgement that is owed one, and of which none of `takers` got any."""
+    got = Counter(at for op, at in t.out if op.op_type in takers)
+    # An element may be put in more than once: each acknowledgement is owed one.
+    return [at for at, ops in t.acked.items() for _ in range(len(ops) - got[at])]
+
+
+def takes_of(t: Traffic, ids: Collection[int]) -> dict[int, list[Op]]:
+    """What took these elements out."""
+    takes: dict[int, list[Op]] = {at: [] for at in ids}
+    for op, at in t.out:
+        if at in takes:
+            takes[at].append(op)
+    return takes
+
+
+def _lost(t: Traffic, part: Part, findings: Findings) -> int:
+    """Copies that are surely lost."""
+    looks = _empty_looks(part)
+    missing = copies_missing(t, _TAKERS)
+    if not looks:
+        findings.undecide(part.key, "nobody saw the queue empty after the last enqueue")
+        return 0
+    who = holders(part, _TAKERS, looks[0], lambda op: at_once(op, looks[-1]))
+    if len(missing) <= who.room:
+        if missing and who.room == inf:
+            message = f"{len(missing)} are missing; a drain of unknown outcome remains"
+            findings.undecide(part.key, message)
+        return 0
+    look = looks[0] if who.by_first else looks[-1]
+    takes = takes_of(t, missing)
+    for at in missing:
+        puts, value = t.acked[at], quoted(t.values.values[at])
+        message = f"enqueue {puts[0].op_id} of {value} was acknowledged, it never came out"
+        if len(puts) > 1:
+            message = (
+                f"{value} was acknowledged {len(puts)} times and came out {len(takes[at])} times"
+            )
+        message += f", and op {look.op_id} found the queue empty{who.note(len(missing))}"
+        seen = [*[*puts, *takes[at]][:AROUND_MAX], look]
+        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers)
+    return len(missing) - len(who.takers)
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -138,41 +245,15 @@ def decide(part: Part, findings: Findings) -> int:
     strangers(t, part, findings)
     findings.tick()
     duplicated = _duplicates(t, part, findings)
-    out = Counter(at for _, at in t.out)
-    look = _empty_look(part)
-    # An element may be put in more than once: each acknowledgement is owed one.
-    missing = [at for at, ops in t.acked.items() for _ in range(len(ops) - out[at])]
-    takers = [op for op in part.unknown if op.op_type in ("dequeue", "drain")]
-    if look is not None:
-        # An empty queue has nothing for those that come later.
-        takers = [op for op in takers if op.invoke_ts <= end_of(look)]
-    spare = inf if any(op.op_type == "drain" for op in takers) else len(takers)
-    lost = 0
-    if look is None:
-        findings.undecide(part.key, "nobody saw the queue empty after the last enqueue")
-    elif len(missing) > spare:
-        lost = len(missing) - int(spare)
-        for at in missing:
-            message = (
-                f"enqueue {t.acked[at][0].op_id} of {quoted(t.values.values[at])} was "
-                f"acknowledged, it "
-                f"never came out, and op {look.op_id} found the queue empty"
-            )
-            if spare:
-                message += f" ({len(missing)} are missing, {spare} unknown takers may hold some)"
-            findings.anomaly("lost", part.key, [t.acked[at][0], look], message, minimal=not spare)
-    elif missing and spare > len(takers):
-        findings.undecide(
-            part.key, f"{len(missing)} are missing; a drain of unknown outcome remains"
-        )
+    lost = _lost(t, part, findings)
     findings.count(
         attempted=len(t.acked.keys() | t.maybe.keys()),
         acknowledged=len(t.acked),
         dequeued=len(t.out),
         lost=lost,
-        unaccounted=len(missing) - lost,
+        unaccounted=len(copies_missing(t, _TAKERS)) - lost,
         duplicated=duplicated,
-        recovered=len((t.maybe.keys() - t.acked.keys()) & out.keys()),
+        recovered=len((t.maybe.keys() - t.acked.keys()) & {at for _, at in t.out}),
     )
     return len(t.acked)
 

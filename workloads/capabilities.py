@@ -25,6 +25,9 @@ class Operation(msgspec.Struct, frozen=True):
     nothing: str = "-"
 
 
+_NOT_HELD: Final = '`Definite("not-held")`: it is not held'
+"""Any other definite failure says that nothing happened, so that the caller still holds it."""
+
 _TXN_KEYS: Final = "-; keys are in the micro-operations, integers"
 
 CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
@@ -57,8 +60,8 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             '`{"token": n}`, a number that grows from holder to holder',
             "`False`: another one has it",
         ),
-        Operation("renew", "lease", '`{"ttl_ns": n}`', "-", "`Definite`: it is not held any more"),
-        Operation("release", "lease", "-", "-", "`Definite`: it is not held"),
+        Operation("renew", "lease", '`{"ttl_ns": n}`', "-", _NOT_HELD),
+        Operation("release", "lease", "-", "-", _NOT_HELD),
     ),
     "ledger": (
         Operation(
@@ -88,7 +91,7 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
         Operation(
             "acquire", "lock", "-", '`{"token": n}`, as of `lease`', "`False`: another one has it"
         ),
-        Operation("release", "lock", "-", "-", "`Definite`: it is not held"),
+        Operation("release", "lock", "-", "-", _NOT_HELD),
     ),
     "log": (
         Operation("send", "log", "a record", '`{"offset": n}`'),
@@ -201,7 +204,9 @@ by a method `do_<type>(op)` for each operation of the workloads that need it: `o
 are text and values integers, unless it says otherwise; what is returned is JSON. `-` is `None`.
 
 What did not happen for certain is `Definite`, with a code of the system's `definite_errors`; what
-may have happened is `Indefinite`, or any other exception.
+may have happened is `Indefinite`, or any other exception. A client that is asked to release or
+renew what it does not hold raises `Definite("not-held")`; a release that fails with any other code
+released nothing, and the hold goes on.
 
 | capability | workloads | operation | `op.key` | `op.input` | returns | where there is nothing |
 |---|---|---|---|---|---|---|

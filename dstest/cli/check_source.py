@@ -32,7 +32,6 @@ _CERTAIN: Final[tuple[tuple[frozenset[str], frozenset[str], Asked], ...]] = (
     # types that must be there, types that may be there, what it is
     (frozenset({"inc"}), frozenset({"read"}), Asked("counter", None)),
     (frozenset({"generate"}), frozenset(), Asked("unique-ids", "unique")),
-    (frozenset({"bump"}), frozenset({"look"}), Asked("atomic-view", None)),
     (frozenset({"transfer"}), frozenset({"read"}), Asked("bank", "snapshot-isolation")),
 )
 
@@ -49,7 +48,13 @@ _SET: Final = (
     "--workload counter or --model set"
 )
 
+_VIEW: Final = (
+    "--workload atomic-view, with --model strict-serializable, serializable, snapshot-isolation, "
+    "repeatable-read or monotonic-atomic-view"
+)
+
 _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
+    (frozenset({"reject", "collect"}), "--workload dead-letters"),
     (frozenset({"enqueue", "dequeue"}), _QUEUE),
     (frozenset({"acquire", "release"}), _LOCK),
     (frozenset({"add"}), _SET),
@@ -59,6 +64,8 @@ _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"send", "poll"}), "--workload append-log"),
     (frozenset({"watch"}), "--workload watch"),
     (frozenset({"insert"}), "--workload g2"),
+    (frozenset({"bump", "look"}), _VIEW),
+    (frozenset({"dump"}), "--workload bank-replicas"),
     (frozenset({"credit", "audit"}), "--workload ledger"),
 )
 

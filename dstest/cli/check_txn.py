@@ -64,6 +64,8 @@ def transactions_in(path: Path) -> str | None:
     if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):
         name = named[1].decode(errors="replace")
         return name if name in api.WORKLOADS else None
+    if _other_than_transactions(head):
+        return None
     if re.search(rb"\[\s*[:\"]append\b", head):
         return "list-append"
     if not re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head):
@@ -71,6 +73,14 @@ def transactions_in(path: Path) -> str | None:
     # Reads of groups look alike, and what is no transaction needs the processes to be judged.
     transactions = b"process" in head or re.search(rb"\btxn\b", head) is not None
     return "rw-register" if transactions else None
+
+
+def _other_than_transactions(head: bytes) -> bool:
+    """Do types of operations say so? A look is made of steps that are written as reads are; other
+    histories may call their transactions as they like."""
+    types = set(re.findall(rb'"op_type"\s*:\s*"([^"]*)"', head))
+    calls = set(re.findall(rb'(?:"f"\s*:\s*"|:f\s+[:"]?)([\w-]+)', head))
+    return bool(types and b"txn" not in types) or not calls.isdisjoint({b"bump", b"look"})
 
 
 def judge_transactions(

@@ -24,7 +24,7 @@ __all__ = ["FIELDS", "NULL_IS_RESULT", "Key", "Op", "Outcome"]
 Key = str | int | float | bool | None
 
 
-NULL_IS_RESULT = frozenset({"read", "get", "dequeue", "pop", "delete-min"})
+NULL_IS_RESULT = frozenset({"read", "get", "dequeue", "reject", "collect", "pop", "delete-min"})
 """Types of operation whose null output is a result: nothing was there."""
 
 

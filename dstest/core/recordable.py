@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from dstest.core.protocols.clients import OpDraft
+from dstest.core.protocols.clients import OpDraft, Reply
 
-__all__ = ["DEPTH_MAX", "why_no_draft", "why_not"]
+__all__ = ["DEPTH_MAX", "told_by", "why_no_draft", "why_not"]
 
 DEPTH_MAX: Final = 90
 """Of a value; a line of a history around it may be nested a little deeper."""
@@ -64,3 +64,13 @@ def why_no_draft(draft: Any) -> str:
         if found := why_not(value):
             return f"{found} in the {name} of `{draft.op_type}`"
     return ""
+
+
+def told_by(reply: Reply) -> tuple[Any, str | None]:
+    """What is recorded of a reply. ValueError where that cannot be."""
+    wrong = why_not(reply.output) or why_not(reply.node_seen)
+    if not wrong and type(reply.node_seen) not in (str, type(None)):
+        wrong = f"{reply.node_seen!r} as the name of a node"
+    if wrong:
+        raise ValueError(f"what the client returned cannot be recorded: {wrong}")
+    return reply.output, reply.node_seen

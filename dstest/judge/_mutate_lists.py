@@ -7,6 +7,7 @@
 | lost | an acknowledged value is missing from a final observation | nothing took it out |
 | stale | it is missing from an observation that began after its acknowledgement | likewise |
 | duplicate | one observation holds a value twice, or two were given one | it was made once |
+| repeated | an enqueue puts in what another one did, and nobody got its own | two are owed |
 | replaced | one observation returns what another one did, and not its own | likewise |
 | swapped | two observations in turn change places | the first one sees the future |
 """
@@ -159,17 +160,40 @@ def _queue_dropped(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     return f"enqueue {write.op_id}, whose value came out, was taken out", without(ops, write)
 
 
-def _queue_lost(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    """More dequeues are taken out than unknown ones could stand in for."""
-    takers = [op for op in ops if op.outcome is Outcome.UNKNOWN and op.op_type != "enqueue"]
+def _queue_holders(ops: list[Op]) -> int | None:
+    """How many takers may have something when the last look finds nothing; None without such a
+    look, and where one of them may have any number."""
     looks = [op for op in finals(ops, "dequeue") if op.output is None]
-    sole = _sole(ops)
-    gone = [op for op in _takes(ops) if op.output in sole]
-    need = len(takers) + 1
-    if not looks or len(gone) < need or any(op.op_type == "drain" for op in takers):
+    takers = [op for op in ops if op.outcome is not Outcome.OK and op.op_type != "enqueue"]
+    if not looks or any(op.op_type == "drain" for op in takers):
         return None
-    lost = dice.sample(gone, need)
-    return f"{need} dequeues, first {lost[0].op_id}, were taken out", without(ops, *lost)
+    since = max(looks, key=end).invoke_ts
+    return sum(op.outcome is Outcome.UNKNOWN or end(op) >= since for op in takers)
+
+
+def _queue_lost(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """More dequeues are taken out than others could stand in for."""
+    sole, spare = _sole(ops), _queue_holders(ops)
+    gone = [op for op in _takes(ops) if op.output in sole]
+    if spare is None or len(gone) <= spare:
+        return None
+    lost = dice.sample(gone, spare + 1)
+    return f"{spare + 1} dequeues, first {lost[0].op_id}, were taken out", without(ops, *lost)
+
+
+def _queue_repeated(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    """As often as no other dequeues could stand in for it."""
+    sole, spare = _sole(ops), _queue_holders(ops)
+    times = Counter(op.output for op in _takes(ops))
+    once = [value for value in sole if times[value] == 1]
+    if spare is None or len(once) < 2 * (spare + 1):
+        return None
+    chosen = dice.sample(once, 2 * (spare + 1))
+    kept, others = chosen[: spare + 1], chosen[spare + 1 :]
+    again = {sole[b].op_id: {"input": a} for a, b in zip(kept, others, strict=True)}
+    takes = [op for op in _takes(ops) if op.output in others]
+    message = f"{spare + 1} enqueues, first {sole[others[0]].op_id}, put in what another one had"
+    return message, changed(without(ops, *takes), again)
 
 
 def _queue_duplicate(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
@@ -220,6 +244,7 @@ QUEUE: Final = {
     "total": {
         "dropped-write": _queue_dropped,
         "lost": _queue_lost,
+        "repeated": _queue_repeated,
         "duplicate": _queue_duplicate,
         "replaced": _queue_replaced,
         "phantom": _queue_phantom,

@@ -13,7 +13,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from time import process_time
 from typing import Any, Final
@@ -34,10 +34,9 @@ from dstest.core.protocols import (
     Finishing,
     OpDraft,
     Reactive,
-    Reply,
     Tapped,
 )
-from dstest.core.recordable import why_no_draft, why_not
+from dstest.core.recordable import told_by, why_no_draft
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -96,16 +95,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     op_timeout_s: float
     parent_pid: int
-
-
-def _told(reply: Reply) -> tuple[Any, str | None]:
-    """What is recorded of a reply. ValueError where that cannot be."""
-    wrong = why_not(reply.output) or why_not(reply.node_seen)
-    if not wrong and type(reply.node_seen) not in (str, type(None)):
-        wrong = f"{reply.node_seen!r} as the name of a node"
-    if wrong:
-        raise ValueError(f"what the client returned cannot be recorded: {wrong}")
-    return reply.output, reply.node_seen
 
 
 class Worker:
@@ -177,6 +166,11 @@ class Worker:
             self._tapped.append(client)
         return client
 
+    async def _opened(self, node: int, slot: int | None = None) -> Client:
+        client = self._client(node, slot)
+        await client.open()
+        return client
+
     async def _open_tap(self) -> None:
         """Put a tap before each node that the first slot's client may connect to.
 
@@ -243,9 +237,9 @@ class Worker:
         await self._until(due_ns)
         return due_ns
 
-    async def _until(self, due_ns: int) -> bool:
-        """False where the load ends first."""
-        while self._loading():
+    async def _until(self, due_ns: int, going: Callable[[], bool] | None = None) -> bool:
+        """False where the load, or what is `going` on instead of it, ends first."""
+        while (going or self._loading)():
             wait_ns = due_ns - self._clock.now_ns()
             if wait_ns <= 0:
                 return True
@@ -271,8 +265,7 @@ class Worker:
             if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()
-                client = self._client(node, slot)
-                await client.open()
+                client = await self._opened(node, slot)
             if last.kind != Outcome.OK and self._clock.now_ns() - began_ns < _AT_ONCE_NS:
                 # Refused without being asked: do not spin. A slow answer needs no pause.
                 await asyncio.sleep(_FAILURE_PAUSE_S)
@@ -287,22 +280,27 @@ class Worker:
         again, until the time is up."""
         config = self._config
         end_ns = self._clock.now_ns() + int(FINAL_S * 1e9)
+
+        def going() -> bool:
+            return self._board.state == FINISHING and self._clock.now_ns() < end_ns
+
         for node in range(len(config.endpoints)):
             # Far from the ids of the load, whose unknown operations count up in steps.
             process_id = (1 << 40) + config.worker * len(config.endpoints) + node
-            client = self._client(node)
-            await client.open()
+            client = await self._opened(node)
             last: Answer | None = None
-            while self._board.state == FINISHING and self._clock.now_ns() < end_ns:
+            while going():
                 draft = generator.final(node, last)
                 if draft is None:
+                    break
+                busy_ns = draft.after_ns if isinstance(draft, OpDraft) else 0
+                if busy_ns and not await self._until(self._clock.now_ns() + busy_ns, going):
                     break
                 last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
                 if last.kind == Outcome.UNKNOWN:
                     process_id += 1 << 20
                     await client.close()
-                    client = self._client(node)
-                    await client.open()
+                    client = await self._opened(node)
                 if last.kind != Outcome.OK:
                     await asyncio.sleep(_FAILURE_PAUSE_S)
             await client.close()
@@ -331,7 +329,7 @@ class Worker:
         try:
             async with asyncio.timeout(config.op_timeout_s + 1.0):
                 reply = await client.invoke(draft, config.op_timeout_s)
-            output, seen = _told(reply)
+            output, seen = told_by(reply)
         except Definite as error:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)

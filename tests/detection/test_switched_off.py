@@ -17,7 +17,7 @@ import pytest
 from made_runs import recorded
 from passing_runs import RUNS
 
-from checkers import _findings
+from checkers import _findings, dead_letters, total_queue
 from checkers.linearizable import CHECKER as LINEARIZABLE
 from checkers.txn import _native, api, plugin
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
@@ -167,6 +167,16 @@ def put(target: Any, name: str, value: Any) -> Callable[[Patch], None]:
     return lambda monkeypatch: monkeypatch.setattr(target, name, value)
 
 
+def once_owed(module: Any) -> Callable[[Patch], None]:
+    """An element is owed once, however often it was acknowledged."""
+
+    def missing(t: Any, takers: Any) -> list[int]:
+        got = {at for op, at in t.out if op.op_type in takers}
+        return [at for at in t.acked if at not in got]
+
+    return put(module, "copies_missing", missing)
+
+
 def no_damage(monkeypatch: Patch) -> None:
     """Folding skips what it cannot read, without a word."""
     real = seal.fold
@@ -272,6 +282,8 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "total-queue: lost": ("total-queue", None, without("lost")),
     "total-queue judging at-least-once": ("total-queue", None, weaker_model("at-least-once")),
     "dead-letters: lost": ("dead-letters", None, without("lost")),
+    "dead-letters counting no copies": ("dead-letters", None, once_owed(dead_letters)),
+    "total-queue counting no copies": ("total-queue", None, once_owed(total_queue)),
     "dead-letters: unrejected": ("dead-letters", None, without("unrejected")),
     "order": ("fifo", None, without("reordered")),
     "counter": ("counter", None, without("lost-increment", "nonmonotonic")),

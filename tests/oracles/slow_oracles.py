@@ -70,7 +70,7 @@ def queue_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
     return [rest] if not known(op) or op.output == head else []
 
 
-def bag_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
+def bag_step(state: tuple[Any, ...], op: Op) -> list[tuple[Any, ...]]:
     if op.op_type == "enqueue":
         return [tuple(sorted((*state, op.input)))]
     if not known(op):
@@ -78,6 +78,19 @@ def bag_step(state: tuple[Any, ...], op: Op) -> Iterable[Hashable]:
     if op.output is None:
         return [] if state else [state]
     return [_less(state, op.output)] if op.output in state else []
+
+
+def dead_step(state: tuple[Any, Any], op: Op) -> Iterable[Hashable]:
+    """A queue and its dead letters, each in any order."""
+    queue, dead = state
+    if op.op_type == "collect":
+        return [(queue, after) for after in bag_step(dead, op)]
+    if op.op_type != "reject":
+        return [(after, dead) for after in bag_step(queue, op)]
+    return [
+        (after, tuple(sorted([*dead, *(Counter(queue) - Counter(after)).elements()])))
+        for after in bag_step(queue, op)
+    ]
 
 
 def _less(state: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
@@ -239,7 +252,8 @@ def holds_overlap(ops: list[Op]) -> bool:
 
 def _ends(op: Op) -> bool:
     refused = op.outcome is Outcome.FAIL
-    return (op.op_type == "release" and not refused) or (op.op_type == "renew" and refused)
+    held = refused and not str(op.error).startswith("not-held")
+    return (op.op_type == "release" and not held) or (op.op_type == "renew" and refused)
 
 
 def offsets_hold(ops: list[Op]) -> bool:

@@ -76,11 +76,15 @@ def _dead_letters(sim: Sim, count: int) -> None:
         "reject": reject,
     }
 
+    last = 0
+
     def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        nonlocal last
         if sim.dice.random() < 0.5:
             kind = sim.dice.choice(["dequeue", "reject", "collect"])
             return kind, "q", None, takes[kind]
-        value = next(fresh)
+        # Some are put in again: each of them is owed.
+        value = last = last if sim.dice.random() < 0.1 else next(fresh)
         return "enqueue", "q", value, lambda: waiting.append(value)
 
     sim.run(count, step)
@@ -146,6 +150,8 @@ def _lock(sim: Sim, count: int, ttl_ns: int | None = None) -> None:
     def release(slot: int, key: str, own: int) -> Any:
         if holder.get(key, (None,))[0] == own:
             del holder[key]
+        elif sim.dice.random() < 0.5:
+            raise Refused("not-held: it has expired")
         return None
 
     def renew(slot: int, key: str, own: int, now: int) -> Any:

@@ -59,6 +59,7 @@ def _per_key(step: Any, state: Any) -> Callable[[list[Op]], bool]:
 
 SOUND: dict[str, Callable[[list[Op]], bool]] = {
     "total-queue": _per_key(slow.bag_step, ()),
+    "dead-letters": _per_key(slow.dead_step, ((), ())),
     "fifo": _per_key(slow.queue_step, ()),
     "counter": _per_key(slow.counter_step, 0),
     "pn-counter": _per_key(slow.counter_step, 0),

@@ -1,6 +1,7 @@
 """Small histories as text: a list of lines `process type[key] input -> output @begin-end`.
 
-`?` stands for an unknown outcome, `!` for a definite failure; inputs and outputs are JSON.
+`?` stands for an unknown outcome, `!` for a definite failure, `!code` for one with that error;
+inputs and outputs are JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def op(line: str, number: int) -> Op:
     process, name, *asked = left.strip().split(" ", 2)
     kind, _, key = name.partition("[")
     right = right.strip()
-    unknown, failed = right == "?", right == "!"
+    unknown, failed = right == "?", right.startswith("!")
     return Op(
         op_id=number,
         process_id=int(process),
@@ -32,7 +33,7 @@ def op(line: str, number: int) -> Op:
         key=key.rstrip("]") or None,
         input=json.loads(asked[0]) if asked else None,
         output=json.loads(right) if right and not unknown and not failed else None,
-        error="timeout" if unknown else "refused" if failed else None,
+        error="timeout" if unknown else (right[1:] or "refused") if failed else None,
         timeout_marker=unknown,
         node_seen=f"n{process}",
     )

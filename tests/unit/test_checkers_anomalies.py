@@ -34,6 +34,12 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         "1 add 1 @0-99\n2 add 2 @1-99\n3 read -> [1] @3-90\n4 read -> [2] @4-90",
     ),
     (("set", "eventual"), "lost", [0, 2], "1 add 7 @0-5\n2 read -> [] @1-6\n2 read -> [] @10-15"),
+    (
+        ("no-lost-ack", "durable"),
+        "lost",
+        [0, 1, 2],
+        "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7] @4-5",
+    ),
     (("no-lost-ack", "durable"), "phantom", [1], "1 append 7 @0-5\n2 read -> [7, 8] @10-15"),
     (
         QUEUE,
@@ -48,10 +54,42 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         "1 enqueue 7 @0-5\n2 dequeue @10-11\n3 dequeue -> ? @20-21",
     ),
     (
+        QUEUE,
+        "lost",
+        [0, 1],
+        # Who failed had begun when the queue was seen empty, and gave back before it was again.
+        (
+            "1 enqueue 7 @0-5\n2 dequeue @16-17\n3 dequeue -> ! @18-20\n2 dequeue @21-22\n"
+            "3 dequeue -> ? @40-41"
+        ),
+    ),
+    (
+        QUEUE,
+        "lost",
+        [0, 1, 2, 3],
+        "1 enqueue 7 @0-5\n1 enqueue 7 @6-7\n2 dequeue -> 7 @8-9\n2 dequeue @10-11",
+    ),
+    (
         ("exclusion", "lock"),
         "overlapping-holds",
-        [0, 2],
+        [0, 1, 2],
         "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n2 acquire[l] -> true @6-7",
+    ),
+    (
+        # It held it until it asked, whatever it was told then.
+        ("exclusion", "lock"),
+        "overlapping-holds",
+        [0, 1, 2],
+        "1 acquire[l] -> true @0-3\n2 acquire[l] -> true @4-5\n1 release[l] -> !not-held @6-7",
+    ),
+    (
+        ("exclusion", "lock"),
+        "overlapping-holds",
+        [0, 1, 2],
+        (
+            "1 acquire[l] -> true @0-3\n1 release[l] -> !read phase: not-held @4-5\n"
+            "2 acquire[l] -> true @6-7"
+        ),
     ),
     (QUEUE, "duplicated", [0, 1, 2], "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n3 dequeue -> 7 @6-9"),
     (QUEUE, "unexpected", [0], "2 dequeue -> 7 @6-8"),
@@ -103,6 +141,34 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         (
             "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 dequeue -> ? @0-9\n2 dequeue @10-11\n"
             "2 collect @12-13"
+        ),
+    ),
+    (
+        # Put in twice, rejected and collected once: the other copy is owed as well.
+        DEAD,
+        "lost",
+        [0, 1, 2, 3, 5],
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 collect -> 7 @9-10\n"
+            "2 dequeue @11-12\n2 collect @13-14"
+        ),
+    ),
+    (
+        DEAD,
+        "lost",
+        [0, 1, 2, 3, 5],
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n2 reject -> 7 @6-8\n"
+            "2 dequeue @9-10\n2 collect @11-12"
+        ),
+    ),
+    (
+        DEAD,
+        "lost",
+        [0, 1, 5],
+        (
+            "1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue @9-10\n2 collect @11-12\n"
+            "2 dequeue @13-14\n2 collect @15-16\n3 collect -> ? @17-18"
         ),
     ),
     (DEAD, "unrejected", [1], "1 enqueue 7 @0-5\n2 collect -> 7 @6-8"),

@@ -29,6 +29,32 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
+    # Who failed had the element in hand while the queue was seen empty; another one got it then.
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-18\n2 dequeue @16-17"),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @6-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n2 reject -> 8 @6-8\n3 reject -> ! @6-8\n"
+            "2 dequeue @9-10\n2 collect -> 8 @11-12\n2 collect @13-14\n3 collect -> ? @20-21"
+        ),
+    ),
+    (
+        # The letter was on its way when somebody looked first.
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue @9-10\n2 collect @11-12\n"
+            "3 collect -> ? @15-16\n2 collect @20-21"
+        ),
+    ),
+    (
+        DEAD,
+        (
+            "1 enqueue 7 @0-5\n1 enqueue 7 @0-5\n2 reject -> 7 @6-8\n2 dequeue -> 7 @6-8\n"
+            "2 dequeue @9-10\n2 collect -> 7 @11-12\n2 collect -> 7 @13-14\n2 collect @15-16"
+        ),
+    ),
     (
         DEAD,
         (
@@ -50,8 +76,30 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             "1 release[l] @8-9\n2 acquire[l] -> true @10-11"
         ),
     ),
+    *(
+        (
+            ("exclusion", "lock"),
+            f"1 acquire[l] -> true @0-3\n1 {kind}[l] -> !{error} @4-9\n2 acquire[l] -> true @5-6",
+        )
+        for kind in ("release", "renew")
+        for error in (
+            "not-held",
+            ":not-held",
+            "not-held: its lease is gone",
+            '["not-held", "gone"]',
+        )
+    ),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
+    (
+        ("long-fork", "snapshot-isolation"),
+        (
+            '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @0-9\n'
+            '3 read[g] -> [["a",1],["b",1]] @2-3\n4 read[g] -> [["a",1],["b",null]] @2-3'
+        ),
+    ),
+    (("no-lost-ack", "durable"), "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7, 7] @4-5"),
+    (("no-lost-ack", "durable"), "1 add 7 @0-1\n1 add 7 @2-3\n2 read -> [7] @4-5"),
     (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
     (
         KAFKA,
@@ -84,7 +132,37 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
         ("g2", "serializable"),
         '1 insert[p] ["a",1] -> ? @0-5\n2 insert[p] ["b",2] -> false @6-7',
     ),
+    (
+        ("g2", "serializable"),
+        '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @5-7',
+    ),
+    (
+        ("atomic-view", "snapshot-isolation"),
+        '1 bump[g] [0,1] -> [1,1] @0-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+    ),
+    (
+        ("atomic-view", "snapshot-isolation"),
+        '1 bump[g] [0,1] -> ? @6-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+    ),
 ]
+
+
+def test_tested_are_inserts_of_which_two_could_have_succeeded() -> None:
+    text = (
+        '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @4-6\n'
+        '3 insert[p] ["a",3] -> ? @5-9\n4 insert[p] ["b",4] -> false @6-20\n'
+        '5 insert[p] ["a",5] -> false @7-21'
+    )
+    assert check("g2", "serializable", text).stats["tested"] == 2
+
+
+def test_tested_are_looks_between_whose_reads_a_bump_may_have_come() -> None:
+    text = (
+        '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7\n'
+        '2 look[g] -> [["r",0,1],["r",1,1]] @9-20\n1 bump[g] [0,1] -> [2,2] @10-15\n'
+        '2 look[g] -> [["r",0,1],["r",1,1]] @22-23\n2 look[g] -> [["r",0,2],["r",1,2]] @24-25'
+    )
+    assert check("atomic-view", "snapshot-isolation", text).stats["tested"] == 2
 
 
 @pytest.mark.parametrize(("who", "text"), CLEAN)
@@ -103,6 +181,33 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (
         ("g2", "serializable"),
         '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @6-7',
+    ),
+    # Two refused inserts at once, and no other one that could have made either succeed.
+    (
+        ("g2", "serializable"),
+        (
+            '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @10-20\n'
+            '3 insert[p] ["a",3] -> false @11-21'
+        ),
+    ),
+    (
+        # The row was there before the unknown one began.
+        ("g2", "serializable"),
+        (
+            '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> ? @6-9\n'
+            '3 insert[p] ["a",3] -> false @10-11'
+        ),
+    ),
+    *(
+        (("atomic-view", model), looks)
+        for model in ("snapshot-isolation", "monotonic-atomic-view", "strict-serializable")
+        for looks in (
+            '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
+            (
+                '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7\n'
+                '3 look[g] -> [["r",0,1],["r",1,1]] @6-8\n1 bump[g] [0,1] -> [2,2] @10-15'
+            ),
+        )
     ),
     (
         ("atomic-view", "monotonic-atomic-view"),
@@ -124,6 +229,10 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
             '2 look[g] [["r",0,null],["r",1,null]] -> [] @6-7',
             '2 look[g] -> [["r",0,1],["r",7,1]] @6-7',
             '2 look[g] -> [["r",0,true],["r",1,1]] @6-7',
+            '2 look[g] -> [["r",0,1],["r",1]] @1-7',
+            '2 look[g] -> [["r",0,1],["r",1,1,2]] @1-7',
+            '2 look[g] [["r",0],["r",1]] -> [["r",0,1],["r",1,1]] @1-7',
+            "2 look[g] -> [7] @1-7",
         )
     ),
     (("g2", "serializable"), '1 insert[p] ["a",1] -> true @0-5'),
@@ -136,6 +245,19 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),
     (LOCK, "1 acquire[l] -> true @0-3"),
     (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
+    (
+        ("exactly-once", "ledger"),
+        '1 pay[a] {"id":"p"} -> ! @0-1\n1 pay[a] {"id":"p"} @2-3\n3 audit -> ["p"] @9-10',
+    ),
+    # Every read began after both writes had ended, and saw them.
+    (
+        ("long-fork", "snapshot-isolation"),
+        (
+            '1 write[g] ["a",1] @0-1\n2 write[g] ["b",1] @0-1\n'
+            '3 read[g] -> [["a",1],["b",1]] @2-3\n4 read[g] -> [["a",1],["b",1]] @2-3'
+        ),
+    ),
+    (("order", "prefix"), "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7, 7] @4-5"),
     (("sessions", "session"), '1 read[x] -> {"version":2} @0-1'),
     (("causal", "causal"), "1 read[x] -> null @0-1"),
     (("reconciliation", "converged"), '1 dump -> {"x":7} @2-3\n1 dump -> {"x":7} @4-5'),

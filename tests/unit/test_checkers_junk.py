@@ -15,7 +15,8 @@ from dstest.core.check import Budget
 JUNK: Final[tuple[Any, ...]] = (
     None, 0, -1, 2**70, 1.5, float("nan"), float("inf"), True, "", "x", [], {}, [1], [[1]], [None],
     {"a": 1}, {"from": 0, "to": [1], "amount": "x"}, [1, 2], ["append", 1], [["append", 1, 2]],
-    [["r"]], {"offset": "x"}, {"events": [1]}, {"events": [{"revision": "x"}]}, {"from": "x"},
+    [["r"]], [["r", 0], ["r", 1]], {"offset": "x"}, {"events": [1]},
+    {"events": [{"revision": "x"}]}, {"from": "x"},
     {"id": [1]}, {"value": {}}, [[1, 2], [3]], [[[1], 2]], [{"a": 1}],
 )  # fmt: skip
 

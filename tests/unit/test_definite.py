@@ -10,11 +10,11 @@ import pytest
 import clusters.systems
 from clusters.systems.etcd.clients import holds
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
-from dstest.core.protocols import Definite
+from dstest.core.protocols import NOT_HELD, Definite, code_of
 from dstest.runner.worker import not_listed
 
 FOLDER = Path(clusters.systems.__path__[0]) / "etcd" / "clients"
-CONSTANTS = {"CONFLICT": CONFLICT, "EXPIRED": holds.EXPIRED, "NOT_HELD": holds.NOT_HELD}
+CONSTANTS = {"CONFLICT": CONFLICT, "EXPIRED": holds.EXPIRED, "NOT_HELD": NOT_HELD}
 
 
 def text_of(argument: ast.expr) -> str:
@@ -48,6 +48,27 @@ def test_what_etcd_clients_raise_is_listed() -> None:
 )
 def test_the_code_of_an_error(text: str, code: str) -> None:
     assert Definite(text).code == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "not-held",
+        "not-held: its lease is gone",
+        ":not-held",
+        '["not-held", "gone"]',
+        ':not-held "gone"',
+    ],
+)
+def test_the_code_of_a_recorded_failure(error: str) -> None:
+    assert code_of(error) == NOT_HELD
+
+
+@pytest.mark.parametrize(
+    "error", [None, "", "conflict: not-held", "read phase: not-held", "refused"]
+)
+def test_another_code_is_another_one(error: str | None) -> None:
+    assert code_of(error) != NOT_HELD
 
 
 def test_what_is_not_listed_is_unknown() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.systems.etcd.clients.holds import EtcdLockClient
-from dstest.core.protocols import OpDraft
+from dstest.core.protocols import NOT_HELD, Definite, OpDraft
 
 
 class Stub:
@@ -21,6 +21,7 @@ class Stub:
     def __init__(self) -> None:
         self.alive: list[int] = []
         self.bound: list[int] = []
+        self.mine = True
 
     async def range(self, request: Any, **_: float) -> Any:
         return SimpleNamespace(kvs=[])
@@ -31,7 +32,7 @@ class Stub:
 
     async def txn(self, request: Any, **_: float) -> Any:
         self.bound += [op.request_put.lease for op in request.success if op.request_put.key]
-        return SimpleNamespace(succeeded=True, header=SimpleNamespace(revision=5))
+        return SimpleNamespace(succeeded=self.mine, header=SimpleNamespace(revision=5))
 
     def keepalive(self, **_: float) -> Any:
         async def write(request: Any) -> None:
@@ -73,3 +74,19 @@ def test_a_lock_with_a_time_to_live_is_kept_alive_until_it_is_given_up(
         assert not client._keepers
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("ttl_s", [0, 3])
+def test_a_release_of_what_has_expired_says_that_it_is_not_held(ttl_s: int) -> None:
+    async def main() -> str:
+        client, stub = locked(lock_ttl_s=ttl_s)
+        await client.invoke(OpDraft("acquire", "l"), 1.0)
+        stub.mine = False
+        with pytest.raises(Definite) as gone:
+            await client.invoke(OpDraft("release", "l"), 1.0)
+        with pytest.raises(Definite) as again:
+            await client.invoke(OpDraft("release", "l"), 1.0)
+        assert gone.value.code == again.value.code
+        return gone.value.code
+
+    assert asyncio.run(main()) == NOT_HELD

@@ -92,7 +92,7 @@ ALLOWED = {
     "which workload can have made a foreign history": {
         "cli/check_source.py": {
             *("bank", "cas-register", "counter", "list-append", "rw-register", "unique-ids"),
-            *("atomic-view", "watch"),
+            "watch",
         },
         "cli/check_txn.py": {"list-append", "rw-register"},
         "cli/generate.py": {"list-append"},

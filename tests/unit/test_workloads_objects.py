@@ -8,6 +8,7 @@ import pytest
 
 from dstest.core import registry
 from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
+from workloads.dead_letters import ARRIVAL_S
 
 NAMES = [
     *(
@@ -103,6 +104,22 @@ def test_queues_are_drained_at_the_end() -> None:
         last = Answer(draft, "ok", 7 if len(seen) == 1 else None)
     assert len(seen) == 5
     assert len({draft.key for draft in seen}) == 4
+
+
+def test_letters_on_their_way_are_waited_for_once_before_they_are_collected() -> None:
+    generator = made("dead-letters")
+    waits = []
+    for node in (0, 1):
+        last = None
+        while (draft := generator.final(node, last)) is not None:
+            waits.append((draft.op_type, draft.after_ns))
+            last = Answer(draft, "unknown" if len(waits) == 5 else "ok")
+    assert [kind for kind, _ in waits] == [
+        *(["dequeue"] * 4 + ["collect"] * 5),
+        *(["dequeue"] * 4 + ["collect"] * 4),
+    ]
+    assert [at for at, (_, ns) in enumerate(waits) if ns] == [4]
+    assert waits[4][1] == int(ARRIVAL_S * 1e9) > 5e9
 
 
 def test_final_reads_are_asked_again_until_they_succeed() -> None:

@@ -49,6 +49,7 @@ from dstest.core.protocols.checkers import (
     Checker,
 )
 from dstest.core.protocols.clients import (
+    NOT_HELD,
     Client,
     CountsCalls,
     Definite,
@@ -58,6 +59,7 @@ from dstest.core.protocols.clients import (
     Reply,
     RequestCounter,
     Tapped,
+    code_of,
 )
 from dstest.core.protocols.faults import (
     Composite,
@@ -105,6 +107,7 @@ from dstest.core.protocols.workloads import (
 )
 
 __all__ = [
+    "NOT_HELD",
     "PINNED_KINDS",
     "REFUSED",
     "UNANSWERED",
@@ -183,5 +186,6 @@ __all__ = [
     "When",
     "Withdraws",
     "Workload",
+    "code_of",
     "lacking_of",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from dstest.core.op import Key
 
 __all__ = [
+    "NOT_HELD",
     "Client",
     "CountsCalls",
     "Definite",
@@ -19,12 +21,17 @@ __all__ = [
     "Reply",
     "RequestCounter",
     "Tapped",
+    "code_of",
 ]
+
+NOT_HELD: Final = "not-held"
+"""The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By
+any other code of a release nothing happened, and the caller still holds what it held."""
 
 
 class OpDraft(msgspec.Struct, frozen=True):
-    """An operation that a generator asks for, before it has a process or a time. Under load its
-    process is busy with something else for `after_ns` first, and only then invokes it."""
+    """An operation that a generator asks for, before it has a process or a time. Its process is
+    busy with something else for `after_ns` first, and only then invokes it."""
 
     op_type: str
     key: Key
@@ -49,6 +56,12 @@ class Definite(Exception):
     @property
     def code(self) -> str:
         return str(self).partition(":")[0]
+
+
+def code_of(error: str | None) -> str:
+    """The code of a failure as it is recorded: `CODE` or `CODE: details`; in histories of others
+    `:code` or `["code", "details"]`."""
+    return re.split(r'[:",\]]', (error or "").lstrip('[ ":'), maxsplit=1)[0].strip()
 
 
 class Indefinite(Exception):

@@ -44,7 +44,8 @@ class Finishing(Protocol):
     """A generator that reads the final state once the cluster has recovered and the load is over.
 
     `final(node, last)` gives the next operation for the node with this index, None when it is done
-    there. `last` is how the one before ended at this node, None at first.
+    there. `last` is how the one before ended at this node, None at first. A draft's `after_ns` is
+    waited for, and counts to the time that the final phase has.
     """
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None: ...

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dstest.core.protocols import NOT_HELD
+
 __all__ = ["CONFLICT", "DEFINITE_ERRORS"]
 
 CONFLICT: Final = "conflict"
@@ -21,7 +23,10 @@ DEFINITE_ERRORS: Final[Mapping[str, str]] = {
         "etcd's rpc.proto, LeaseKeepAliveResponse: 'TTL is the new time-to-live for the lease'; "
         "etcd answers 0 for a lease that it does not know any more"
     ),
-    "not-held": "ours: the client holds nothing that it could renew or release, so nothing is sent",
+    NOT_HELD: (
+        "ours: the client holds nothing that it could renew or release, so nothing is sent; or a "
+        "release whose compare did not succeed, see above"
+    ),
     "read phase": "ours: the client reads before it writes anything, and the read failed",
     "grant phase": "ours: the client asks for a lease before it writes anything, and got none",
     "unsupported operation": "ours: the client knows no such operation, and sends nothing",

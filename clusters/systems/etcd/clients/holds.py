@@ -24,15 +24,12 @@ from clusters.systems.etcd.clients.definite import CONFLICT
 from clusters.systems.etcd.clients.ops import EtcdOps, created_at, delete, put
 from clusters.systems.etcd.clients.register import classify
 from clusters.systems.etcd.wire import message
-from dstest.core.protocols import Definite, Indefinite, OpDraft
+from dstest.core.protocols import NOT_HELD, Definite, Indefinite, OpDraft
 
 __all__ = ["EXPIRED", "EtcdLeaseClient", "EtcdLockClient"]
 
 EXPIRED: Final = "expired"
 """Definite: the lease is gone, so nothing was renewed."""
-
-NOT_HELD: Final = "not-held"
-"""Definite, ours: this client holds no such lock, so nothing was sent."""
 
 
 class EtcdLockClient(EtcdOps):
@@ -108,14 +105,16 @@ class EtcdLockClient(EtcdOps):
             raise Definite(NOT_HELD)
         path = self.path(op.key)
         keeper = self._keepers.pop(op.key, None)
-        if keeper is None:
-            await self.commit([created_at(path, token)], [delete(path)])
-            return
-        keeper.cancel()
+        if keeper is not None:
+            keeper.cancel()
         try:
             await self.commit([created_at(path, token)], [delete(path)])
         except Definite as error:
-            raise Indefinite(f"left to expire: {error}") from None
+            if str(error) == CONFLICT:
+                raise Definite(f"{NOT_HELD}: it has expired, or is another one's") from None
+            if keeper is not None:
+                raise Indefinite(f"left to expire: {error}") from None
+            raise
 
 
 class EtcdLeaseClient(EtcdLockClient):
