@@ -1,9 +1,14 @@
-"""What all tests share: which corpora of histories are read."""
+"""What all tests share: which corpora of histories are read, and that a busy host fails no test."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 from places import OUTER, OUTER_ASKED
+
+# How fast examples come says something of the host, nothing of the code.
+settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-host")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -95,7 +95,7 @@ def test_a_segment_is_never_overwritten(tmp_path: Path) -> None:
         SegmentWriter(tmp_path / "a.seg", Writer())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**53), 2**53), st.text()), min_size=1))
 def test_any_event_survives(event: list[object]) -> None:
     line = segment.encode_line(Succeeded(1, 2, event, None, None))
@@ -103,7 +103,7 @@ def test_any_event_survives(event: list[object]) -> None:
     assert line.endswith(b"\n")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_garbage_never_becomes_an_event(data: bytes) -> None:
     import tempfile
