@@ -27,7 +27,8 @@ OPTIONS = {
 def workload_of(system: str) -> str:
     """One that fits: queues keep no registers."""
     offers = registry.load("systems", system).capabilities
-    return next(name for name in ("register", "queue") if name in offers)
+    every = dict.fromkeys(["register", *registry.names("workloads")])
+    return next(name for name in every if registry.load("workloads", name).capability in offers)
 
 
 def planned(system: str, nemesis: str) -> bool:
