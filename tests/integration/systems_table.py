@@ -6,6 +6,7 @@ a run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their rows alone.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -49,10 +50,11 @@ Rows = dict[tuple[str, str], Tried]
 """By system and nemesis."""
 
 
-def lacks(system: str, nemesis: str) -> list[str]:
+@functools.cache
+def lacks(system: str, nemesis: str) -> tuple[str, ...]:
     """The capabilities for want of which no fault of the nemesis is possible on the system."""
     found = lacking(registry.load("systems", system), registry.load("nemeses", nemesis))
-    return [lack.capability for lack in found if not lack.when]
+    return tuple(lack.capability for lack in found if not lack.when)
 
 
 def faults_on(system: str) -> list[str]:
