@@ -15,9 +15,75 @@ from typing import Any
 
 from clusters.remote.agent_exec import process_info
 
-__all__ = ["frozen", "group_of", "join", "leave", "processes_of", "set_frozen"]
+__all__ = ["Groups"]
 
 PREFIX = "dstest-service-"
+
+
+class Groups:
+    """The control groups of this node's services, as its mounts were when this was made."""
+
+    def __init__(self) -> None:
+        self._mount = next(iter(_mounts()), None)
+
+    def of(self, service: str) -> dict[str, str] | None:
+        """Kind (`v1`, `v2`) and path of a service's group, which need not be there yet."""
+        if self._mount is None:
+            return None
+        kind, mount = self._mount
+        return {"kind": kind, "path": f"{mount}/{PREFIX}{service}"}
+
+    def join(self, service: str) -> None:
+        """Put the calling process into the service's group. OSError where that is refused."""
+        group = self.of(service)
+        if group is not None:
+            os.makedirs(group["path"], exist_ok=True)
+            Path(group["path"], "cgroup.procs").write_text("0", encoding="ascii")
+
+    def leave(self, service: str) -> None:
+        """Remove the service's group, where it is empty."""
+        group = self.of(service)
+        if group is not None:
+            with contextlib.suppress(OSError):
+                os.rmdir(group["path"])
+
+    def frozen(self, service: str) -> bool:
+        """Do all processes of the group stand still? False while they are still freezing."""
+        group = self.of(service)
+        if group is None:
+            return False
+        with contextlib.suppress(OSError):
+            if group["kind"] == "v1":
+                return Path(group["path"], "freezer.state").read_text().strip() == "FROZEN"
+            return "frozen 1" in Path(group["path"], "cgroup.events").read_text().splitlines()
+        return False
+
+    def set_frozen(self, service: str, wanted: bool) -> None:
+        """Freeze the group or thaw it; a group that is not there is thawed already."""
+        group = self.of(service)
+        if group is None or not os.path.isdir(group["path"]):
+            if wanted:
+                raise FileNotFoundError(
+                    f"service {service} has no control group that can be frozen"
+                )
+            return
+        v1 = group["kind"] == "v1"
+        text = ("FROZEN" if wanted else "THAWED") if v1 else str(int(wanted))
+        name = "freezer.state" if v1 else "cgroup.freeze"
+        Path(group["path"], name).write_text(text, encoding="ascii")
+
+    def processes_of(self, service: str, main: Any) -> list[Any]:
+        """(pid, start time) of each process of a service, `main` first where that runs."""
+        group = self.of(service)
+        pids = None if group is None else _in_group(group["path"])
+        if pids is None:
+            pids = _below(main[0]) if main else []
+        rows = []
+        for pid in dict.fromkeys(pids):
+            info = process_info(pid)
+            if info["start_time"] is not None and (info["alive"] or _threads(pid) > 1):
+                rows.append((pid, info["start_time"]))
+        return sorted(rows, key=lambda row: (tuple(row) != tuple(main or ()), row))
 
 
 def _mounts() -> list[tuple[str, str]]:
@@ -34,54 +100,6 @@ def _mounts() -> list[tuple[str, str]]:
             elif filesystem == "cgroup2":
                 mounts.append(("v2", mount))
     return sorted(mounts)
-
-
-def group_of(service: str) -> dict[str, str] | None:
-    """Kind (`v1`, `v2`) and path of a service's group, which need not be there yet."""
-    for kind, mount in _mounts():
-        return {"kind": kind, "path": f"{mount}/{PREFIX}{service}"}
-    return None
-
-
-def join(service: str) -> None:
-    """Put the calling process into the service's group. OSError where that is refused."""
-    group = group_of(service)
-    if group is not None:
-        os.makedirs(group["path"], exist_ok=True)
-        Path(group["path"], "cgroup.procs").write_text("0", encoding="ascii")
-
-
-def leave(service: str) -> None:
-    """Remove the service's group, where it is empty."""
-    group = group_of(service)
-    if group is not None:
-        with contextlib.suppress(OSError):
-            os.rmdir(group["path"])
-
-
-def frozen(service: str) -> bool:
-    """Do all processes of the group stand still? False while they are still freezing."""
-    group = group_of(service)
-    if group is None:
-        return False
-    with contextlib.suppress(OSError):
-        if group["kind"] == "v1":
-            return Path(group["path"], "freezer.state").read_text().strip() == "FROZEN"
-        return "frozen 1" in Path(group["path"], "cgroup.events").read_text().splitlines()
-    return False
-
-
-def set_frozen(service: str, wanted: bool) -> None:
-    """Freeze the group or thaw it; a group that is not there is thawed already."""
-    group = group_of(service)
-    if group is None or not os.path.isdir(group["path"]):
-        if wanted:
-            raise FileNotFoundError(f"service {service} has no control group that can be frozen")
-        return
-    v1 = group["kind"] == "v1"
-    text = ("FROZEN" if wanted else "THAWED") if v1 else str(int(wanted))
-    name = "freezer.state" if v1 else "cgroup.freeze"
-    Path(group["path"], name).write_text(text, encoding="ascii")
 
 
 def _parents() -> dict[int, int]:
@@ -110,20 +128,6 @@ def _in_group(path: str) -> list[int] | None:
         return []
     except (OSError, ValueError):
         return None
-
-
-def processes_of(service: str, main: Any) -> list[Any]:
-    """(pid, start time) of each process of a service, `main` first where that runs."""
-    group = group_of(service)
-    pids = None if group is None else _in_group(group["path"])
-    if pids is None:
-        pids = _below(main[0]) if main else []
-    rows = []
-    for pid in dict.fromkeys(pids):
-        info = process_info(pid)
-        if info["start_time"] is not None and (info["alive"] or _threads(pid) > 1):
-            rows.append((pid, info["start_time"]))
-    return sorted(rows, key=lambda row: (tuple(row) != tuple(main or ()), row))
 
 
 def _threads(pid: int) -> int:

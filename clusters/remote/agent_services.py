@@ -25,6 +25,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -32,8 +33,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters.remote import agent_groups
 from clusters.remote.agent_exec import Refused, process_info, send_signal
+from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_start import launch, prepare
 
 __all__ = ["HOME", "Services", "main", "rows", "strike"]
@@ -46,6 +47,7 @@ GONE_S = 9.0
 
 FREEZE_S = 2.0
 POLL_S = 0.001
+LOOK_AGAIN_S = 0.02
 STRIKES = ("signal", "terminate", "freeze", "thaw")
 
 
@@ -54,6 +56,7 @@ class Services:
 
     def __init__(self, home: Path = HOME) -> None:
         self.home = home
+        self.groups = Groups()
         self.specs: list[dict[str, Any]] = []
         if (home / "member.json").exists():
             self.specs = json.loads((home / "member.json").read_text())["services"]
@@ -77,7 +80,7 @@ class Services:
 
     def all_of(self, name: str) -> list[Any]:
         """Pid and start time of each process of a service, the main one first."""
-        return agent_groups.processes_of(name, self.main_of(name))
+        return self.groups.processes_of(name, self.main_of(name))
 
     def start(self, names: list[str]) -> None:
         """Those that do not run; children that outlived their main process end first."""
@@ -95,11 +98,14 @@ class Services:
                 raise Refused(f"still there after SIGKILL: {sorted(pid for pid, _ in left)}")
             for spec in specs:
                 # A process that cgroup v1 has frozen does not die.
-                agent_groups.set_frozen(spec["name"], False)
-            send(left, signal.SIGKILL)
-            time.sleep(POLL_S)
+                self.groups.set_frozen(spec["name"], False)
+            # Then look again: something may have been forked, or frozen, in between.
+            if struck := send(left, signal.SIGKILL):
+                wait_for_end(struck, LOOK_AGAIN_S)
+            else:
+                time.sleep(POLL_S)
         for spec in specs:
-            agent_groups.leave(spec["name"])
+            self.groups.leave(spec["name"])
 
     def signal(self, number: int, names: list[str]) -> None:
         """To all processes, until none is left that did not get it; SIGKILL until they are gone."""
@@ -123,9 +129,9 @@ class Services:
         """Returns when the groups stand still, or go on."""
         specs = self.chosen(names)
         for spec in specs:
-            agent_groups.set_frozen(spec["name"], wanted)
+            self.groups.set_frozen(spec["name"], wanted)
         deadline = time.monotonic() + FREEZE_S
-        while any(agent_groups.frozen(spec["name"]) != wanted for spec in specs):
+        while any(self.groups.frozen(spec["name"]) != wanted for spec in specs):
             if time.monotonic() > deadline:
                 raise Refused("the groups do not " + ("stand still" if wanted else "go on"))
             time.sleep(POLL_S)
@@ -140,8 +146,8 @@ class Services:
                 "main": self.main_of(name),
                 "processes": self.all_of(name),
                 "exit": json.loads(end.read_text()) if end.exists() else None,
-                "group": agent_groups.group_of(name),
-                "frozen": agent_groups.frozen(name),
+                "group": self.groups.of(name),
+                "frozen": self.groups.frozen(name),
             }
         return by_service
 
@@ -152,7 +158,7 @@ class Services:
             pids, main = self.all_of(name), self.main_of(name)
             if (what == "strays" and pids and main is None) or what == "all":
                 self.kill([spec])
-            elif what == "frozen" and agent_groups.frozen(name):
+            elif what == "frozen" and self.groups.frozen(name):
                 sys.stdout.write(f"ours frozen service {name}\n")
             elif what == "look":
                 kind = "server" if main else "stray server"
@@ -178,13 +184,33 @@ def strike(act: str, words: list[str], home: str = str(HOME)) -> None:
         services.freeze(words, act == "freeze")
 
 
-def send(processes: list[Any], number: int) -> None:
-    """A signal to each of them that is still the process it was."""
+def send(processes: list[Any], number: int) -> list[Any]:
+    """A signal to each of them that is still the process it was; those that got it."""
+    reached = []
     for pid, start in processes:
         try:
             send_signal(pid, start, number)
         except (Refused, OSError):
             continue
+        reached.append((pid, start))
+    return reached
+
+
+def wait_for_end(processes: list[Any], timeout_s: float) -> None:
+    """Until the last thread of each of them has ended, or the time is over."""
+    deadline = time.monotonic() + timeout_s
+    for pid, start in processes:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            continue
+        try:
+            if process_info(pid)["start_time"] == start:
+                waiting = select.poll()
+                waiting.register(descriptor, select.POLLIN)
+                waiting.poll(max(0.0, deadline - time.monotonic()) * 1e3)
+        finally:
+            os.close(descriptor)
 
 
 def lock(home: Path) -> Any:

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters.remote import agent_groups
 from clusters.remote.agent_exec import ENVIRONMENT, process_info
+from clusters.remote.agent_groups import Groups
 
 __all__ = ["PREPARE_S", "STARTED", "launch", "prepare", "write_atomic"]
 
@@ -139,7 +139,7 @@ def _become(home: Path, service: dict[str, Any]) -> None:
     argv, owner = _command(home, service), _owner(service)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
-    agent_groups.join(service["name"])
+    Groups().join(service["name"])
     with contextlib.suppress(FileNotFoundError):
         for group in (home / "groups").read_text().split():
             Path(group, "cgroup.procs").write_text("0", encoding="ascii")

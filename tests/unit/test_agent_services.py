@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from clusters.remote import agent_groups, agent_processes
-from clusters.remote.agent_exec import Refused
-from clusters.remote.agent_services import Services, lock, strike
+from clusters.remote.agent_exec import Refused, process_info
+from clusters.remote.agent_services import Services, lock, strike, wait_for_end
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,7 +84,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 @pytest.fixture(params=["group", "descent"])
 def either(node: Node, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Node:
     """With control groups, and without."""
-    if request.param == "group" and agent_groups.group_of("x") is None:
+    if request.param == "group" and agent_groups.Groups().of("x") is None:
         pytest.skip("no control group can be written on this host")
     if request.param == "descent":
         monkeypatch.setattr(agent_groups, "_mounts", list)
@@ -116,7 +116,7 @@ def name_of(node: Node, what: str) -> str:
 
 
 def test_everything_that_is_forked_is_found_and_killed(node: Node) -> None:
-    if agent_groups.group_of("x") is None:
+    if agent_groups.Groups().of("x") is None:
         pytest.skip("no control group can be written on this host")
     name = name_of(node, "forks")
     node.put({"name": name, "argv": [sys.executable, "-c", FORKS]})
@@ -178,7 +178,7 @@ def test_each_service_is_asked_to_end_in_its_own_way(node: Node) -> None:
 
 
 def test_a_group_is_frozen_and_thawed_and_dies_frozen(node: Node) -> None:
-    if agent_groups.group_of("x") is None:
+    if agent_groups.Groups().of("x") is None:
         pytest.skip("no control group can be written on this host")
     name = name_of(node, "frozen")
     node.put({"name": name, "argv": ["sh", "-c", "while :; do :; done"]})
@@ -194,7 +194,7 @@ def test_a_group_is_frozen_and_thawed_and_dies_frozen(node: Node) -> None:
     node.run("freeze")
     node.run("stop")
     assert node.pids(name) == []
-    group = agent_groups.group_of(name)
+    group = agent_groups.Groups().of(name)
     assert group is not None
     assert not Path(group["path"]).exists()
 
@@ -364,7 +364,7 @@ cgroup /sys/fs/cgroup/freezer cgroup rw,nosuid,freezer 0 0
 )
 def test_which_hierarchy(text: str, found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: text)
-    assert agent_groups.group_of("x") == found
+    assert agent_groups.Groups().of("x") == found
 
 
 def _parent(pid: int) -> int:
@@ -383,3 +383,24 @@ def test_a_strike_is_what_the_program_does(node: Node) -> None:
     node.run("start")
     strike("signal", [str(int(signal.SIGKILL)), name], str(node.home))
     assert node.pids(name) == []
+
+
+def test_the_end_of_a_process_is_that_of_its_last_thread(tmp_path: Path) -> None:
+    """A main thread that has ended leaves a zombie that still holds its ports."""
+    script = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(0.5,)).start();"
+        "print(flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    started = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        row = (process.pid, process_info(process.pid)["start_time"])
+        until(lambda: not process_info(process.pid)["alive"])
+        assert len(os.listdir(f"/proc/{process.pid}/task")) > 1
+        wait_for_end([row], 0.05)
+        assert len(os.listdir(f"/proc/{process.pid}/task")) > 1, "it waits no longer than it may"
+        wait_for_end([row], 10.0)
+        assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
+        wait_for_end([(row[0], row[1] + 1), (2**22 - 1, 1)], 10.0)
+    assert time.monotonic() - started < 9.0
