@@ -22,7 +22,7 @@ from dstest.runner.plugins import Plugins, resolve
 __all__ = ["main"]
 
 PARTITIONS = 10
-KILLS = 5
+KILLS = 20
 LAB_ID = "bench"
 
 
