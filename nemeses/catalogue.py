@@ -146,8 +146,8 @@ CATALOGUE: Final = (
         "metadata store outage",
         "network",
         "a system that depends on another store",
-        "packets per drop rule; errors of one class",
-        "not applicable to the systems there are: none depends on another store",
+        "attempts stopped per rule; what members say of their store stands still, and their log "
+        "tells of errors of one class",
     ),
     Fault(
         "N16",

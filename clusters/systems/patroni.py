@@ -25,6 +25,7 @@ from clusters.systems.postgresql import (
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    DependsOnStore,
     Ending,
     Endpoint,
     Leadership,
@@ -33,6 +34,7 @@ from dstest.core.protocols import (
     Option,
     Probe,
     Service,
+    Store,
     Timing,
 )
 
@@ -45,10 +47,15 @@ STORE_PEERS: Final = 2380
 TTL_S: Final = 20
 STORED: Final = f"{HOME}/data/etcd"
 KEPT: Final = f"{HOME}/data/postgresql"
+UNREACHED: Final = (
+    "No more machines in the cluster",
+    "DCS is not accessible",
+    "ERROR: get_cluster",
+)
 ANYBODY: Final = ("host all all all trust", "host replication all all trust")
 
 
-class PatroniDeployment(Streaming, FullMesh, Leadership):
+class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
     """A database with its Patroni on each node, and beside them the store of the lock."""
 
     timing = Timing(
@@ -141,6 +148,15 @@ class PatroniDeployment(Streaming, FullMesh, Leadership):
             ending=Ending(statuses=(0,)),
         )
         return [self._store(node), patroni]
+
+    def store(self) -> Store:
+        return Store(port=STORE, service="patroni", errors=UNREACHED)
+
+    async def store_seen(self) -> dict[str, int | None]:
+        return await self.answers(self._seen)
+
+    async def _seen(self, node: Node) -> int:
+        return int((await http.page(node.info.address, REST, "/patroni"))["dcs_last_seen"])
 
     async def _cluster(self, node: Node) -> dict[str, dict[str, Any]]:
         """What the Patroni of a node knows of all."""

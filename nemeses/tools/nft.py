@@ -30,6 +30,7 @@ __all__ = [
     "loss_rules",
     "opening_rules",
     "rule_count",
+    "store_rules",
     "tables",
 ]
 
@@ -193,6 +194,30 @@ def opening_rules(
             lines.append(f"    {source} {opening} counter name cut_{info.name} {verdict}")
             lines.append(f"    {source} meta l4proto tcp counter name {stands}_{info.name}{end}")
     lines += ["  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def store_rules(name: str, user: str, port: int, action: Action) -> str:
+    """The fault table of a node on which programs of `user` reach nobody at this TCP port.
+
+    `cut_NAME` counts their attempts to connect, which are dropped or rejected, and `reset_NAME`
+    what they send on connections that stand: it is answered with a reset, since a connection that
+    nobody sends on would let them hear of changes still. What other users send is let alone.
+    """
+    verdict = "drop" if action == "drop" else "reject with tcp reset"
+    opening = "tcp flags & (fin | syn | rst | ack) == syn"
+    theirs = f"meta skuid {user} tcp dport {port}"
+    lines = [
+        f"table inet {FAULT_TABLE} {{",
+        f"  counter cut_{name} {{ }}",
+        f"  counter reset_{name} {{ }}",
+        "  chain cut {",
+        "    type filter hook output priority -300; policy accept;",
+        f"    {theirs} {opening} counter name cut_{name} {verdict}",
+        f"    {theirs} tcp flags & rst != rst counter name reset_{name} reject with tcp reset",
+        "  }",
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -9,9 +9,18 @@ from typing import Any, Protocol
 import pytest
 
 from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.patroni import PatroniDeployment
 from dstest.core import protocols
 from dstest.core.implements import broken_claims, implements, members_of, missing, unfit
-from dstest.core.protocols import Authenticated, Kill, Members, Replication, Supervised, Unit
+from dstest.core.protocols import (
+    Authenticated,
+    DependsOnStore,
+    Kill,
+    Members,
+    Replication,
+    Supervised,
+    Unit,
+)
 
 CAPABILITIES = [
     kind
@@ -27,9 +36,10 @@ def test_what_a_capability_asks_for() -> None:
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda kind: kind.__name__)
-def test_etcd_has_them_all(capability: type) -> None:
-    assert unfit(EtcdDeployment, capability) == []
-    assert broken_claims(EtcdDeployment) == {}
+def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
+    deployment = PatroniDeployment if capability is DependsOnStore else EtcdDeployment
+    assert unfit(deployment, capability) == []
+    assert broken_claims(deployment) == {}
 
 
 class Whole:

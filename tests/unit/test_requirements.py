@@ -35,7 +35,8 @@ from dstest.runner.requirements import check_lab, check_plans, deployed, lacking
 from nemeses.mix import Mix
 
 ALL = registry.names("nemeses")
-ON_ETCD = [name for name in ALL if name != "schema-change"]  # it has no tables
+ON_ETCD = [name for name in ALL if name not in ("schema-change", "store-outage")]
+"""It has no tables, and depends on no other system."""
 OPTIONS = {
     "credentials": ["auth=true"],
     "mixed-versions": [f"other_build={__file__}"],
@@ -50,6 +51,7 @@ WANTED: dict[str, tuple[str, ...]] = {
         ("Linked",),
     ),
     "split-brain": ("Linked", "Leadership"),
+    "store-outage": (*STARTED, "ServerLogs", "DependsOnStore"),
     "kill": STARTED,
     "stop": (*STARTED, "Terminate", "ServerLogs"),
     "pause": SERVERS,

@@ -62,4 +62,4 @@ def test_what_is_listed_as_fitting_is_planned_and_nothing_else(system: str) -> N
     }
     assert fits == {nemesis: planned(system, nemesis) for nemesis in NEMESES}
     unfit = {nemesis for nemesis, fit in fits.items() if not fit}
-    assert (unfit == {"schema-change"}) == (system == "etcd")
+    assert (unfit == {"schema-change", "store-outage"}) == (system == "etcd")

@@ -18,6 +18,7 @@ __all__ = [
     "Clocked",
     "ControlGroups",
     "DataDir",
+    "DependsOnStore",
     "Freezes",
     "Kill",
     "LeaderView",
@@ -32,6 +33,7 @@ __all__ = [
     "Restartable",
     "ServerLogs",
     "ServerTime",
+    "Store",
     "Supervised",
     "SyncStats",
     "Terminate",
@@ -209,6 +211,33 @@ class Linked(Protocol):
 
     def links(self) -> list[tuple[str, str]] | None:
         """(from, to) of those that do; None: every one to every other."""
+        ...
+
+
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """Another system, without which members cannot agree: on which TCP `port` it is asked, by which
+    `service` of a member, and which texts, any of them, that service logs when it reaches nobody.
+    """
+
+    port: int
+    service: str
+    errors: tuple[str, ...]
+
+
+@runtime_checkable
+class DependsOnStore(Protocol):
+    """Members that agree by what another system keeps for them (etcd, ZooKeeper).
+
+    The service that asks it runs as a user that no other program of its node is run as.
+    """
+
+    def store(self) -> Store:
+        """The system that they depend on."""
+        ...
+
+    async def store_seen(self) -> dict[str, int | None]:
+        """When each member has last reached its store, as it says itself: a number that grows each
+        time it does; None = no answer."""
         ...
 
 

@@ -1,0 +1,92 @@
+"""`store-outage`: what counts as a member that does not reach its store, and what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dstest.core.evidence import LandingRecord
+from nemeses.base.landing import landed
+from nemeses.base.steps import with_facts, with_signals
+from nemeses.network.store_outage import NEMESIS, judged, read_on
+from nemeses.tools.nft import store_rules
+
+S = 10**9
+NOW_NS = 100 * S
+
+
+def record(**facts: Any) -> LandingRecord:
+    known: dict[str, Any] = {"seen_before": {"n1": 7, "n2": 7, "n3": 7}, "never_seen": []}
+    return LandingRecord(
+        fault_id="f1",
+        nemesis="store-outage",
+        targets=["n1"],
+        scheduled_at=0,
+        epoch="f1",
+        facts={**known, **facts},
+    )
+
+
+SEEN = {"n1": (8, NOW_NS - 6 * S), "n2": (15, NOW_NS - S), "n3": (14, NOW_NS - 2 * S)}
+
+
+def outcome(found: LandingRecord | None = None, **given: Any) -> tuple[str, str]:
+    """Whether it has landed, and the sentences of the three signals."""
+    what: dict[str, Any] = {"counted": {"n1": 5}, "seen": SEEN, "errors": {"n1": 2}, "hit": []}
+    begun = found or record()
+    seen = judged(begun, **{**what, "unled": [], **given}, now_ns=NOW_NS, found={})
+    after = with_signals(begun, seen)
+    return landed(after), "; ".join((seen.injector.detail, seen.victim.detail, seen.control.detail))
+
+
+def test_it_has_landed_when_all_of_it_shows() -> None:
+    assert outcome()[0] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"counted": {"n1": 0}}, "n1 has not tried yet"),
+        ({"counted": {}}, "n1 has not tried yet"),
+        ({"errors": {"n1": 0}}, "n1 has logged no error of it"),
+        ({"seen": {**SEEN, "n1": (15, NOW_NS - S)}}, "n1 may have reached it 1.0 s ago"),
+        ({"seen": {**SEEN, "n3": (7, NOW_NS - 11 * S)}}, "n3 does not reach its store either"),
+        ({"hit": ["n2 has another process"]}, "n2 has another process"),
+        ({"unled": ["nobody else leads"]}, "nobody else leads"),
+        ({"found": record(never_seen=["n1"])}, "n1 did not reach its store before"),
+    ],
+)
+def test_what_is_missing_keeps_it_from_that(given: dict[str, Any], why: str) -> None:
+    found, said = outcome(**given)
+    assert found != "yes"
+    assert why in said
+
+
+def test_a_reading_stands_until_the_member_says_another_one() -> None:
+    first = read_on({}, {"n1": 7, "n2": None}, 1)
+    assert first == {"n1": (7, 1), "n2": (None, 1)}
+    assert read_on(first, {"n1": 7, "n2": 3}, 2) == {"n1": (7, 1), "n2": (3, 2)}
+    assert read_on(first, {"n1": None, "n2": None}, 3) == first
+    as_kept = {name: list(row) for name, row in first.items()}
+    assert read_on(as_kept, {"n1": 8, "n2": None}, 4) == {"n1": (8, 4), "n2": (None, 1)}
+
+
+def test_who_has_reached_it_in_the_window_was_not_kept_from_it() -> None:
+    earlier = with_facts(record(), {"seen": {"n1": [8, 1]}})
+    reached = with_facts(record(), {"seen": {"n1": [9, 5]}})
+    assert not NEMESIS.stands(earlier, reached).doubts, "it has not landed yet"
+    stood = msgspec.structs.replace(earlier, landed_at=3)
+    assert NEMESIS.stands(stood, reached).doubts == ["n1 reached the store inside the window"]
+    assert not NEMESIS.stands(stood, stood).doubts
+
+
+@pytest.mark.parametrize(("action", "verdict"), [("drop", "drop"), ("reject", "reject with tcp")])
+def test_its_rules_are_about_one_user_and_one_port(action: Any, verdict: str) -> None:
+    text = store_rules("n1", "postgres", 2379, action)
+    rules = [line for line in text.splitlines() if "skuid" in line]
+    assert len(rules) == 2
+    assert all("meta skuid postgres tcp dport 2379" in rule for rule in rules)
+    assert f"counter name cut_n1 {verdict}" in rules[0]
+    assert "counter name reset_n1 reject with tcp reset" in rules[1]
