@@ -86,6 +86,7 @@ class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication)
             *("--initial-cluster-token", node.info.lab_id or "dstest"),
             *("--heartbeat-interval", str(self.options.get("heartbeat_ms", 100))),
             *("--election-timeout", str(self.options.get("election_ms", 1000))),
+            *("--snapshot-count", str(self.options.get("snapshot_count", 100_000))),
             *("--logger", "zap"),
             *("--log-outputs", "stderr"),
         ]

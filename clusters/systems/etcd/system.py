@@ -78,6 +78,13 @@ class Etcd:
             help="locks expire this long after their holder was last heard of; 0 = never",
         ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
+        "snapshot_count": Option(
+            type=int,
+            default=100_000,
+            least=1,
+            most=100_000_000,
+            help="entries after which a member makes a snapshot; who lags by 5,000 more gets one",
+        ),
     }
 
     def request_counter(self) -> Http2Requests:

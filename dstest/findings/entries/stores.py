@@ -206,6 +206,28 @@ STORES: Final[tuple[Finding, ...]] = (
         expect=Exit.PASS,
     ),
     Finding(
+        id="E4",
+        claim="a watch goes back in time when its member gets a snapshot",
+        source="etcd#15271, fixed in 3.4.25",
+        command=run(
+            "etcd",
+            "watch",
+            "partition",
+            *options("snapshot_count=200", "shape=one", "fault_s=15"),
+            *_STOP,
+        ),
+        expect=Exit.FAIL,
+        anomalies=("unordered-event", "resumed-too-early", "duplicated-event"),
+        control="E4-control",
+    ),
+    Finding(
+        id="E4-control",
+        claim="where no member needs a snapshot a watch is in order",
+        source="etcd API guarantees: Watch APIs",
+        command=run("etcd", "watch", "partition", *options("shape=one", "fault_s=15"), *_STOP),
+        expect=Exit.PASS,
+    ),
+    Finding(
         id="C-1",
         claim="keys and values are strictly serializable",
         source="Jepsen, etcd 3.4.3 (2020)",
