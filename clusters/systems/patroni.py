@@ -242,7 +242,8 @@ class Patroni(Postgresql):
         "FATAL:  could not start WAL streaming",
         # Patroni tells all of an exception that it has handled; one that it has not ends it.
         "Traceback (most recent call last)",
-        *("psycopg2.OperationalError:", "urllib3.exceptions.", "etcd.Etcd", "patroni.utils.Retry"),
+        *("psycopg2.OperationalError:", "urllib3.exceptions.", "etcd.Etcd", "patroni.dcs.etcd3."),
+        "patroni.utils.Retry",
     )
     ports = (PORT, REST, STORE, STORE_PEERS)
     home = HOME

@@ -42,6 +42,7 @@ CUT_OFF: Final = (
     "FATAL:  could not connect to the primary server",
     "FATAL:  could not receive data from WAL stream",
     "FATAL:  could not send data to WAL stream",
+    "FATAL:  could not send end-of-streaming message to primary",
     "FATAL:  terminating walreceiver",
 )
 """Of a receiver of a standby, which another one follows."""

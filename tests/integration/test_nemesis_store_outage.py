@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from runs import RATE, healed_by_all, killed_in_mid_fault, landed_and_healed, not_proven
+from runs import RATE, killed_in_mid_fault, landed_and_healed, not_proven, on_nodes
 
 from clusters.labs.lxc import LAB
+from dstest.core.node import LabInfo
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
 from dstest.runner.session import Finished, run_session
 from nemeses.network.store_outage import NEMESIS, StoreOutage
+from nemeses.tools import nft
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -54,4 +57,14 @@ def test_kill_9_of_ours_in_mid_fault(lab_for: Callable[[str], str], tmp_path: Pa
     assert lab is not None
     words = ("--system", SYSTEM, "--workload", "set", "--nemesis", "store-outage")
     args = (*words, "-o", "fault_s=30", "-o", "scope=one")
-    killed_in_mid_fault(lab, tmp_path, args, lambda: healed_by_all(lab), 60)
+    killed_in_mid_fault(lab, tmp_path, args, lambda: without_rules(lab), 30)
+
+
+def without_rules(lab: LabInfo) -> bool:
+    """Is there no table of the fault on any node?"""
+
+    async def ask(nodes: dict[str, Any]) -> bool:
+        return not any([nft.FAULT_TABLE in await nft.tables(node) for node in nodes.values()])
+
+    found: bool = on_nodes(lab, ask)
+    return found
