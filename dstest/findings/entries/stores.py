@@ -176,7 +176,7 @@ STORES: Final[tuple[Finding, ...]] = (
         id="E1",
         claim="a lock that is bound to a lease is held by two at once",
         source="Jepsen, etcd 3.4.3 (2020); etcd#11457",
-        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_STOP),
+        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_SHORT),
         expect=Exit.FAIL,
         anomalies=("overlapping-holds",),
         control="E1-control",
@@ -185,7 +185,7 @@ STORES: Final[tuple[Finding, ...]] = (
         id="E1-control",
         claim="a lock that does not expire is held by one",
         source="etcd API guarantees",
-        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD), *_STOP),
+        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD), *_SHORT),
         expect=Exit.PASS,
     ),
     Finding(
