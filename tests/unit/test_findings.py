@@ -23,7 +23,7 @@ from dstest.findings import child
 from dstest.findings import measure as measuring
 from dstest.findings.catalogue import CATALOGUE, by_id
 from dstest.findings.child import Ended, by_command
-from dstest.findings.entries.finding import Finding
+from dstest.findings.entries.finding import Finding, pair
 from dstest.findings.measure import (
     Measured,
     Trial,
@@ -368,3 +368,14 @@ def test_a_wrong_name_is_refused() -> None:
     done = CliRunner().invoke(app, ["findings", "X9"])
     assert done.exception is not None
     assert "no finding is called 'X9'" in str(done.exception)
+
+
+def test_a_control_differs_in_one_word_that_is_there() -> None:
+    finding = CATALOGUE[0]
+    (word,) = [w for w in finding.command if w.startswith("isolation=")]
+    _, control = pair(finding, word, "isolation=other", claim="c", source="s", id="x")
+    assert [w for w in control.command if w not in finding.command] == ["isolation=other"]
+    assert (control.expect, control.anomalies, control.id) == (Exit.PASS, (), "x")
+    for wrong in ("isolation=none-of-it", "-o"):
+        with pytest.raises(ValueError, match="is not one word of"):
+            pair(finding, wrong, "y", claim="c", source="s")

@@ -6,7 +6,7 @@ import msgspec
 
 from dstest.core.errors import Exit
 
-__all__ = ["Finding", "options", "run"]
+__all__ = ["Finding", "options", "pair", "run"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,3 +48,22 @@ def run(system: str, workload: str, nemesis: str, *more: str) -> tuple[str, ...]
 def options(*pairs: str) -> tuple[str, ...]:
     """Each behind a `-o`."""
     return tuple(word for pair in pairs for word in ("-o", pair))
+
+
+def pair(
+    finding: Finding, old: str, new: str, *, claim: str, source: str, id: str = ""
+) -> tuple[Finding, Finding]:
+    """A finding and its control: the same run but for the one word `old`, which must pass.
+
+    Raises ValueError where that word is not there, or more than once.
+    """
+    if finding.command.count(old) != 1:
+        raise ValueError(f"{finding.id}: {old!r} is not one word of {' '.join(finding.command)}")
+    control = Finding(
+        id=id or f"{finding.id}-control",
+        claim=claim,
+        source=source,
+        command=tuple(new if word == old else word for word in finding.command),
+        expect=Exit.PASS,
+    )
+    return msgspec.structs.replace(finding, control=control.id), control

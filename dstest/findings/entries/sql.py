@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dstest.core.errors import Exit
-from dstest.findings.entries.finding import Finding, options, run
+from dstest.findings.entries.finding import Finding, options, pair, run
 
 __all__ = ["SQL"]
 
@@ -19,6 +19,9 @@ _RELIABILITY: Final = "PostgreSQL 15, 30.1 Reliability and 20.5 Write Ahead Log"
 _PG: Final = "Jepsen, PostgreSQL 12.3 (2020)"
 _GALERA: Final = "Jepsen, MariaDB Galera Cluster 12.1.2 (2026); MDEV-38974"
 _SYNC_WAIT: Final = "Galera Cluster, wsrep_sync_wait"
+_PREDICATES: Final = (
+    "Adya (1999), section 4.2; PostgreSQL 15, 13.2.2 Repeatable Read Isolation Level"
+)
 _INNODB: Final = "MariaDB, innodb_snapshot_isolation"
 _UPDATES: Final = ("lost-update", "incompatible-order")
 _UPDATES_BESIDE: Final = (
@@ -46,70 +49,62 @@ def _anomaly(system: str, workload: str, model: str, *settings: str) -> tuple[st
 
 
 SQL: Final[tuple[Finding, ...]] = (
-    Finding(
-        id="P1",
-        claim="READ COMMITTED loses updates and sees read skew: weaker than snapshot isolation",
-        source="PostgreSQL 15, 13.2.1 Read Committed Isolation Level",
-        command=_append("postgresql", "snapshot-isolation", "isolation=read-committed", *_BACK),
-        expect=Exit.FAIL,
-        anomalies=_UPDATES,
-        beside=_UPDATES_BESIDE,
-        control="P1-control",
-    ),
-    Finding(
-        id="P1-control",
+    *pair(
+        Finding(
+            id="P1",
+            claim="READ COMMITTED loses updates and sees read skew: weaker than snapshot isolation",
+            source="PostgreSQL 15, 13.2.1 Read Committed Isolation Level",
+            command=_append("postgresql", "snapshot-isolation", "isolation=read-committed", *_BACK),
+            expect=Exit.FAIL,
+            anomalies=_UPDATES,
+            beside=_UPDATES_BESIDE,
+        ),
+        "isolation=read-committed",
+        "isolation=repeatable-read",
         claim="REPEATABLE READ keeps snapshot isolation",
         source=_PG,
-        command=_append("postgresql", "snapshot-isolation", "isolation=repeatable-read", *_BACK),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="P2",
-        claim="REPEATABLE READ is snapshot isolation: write skew",
-        source=_PG,
-        command=_append("postgresql", "serializable", "isolation=repeatable-read", *_BUSY),
-        expect=Exit.FAIL,
-        anomalies=("G2-item",),
-        control="P2-control",
-    ),
-    Finding(
-        id="P2-control",
+    *pair(
+        Finding(
+            id="P2",
+            claim="REPEATABLE READ is snapshot isolation: write skew",
+            source=_PG,
+            command=_append("postgresql", "serializable", "isolation=repeatable-read", *_BUSY),
+            expect=Exit.FAIL,
+            anomalies=("G2-item",),
+        ),
+        "isolation=repeatable-read",
+        "isolation=serializable",
         claim="SERIALIZABLE has no write skew",
         source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
-        command=_append("postgresql", "serializable", "isolation=serializable", *_BUSY),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="P2-G2",
-        claim="REPEATABLE READ lets two transactions both find no row, and both insert one",
-        source="Adya (1999), section 4.2; PostgreSQL 15, 13.2.2 Repeatable Read Isolation Level",
-        command=_anomaly("postgresql", "g2", "serializable", "isolation=repeatable-read"),
-        expect=Exit.FAIL,
-        anomalies=("G2",),
-        control="P2-G2-control",
-    ),
-    Finding(
-        id="P2-G2-control",
+    *pair(
+        Finding(
+            id="P2-G2",
+            claim="REPEATABLE READ lets two transactions both find no row, and both insert one",
+            source=_PREDICATES,
+            command=_anomaly("postgresql", "g2", "serializable", "isolation=repeatable-read"),
+            expect=Exit.FAIL,
+            anomalies=("G2",),
+        ),
+        "isolation=repeatable-read",
+        "isolation=serializable",
         claim="SERIALIZABLE keeps predicates",
         source="PostgreSQL 15, 13.2.3 Serializable Isolation Level",
-        command=_anomaly("postgresql", "g2", "serializable", "isolation=serializable"),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="P3",
-        claim="a standby shows commits in another order than the primary: a long fork",
-        source="Jepsen, Amazon RDS for PostgreSQL 17.4 (2025)",
-        command=_forks("postgresql-standby"),
-        expect=Exit.FAIL,
-        anomalies=("long-fork",),
-        control="P3-control",
-    ),
-    Finding(
-        id="P3-control",
+    *pair(
+        Finding(
+            id="P3",
+            claim="a standby shows commits in another order than the primary: a long fork",
+            source="Jepsen, Amazon RDS for PostgreSQL 17.4 (2025)",
+            command=_forks("postgresql-standby"),
+            expect=Exit.FAIL,
+            anomalies=("long-fork",),
+        ),
+        "postgresql-standby",
+        "postgresql",
         claim="one server shows one order",
         source=_PG,
-        command=_forks("postgresql"),
-        expect=Exit.PASS,
     ),
     Finding(
         id="C-2",
@@ -176,79 +171,62 @@ SQL: Final[tuple[Finding, ...]] = (
         ),
         expect=Exit.PASS,
     ),
-    Finding(
-        id="M1",
-        claim="REPEATABLE READ of InnoDB as it comes loses updates",
-        source="Jepsen, MySQL 8.0.34 (2023), for MariaDB too; MDEV-35124",
-        command=_append(
-            "mariadb",
-            "snapshot-isolation",
-            "isolation=repeatable-read",
-            "snapshot_isolation=false",
-            *_BACK,
+    *pair(
+        Finding(
+            id="M1",
+            claim="REPEATABLE READ of InnoDB as it comes loses updates",
+            source="Jepsen, MySQL 8.0.34 (2023), for MariaDB too; MDEV-35124",
+            command=_append(
+                "mariadb",
+                "snapshot-isolation",
+                "isolation=repeatable-read",
+                "snapshot_isolation=false",
+                *_BACK,
+            ),
+            expect=Exit.FAIL,
+            anomalies=_UPDATES,
+            beside=_UPDATES_BESIDE,
         ),
-        expect=Exit.FAIL,
-        anomalies=_UPDATES,
-        beside=_UPDATES_BESIDE,
-        control="C-5",
-    ),
-    Finding(
+        "snapshot_isolation=false",
+        "snapshot_isolation=true",
         id="C-5",
         claim="with innodb_snapshot_isolation REPEATABLE READ is snapshot isolation",
         source=_INNODB,
-        command=_append(
-            "mariadb",
-            "snapshot-isolation",
-            "isolation=repeatable-read",
-            "snapshot_isolation=true",
-            *_BACK,
-        ),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="M1-view",
-        claim="REPEATABLE READ without snapshot isolation shows what it had hidden",
-        source="Jepsen, MySQL 8.0.34 (2023), which names MariaDB as well",
-        command=_anomaly(
-            "mariadb",
-            "atomic-view",
-            "monotonic-atomic-view",
-            "isolation=repeatable-read",
-            "snapshot_isolation=false",
+    *pair(
+        Finding(
+            id="M1-view",
+            claim="REPEATABLE READ without snapshot isolation shows what it had hidden",
+            source="Jepsen, MySQL 8.0.34 (2023), which names MariaDB as well",
+            command=_anomaly(
+                "mariadb",
+                "atomic-view",
+                "monotonic-atomic-view",
+                "isolation=repeatable-read",
+                "snapshot_isolation=false",
+            ),
+            expect=Exit.FAIL,
+            anomalies=("nonmonotonic-view",),
+            beside=("non-repeatable-read", "read-skew"),
         ),
-        expect=Exit.FAIL,
-        anomalies=("nonmonotonic-view",),
-        beside=("non-repeatable-read", "read-skew"),
-        control="M1-view-control",
-    ),
-    Finding(
-        id="M1-view-control",
+        "snapshot_isolation=false",
+        "snapshot_isolation=true",
         claim="innodb_snapshot_isolation shows one moment",
         source=_INNODB,
-        command=_anomaly(
-            "mariadb",
-            "atomic-view",
-            "monotonic-atomic-view",
-            "isolation=repeatable-read",
-            "snapshot_isolation=true",
+    ),
+    *pair(
+        Finding(
+            id="G1",
+            claim="a member of Galera serves old values, as it comes",
+            source=_SYNC_WAIT,
+            command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
+            expect=Exit.FAIL,
+            anomalies=("nonlinearizable",),
         ),
-        expect=Exit.PASS,
-    ),
-    Finding(
-        id="G1",
-        claim="a member of Galera serves old values, as it comes",
-        source=_SYNC_WAIT,
-        command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
-        expect=Exit.FAIL,
-        anomalies=("nonlinearizable",),
-        control="G1-control",
-    ),
-    Finding(
-        id="G1-control",
+        "sync_wait=0",
+        "sync_wait=7",
         claim="with wsrep_sync_wait reads see what was committed before",
         source=_SYNC_WAIT,
-        command=run("galera", "register", "none", *options("sync_wait=7"), *_STOP),
-        expect=Exit.PASS,
     ),
     Finding(
         id="G2",
@@ -273,25 +251,25 @@ SQL: Final[tuple[Finding, ...]] = (
         ),
         expect=Exit.PASS,
     ),
-    Finding(
-        id="G3",
-        claim="with flush_log_at_trx_commit=0 what was committed is lost when all members die",
-        source="Jepsen, MariaDB Galera Cluster 12.1.2 (2026)",
-        command=run(
-            "galera", "set", "kill", *options("scope=all", "sync_wait=7", "flush_log=0"), *_SHORT
+    *pair(
+        Finding(
+            id="G3",
+            claim="with flush_log_at_trx_commit=0 what was committed is lost when all members die",
+            source="Jepsen, MariaDB Galera Cluster 12.1.2 (2026)",
+            command=run(
+                "galera",
+                "set",
+                "kill",
+                *options("scope=all", "sync_wait=7", "flush_log=0"),
+                *_SHORT,
+            ),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
         ),
-        expect=Exit.FAIL,
-        anomalies=("lost",),
-        control="G3-control",
-    ),
-    Finding(
-        id="G3-control",
+        "flush_log=0",
+        "flush_log=1",
         claim="as it comes what was committed survives that",
         source="MariaDB, innodb_flush_log_at_trx_commit",
-        command=run(
-            "galera", "set", "kill", *options("scope=all", "sync_wait=7", "flush_log=1"), *_SHORT
-        ),
-        expect=Exit.PASS,
     ),
     Finding(
         id="G4",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dstest.core.errors import Exit
-from dstest.findings.entries.finding import Finding, options, run
+from dstest.findings.entries.finding import Finding, options, pair, run
 
 __all__ = ["STORES"]
 
@@ -18,21 +18,19 @@ _RECENT: Final = ("scope=all", "writeback_s=0.5")
 _SENTINEL: Final = "Redis, High availability with Redis Sentinel"
 
 STORES: Final[tuple[Finding, ...]] = (
-    Finding(
-        id="R1",
-        claim="a partition of the primary loses writes that were acknowledged",
-        source="Redis, High availability with Redis Sentinel; Jepsen, Redis (2013)",
-        command=run("redis-sentinel", "set", "partition", "--time-limit", "25"),
-        expect=Exit.FAIL,
-        anomalies=("lost",),
-        control="R1-control",
-    ),
-    Finding(
-        id="R1-control",
+    *pair(
+        Finding(
+            id="R1",
+            claim="a partition of the primary loses writes that were acknowledged",
+            source="Redis, High availability with Redis Sentinel; Jepsen, Redis (2013)",
+            command=run("redis-sentinel", "set", "partition", "--time-limit", "25"),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "partition",
+        "none",
         claim="without a fault nothing is lost",
         source="Redis, High availability with Redis Sentinel",
-        command=run("redis-sentinel", "set", "none", "--time-limit", "25"),
-        expect=Exit.PASS,
     ),
     Finding(
         id="R2",
@@ -78,21 +76,19 @@ STORES: Final[tuple[Finding, ...]] = (
         command=run("redis-sentinel", "register", "none", *options("wait=3"), *_STOP),
         expect=Exit.PASS,
     ),
-    Finding(
-        id="R4",
-        claim="a partition of a primary loses writes that were acknowledged",
-        source="Redis Cluster specification, Write safety",
-        command=run("redis-cluster", "set", "partition", *_SHORT),
-        expect=Exit.FAIL,
-        anomalies=("lost",),
-        control="R4-control",
-    ),
-    Finding(
-        id="R4-control",
+    *pair(
+        Finding(
+            id="R4",
+            claim="a partition of a primary loses writes that were acknowledged",
+            source="Redis Cluster specification, Write safety",
+            command=run("redis-cluster", "set", "partition", *_SHORT),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "partition",
+        "none",
         claim="without a fault nothing is lost",
         source="Redis Cluster specification",
-        command=run("redis-cluster", "set", "none", *_SHORT),
-        expect=Exit.PASS,
     ),
     Finding(
         id="T1",
@@ -116,54 +112,51 @@ STORES: Final[tuple[Finding, ...]] = (
         command=run("tarantool", "register", "none", *options("replication=synchronous"), *_STOP),
         expect=Exit.PASS,
     ),
-    Finding(
-        id="T-fsync",
-        claim="with wal_mode=write a power cut of all loses what was acknowledged",
-        source="Tarantool, wal_mode",
-        command=run("tarantool", "set", "power", *options("wal_mode=write", "scope=all"), *_SHORT),
-        expect=Exit.FAIL,
-        anomalies=("lost",),
-        control="T-power",
-    ),
-    Finding(
+    *pair(
+        Finding(
+            id="T-fsync",
+            claim="with wal_mode=write a power cut of all loses what was acknowledged",
+            source="Tarantool, wal_mode",
+            command=run(
+                "tarantool", "set", "power", *options("wal_mode=write", "scope=all"), *_SHORT
+            ),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "wal_mode=write",
+        "wal_mode=fsync",
         id="T-power",
         claim="with wal_mode=fsync it survives",
         source="Tarantool, wal_mode",
-        command=run("tarantool", "set", "power", *options("wal_mode=fsync", "scope=all"), *_SHORT),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="K1",
-        claim="a cache forgets: what was stored is lost with its server",
-        source="memcached, Protocol",
-        command=run("memcached", "register", "kill", *_STOP),
-        expect=Exit.FAIL,
-        anomalies=("nonlinearizable",),
-        control="K1-control",
-    ),
-    Finding(
-        id="K1-control",
+    *pair(
+        Finding(
+            id="K1",
+            claim="a cache forgets: what was stored is lost with its server",
+            source="memcached, Protocol",
+            command=run("memcached", "register", "kill", *_STOP),
+            expect=Exit.FAIL,
+            anomalies=("nonlinearizable",),
+        ),
+        "kill",
+        "none",
         claim="without a fault it keeps what it was given",
         source="memcached, Protocol",
-        command=run("memcached", "register", "none", *_STOP),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="Z1",
-        claim="a read without sync may be old",
-        source="ZooKeeper Programmer's Guide, Consistency Guarantees",
-        command=run("zookeeper", "register", "partition", *options("reads=local"), *_STOP),
-        expect=Exit.FAIL,
-        anomalies=("nonlinearizable",),
-        by_fault=False,
-        control="Z1-control",
-    ),
-    Finding(
-        id="Z1-control",
+    *pair(
+        Finding(
+            id="Z1",
+            claim="a read without sync may be old",
+            source="ZooKeeper Programmer's Guide, Consistency Guarantees",
+            command=run("zookeeper", "register", "partition", *options("reads=local"), *_STOP),
+            expect=Exit.FAIL,
+            anomalies=("nonlinearizable",),
+            by_fault=False,
+        ),
+        "reads=local",
+        "reads=confirmed",
         claim="a read that a transaction has confirmed is not old",
         source="ZooKeeper Programmer's Guide, Consistency Guarantees",
-        command=run("zookeeper", "register", "partition", *options("reads=confirmed"), *_STOP),
-        expect=Exit.PASS,
     ),
     Finding(
         id="C-6",
@@ -172,38 +165,36 @@ STORES: Final[tuple[Finding, ...]] = (
         command=run("zookeeper", "cas-register", "partition", *options("reads=confirmed"), *_SHORT),
         expect=Exit.PASS,
     ),
-    Finding(
-        id="E1",
-        claim="a lock that is bound to a lease is held by two at once",
-        source="Jepsen, etcd 3.4.3 (2020); etcd#11457",
-        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_SHORT),
-        expect=Exit.FAIL,
-        anomalies=("overlapping-holds",),
-        control="E1-control",
-    ),
-    Finding(
-        id="E1-control",
+    *pair(
+        Finding(
+            id="E1",
+            claim="a lock that is bound to a lease is held by two at once",
+            source="Jepsen, etcd 3.4.3 (2020); etcd#11457",
+            command=run(
+                "etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_SHORT
+            ),
+            expect=Exit.FAIL,
+            anomalies=("overlapping-holds",),
+        ),
+        "lock_ttl_s=2",
+        "lock_ttl_s=0",
         claim="a lock that does not expire is held by one",
         source="etcd API guarantees",
-        command=run("etcd", "critical-section", "pause", *options("lock_ttl_s=0", *_HELD), *_SHORT),
-        expect=Exit.PASS,
     ),
-    Finding(
-        id="E2",
-        claim="serializable reads may be old",
-        source="etcd API guarantees",
-        command=run("etcd", "register", "partition", *options("reads=serializable"), *_STOP),
-        expect=Exit.FAIL,
-        anomalies=("nonlinearizable",),
-        by_fault=False,
-        control="E2-control",
-    ),
-    Finding(
-        id="E2-control",
+    *pair(
+        Finding(
+            id="E2",
+            claim="serializable reads may be old",
+            source="etcd API guarantees",
+            command=run("etcd", "register", "partition", *options("reads=serializable"), *_STOP),
+            expect=Exit.FAIL,
+            anomalies=("nonlinearizable",),
+            by_fault=False,
+        ),
+        "reads=serializable",
+        "reads=linearizable",
         claim="reads as they come are not old",
         source="etcd API guarantees",
-        command=run("etcd", "register", "partition", *options("reads=linearizable"), *_STOP),
-        expect=Exit.PASS,
     ),
     Finding(
         id="E4",
