@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from dstest.core.plain import odd_in
 from dstest.core.protocols import FaultPlan, Option
 
 __all__ = ["end_ns", "facts_problem", "problem_of"]
 
+OPEN: Final = "random"
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 """It names files, leases and rules on the nodes."""
 
@@ -41,17 +42,21 @@ def facts_problem(
 ) -> str | None:
     """What no nemesis would plan so: facts that are lacking, or have no such value.
 
-    `samples` are plans of the same nemeses as they make them. An option that is younger than a
-    schedule is not in its facts, and has its default there.
+    `samples` are plans of the same nemeses as they make them, with the same options.
     """
-    known = {plan.nemesis: plan.facts.keys() for plan in samples}
+    made: dict[tuple[str, str], list[Any]] = {}
+    for sample in samples:
+        for key, value in sample.facts.items():
+            made.setdefault((sample.nemesis, key), []).append(value)
     for plan in plans:
-        lacking = known.get(plan.nemesis, set()) - plan.facts.keys() - options.keys()
+        lacking = {key for nemesis, key in made if nemesis == plan.nemesis} - plan.facts.keys()
         if lacking:
             return f"{plan.fault_id} does not say its {', '.join(sorted(lacking))}"
         for key in plan.facts.keys() & options.keys():
-            choices = options[key].choices
-            if choices and plan.facts[key] not in choices:
+            # A plan has made the choice that such an option leaves open.
+            choices = [each for each in options[key].choices if each != OPEN]
+            choices += [each for each in made.get((plan.nemesis, key), ()) if each not in choices]
+            if options[key].choices and plan.facts[key] not in choices:
                 return f"{plan.fault_id}: {key} is {plan.facts[key]!r}, none of {choices}"
     return None
 

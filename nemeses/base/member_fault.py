@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from dstest.core.details import FaultDetails, ProcessDetails
+from dstest.core.details import FaultDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import mains, running
+from nemeses.observe.processes import replaced, running
 
 __all__ = ["WITHOUT_TARGETS", "MemberFault", "bystanders", "patiently", "signal"]
 
@@ -83,10 +83,10 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
 
     `hit` are reasons of the nemesis's own to say that others were hit as well.
     """
-    pids, now = mains(await running(ctx)), ctx.traffic.by_node()
-    before, was = FaultDetails.of(record).traffic_at_inject, ProcessDetails.of(record).pids
+    processes, now = await running(ctx), ctx.traffic.by_node()
+    before = FaultDetails.of(record).traffic_at_inject
     others = [n for n in ctx.nodes if n not in record.targets]
-    problems = [f"{n} has another process" for n in others if pids.get(n) != was[n]]
+    problems = [f"{n} has another process" for n in replaced(record, processes, others)]
     own = with_clients(ctx, {})
     answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
     problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]

@@ -186,7 +186,9 @@ class ProcessFault(Driver):
         self.check_options(options, nodes)
         options = PlanOptions(self.plan_options(options), lacking_of(options))
         scopes: list[str] = []
-        given, service = given_targets(options), options.get("service", "")
+        given = given_targets(options)
+        # In a mix there are options of others besides.
+        service = options["service"] if "service" in self.options else ""
         chosen = {"service": service} if service else {}
 
         def draw() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Healing, Observed
-from nemeses.observe.processes import ProcessSnapshot, mains, running
+from nemeses.observe.processes import ProcessSnapshot, mains, replaced, running
 
 __all__ = ["NEMESIS", "SchemaChange"]
 
@@ -93,7 +93,7 @@ class SchemaChange(MemberFault):
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        if mains({name: now})[name] != ProcessDetails.of(record).pids[name]:
+        if replaced(record, {name: now}, [name]):
             return f"process {now[0].pid} is another one"
         return not_serving(now, snapshot)
 
@@ -122,8 +122,8 @@ def _victim(ctx: NemesisContext, facts: Facts, now: Mapping[str, int | None]) ->
 
 
 async def _control(ctx: NemesisContext, record: LandingRecord) -> Signal:
-    pids, was = mains(await running(ctx)), ProcessDetails.of(record).pids
-    other = [n for n in ctx.nodes if pids.get(n) != was[n]]
+    now = await running(ctx)
+    pids, was, other = mains(now), ProcessDetails.of(record).pids, replaced(record, now, ctx.nodes)
     return Signal(
         signal="pids of all servers",
         before={n: was[n][0] for n in ctx.nodes},

@@ -20,7 +20,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.details import LeadDetails, ProcessDetails
+from dstest.core.details import LeadDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -33,12 +33,11 @@ from dstest.core.protocols import (
 from dstest.core.residue import Residue
 from nemeses.base.leadership import moved, unmoved, voters
 from nemeses.base.member_fault import signal
-from nemeses.base.overlap import NEEDS_TRAFFIC
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.steps import Facts, Healing, Observed, Reverted, Standing
 from nemeses.network.rules import ACTION_OPTION, HEAL_COMMAND, draw_action
 from nemeses.observe.answers import ask_from_control, services_of
-from nemeses.observe.processes import mains, running
+from nemeses.observe.processes import replaced, running
 from nemeses.tools import nft
 
 __all__ = ["NEMESIS", "Reading", "StoreOutage", "judged", "read_on"]
@@ -60,14 +59,15 @@ Reading = tuple[int | None, int]
 def read_on(
     earlier: Mapping[str, Sequence[Any]], said: Mapping[str, int | None], now_ns: int
 ) -> dict[str, Reading]:
-    """The readings after these answers. A member that does not answer says what it said."""
+    """The readings after these answers. A member has reached its store anew where it says a greater
+    number than before; what it says first is of a time that nobody knows."""
     found: dict[str, Reading] = {}
     for name, value in said.items():
-        was = earlier.get(name)
-        if was is not None and value in (None, was[0]):
-            found[name] = (was[0], was[1])
+        was, since_ns = earlier.get(name, (None, now_ns))
+        if value is None or (was is not None and value <= was):
+            found[name] = (was, since_ns)
         else:
-            found[name] = (value, now_ns)
+            found[name] = (value, since_ns if was is None else now_ns)
     return found
 
 
@@ -79,7 +79,6 @@ class StoreOutage(ProcessFault):
     faults: tuple[str, ...] = ("N15",)
     requires = (Supervised, ServerLogs, DependsOnStore)
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
-    overlap = NEEDS_TRAFFIC
     options: Mapping[str, Option] = {**ProcessFault.options, **ACTION_OPTION}
 
     def __init__(self, *, user: str = "") -> None:
@@ -142,13 +141,13 @@ class StoreOutage(ProcessFault):
         if lead.leader_before in record.targets and not lead.moved:
             found = await moved(ctx, lead, record.targets)
         seen = read_on(facts.get("seen", {}), said, ctx.clock.now_ns())
-        pids, was = mains(now), ProcessDetails.of(record).pids
-        hit = [f"{n} has another process" for n in ctx.nodes if pids.get(n) != was[n]]
+        hit = [f"{n} has another process" for n in replaced(record, now, ctx.nodes)]
         hit += [f"the store of {n} does not answer" for n in silent]
         unled: list[str] = []
         if facts["scope"] == "primaries" and not (lead.moved or found):
             unled = [unmoved(lead)] if set(voters(ctx)) - {*record.targets} else []
-        return judged(record, counted, seen, errors, hit, unled, ctx.clock.now_ns(), found)
+        mute = [n for n, value in said.items() if value is None]
+        return judged(record, counted, seen, errors, mute, hit, unled, ctx.clock.now_ns(), found)
 
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
@@ -162,28 +161,30 @@ class StoreOutage(ProcessFault):
             return Standing()
         was, now = earlier.facts["seen"], record.facts["seen"]
         late = [n for n in record.targets if now[n][0] != was[n][0]]
-        return Standing(
-            doubts=[f"{', '.join(late)} reached the store inside the window"] if late else []
-        )
+        mute = [n for n in record.targets if n in record.facts["mute"]]
+        doubts = [f"{', '.join(late)} reached the store inside the window"] if late else []
+        doubts += [f"{n} does not say when it reached its store" for n in mute]
+        return Standing(doubts=doubts)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
         """Rules first, for their counters are to be read once more; then the tables."""
+        said = await ctx.need(DependsOnStore).store_seen()
         nodes = [ctx.node(name) for name in record.targets]
         await asyncio.gather(*map(nft.flush_chain, nodes))
         first = await _counted(ctx, record)
         await asyncio.sleep(STILL_S)
         second = await _counted(ctx, record)
         await self.clear(nodes)
-        return Reverted(first=first, second=second)
+        return Reverted(facts={"seen_at_heal": said}, first=first, second=second)
 
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
-        said, seen = await ctx.need(DependsOnStore).store_seen(), record.facts["seen"]
+        said, known = await ctx.need(DependsOnStore).store_seen(), record.facts["seen_at_heal"]
         missing = [
             f"{n} has not reached its store yet"
             for n in record.targets
-            if said[n] is None or said[n] == seen[n][0]
+            if (said[n] or 0) <= max(known[n] or 0, record.facts["seen_before"][n] or 0)
         ]
         if healing.reverted.first != healing.reverted.second:
             missing.append("a counter still moved after the rules were taken out")
@@ -233,13 +234,15 @@ def judged(
     counted: Mapping[str, int],
     seen: Mapping[str, Reading],
     errors: Mapping[str, int],
+    mute: Sequence[str],
     hit: Sequence[str],
     unled: Sequence[str],
     now_ns: int,
     found: Facts,
 ) -> Observed:
-    """The signals, from what the rules counted and what members say; `hit` speaks for others having
-    been hit as well, `unled` against the lead having moved."""
+    """The signals, from what the rules counted and what members say; `mute` do not say when they
+    reached their store, `hit` speaks for others having been hit as well, `unled` against the lead
+    having moved."""
     targets, before = record.targets, record.facts["seen_before"]
     still_s = {n: (now_ns - since) / 1e9 for n, (_, since) in seen.items()}
     problems = [f"{n} did not reach its store before" for n in record.facts["never_seen"]]
@@ -247,8 +250,13 @@ def judged(
         f"{n} may have reached it {still_s[n]:.1f} s ago" for n in targets if still_s[n] < QUIET_S
     ]
     problems += [f"{n} has logged no error of it" for n in targets if not errors[n]]
+    problems += [f"{n} does not say when it reached it" for n in targets if n in mute]
     others = [n for n in seen if n not in targets]
-    late = [f"{n} does not reach its store either" for n in others if still_s[n] > LATE_S]
+    late = [
+        f"{n} does not reach its store either"
+        for n in others
+        if (seen[n][0] or 0) <= (before[n] or 0) or still_s[n] > LATE_S or n in mute
+    ]
     silent = [n for n in targets if not counted.get(n)]
     return Observed(
         injector=signal(
@@ -273,7 +281,7 @@ def judged(
             detail="; ".join([*hit, *late])
             or ("untouched" if others else "no member was left out"),
         ),
-        facts={**found, "seen": {n: list(row) for n, row in seen.items()}},
+        facts={**found, "seen": {n: list(row) for n, row in seen.items()}, "mute": [*mute]},
     )
 
 

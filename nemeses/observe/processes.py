@@ -29,6 +29,7 @@ __all__ = [
     "mains",
     "ports_of",
     "processes_before",
+    "replaced",
     "running",
     "signal_command",
     "take_snapshot",
@@ -134,6 +135,23 @@ def mains(processes: Mapping[str, Sequence[Process]]) -> dict[str, list[int]]:
         first = next((p for p in rows if p.main), None)
         if first is not None:
             found[name] = [first.pid, first.start_time]
+    return found
+
+
+def replaced(
+    record: LandingRecord, now: Mapping[str, Sequence[Process]], names: Collection[str]
+) -> list[str]:
+    """Those of these members of which a service's main process is not the one before the fault."""
+
+    def main_ones(rows: Sequence[Process], among: Collection[str]) -> set[tuple[str, int, int]]:
+        return {(p.service, p.pid, p.start_time) for p in rows if p.main and p.service in among}
+
+    found = []
+    for name in names:
+        before = processes_before(record, name)
+        about = {p.service for p in before}
+        if main_ones(before, about) != main_ones(now.get(name, ()), about):
+            found.append(name)
     return found
 
 

@@ -154,3 +154,42 @@ def test_a_schedule_that_no_nemesis_would_plan_is_refused(
         edited = read_schedule(kept(tmp_path, msgspec.structs.replace(schedule, plans=plans)))
         resolve(RunSpec(time_limit_s=30.0), [], schedule=edited)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("nemesis", ["kill", "pause", "partition", "kill,partition"])
+def test_a_run_with_named_targets_can_be_repeated(tmp_path: Path, nemesis: str) -> None:
+    given = ["targets=n2", *(["shape=one"] if "partition" in nemesis else [])]
+    first = resolve(RunSpec(nemesis=nemesis, seed=3), given)
+    schedule = read_schedule(kept(tmp_path, schedule_of(first)))
+    assert all(plan.facts["targets"] == ["n2"] for plan in first.plans)
+    for pairs in ([], given):
+        assert resolve(first.spec, pairs, schedule=schedule).plans == first.plans
+
+
+@pytest.mark.parametrize("lost", ["shape", "action", "targets", "direction"])
+def test_a_plan_that_does_not_say_all_is_refused(tmp_path: Path, lost: str) -> None:
+    first = resolve(RunSpec(nemesis="partition", seed=3), [])
+    plans = [
+        msgspec.structs.replace(p, facts={k: v for k, v in p.facts.items() if k != lost})
+        for p in first.plans
+    ]
+    schedule = msgspec.structs.replace(schedule_of(first), plans=plans)
+    with pytest.raises(ConfigError, match=f"does not say its {lost}"):
+        resolve(first.spec, [], schedule=schedule)
+
+
+@pytest.mark.parametrize("value", ["random", "sideways"])
+def test_a_plan_that_leaves_a_choice_open_is_refused(tmp_path: Path, value: str) -> None:
+    first = resolve(RunSpec(nemesis="partition", seed=3), [])
+    plans = [msgspec.structs.replace(p, facts={**p.facts, "action": value}) for p in first.plans]
+    schedule = msgspec.structs.replace(schedule_of(first), plans=plans)
+    with pytest.raises(ConfigError, match=f"action is '{value}'"):
+        resolve(first.spec, [], schedule=schedule)
+
+
+def test_a_service_that_one_nemesis_strikes_is_not_another_ones() -> None:
+    mixed = resolve(RunSpec(nemesis="kill,compaction", seed=3, time_limit_s=90.0), ["service=etcd"])
+    services = {plan.nemesis: plan.facts.get("service") for plan in mixed.plans}
+    assert services["kill"] == "etcd"
+    assert "service" in mixed.nemesis.options
+    assert {p.nemesis for p in mixed.plans if "service" in p.facts} <= {"kill"}
