@@ -12,10 +12,10 @@ predicate holds, where there was none (`true`); else it does nothing (`false`).
 | G1a | an insert saw a row, and only inserts that had failed can have put one |
 | phantom | an insert saw a row, and no insert can have put one |
 
-Tested are inserts of which two could have succeeded. The first of a key to end shows that there is
-a row by then, so these are the ones that had begun, where there are two or more; one of them may be
-of unknown outcome. Those that begin later test nothing, at once or not: any database that keeps
-what it has refuses them.
+Tested are inserts of known outcome of which two could have succeeded. The first of a key to end
+shows that there is a row by then, so these are the ones that had begun, where there are two or
+more. Those that begin later test nothing, at once or not: any database that keeps what it has
+refuses them.
 Source: Adya (1999), section 4.2; Jepsen's `tests.adya/g2`.
 """
 
@@ -45,11 +45,11 @@ def _began(op: Op | None, before: Op) -> bool:
     return op is not None and op.invoke_ts <= end_of(before)
 
 
-def _tested(done: list[Op], part: Part) -> int:
-    """How many of those that are `done` could have succeeded beside another one."""
+def _tested(done: list[Op]) -> int:
+    """How many of those that are `done` could have succeeded beside another one of them."""
     there = min(map(end_of, done), default=-1)
-    racing = [op for op in (*done, *part.unknown) if op.invoke_ts <= there]
-    return sum(op.invoke_ts <= there for op in done) if len(racing) > 1 else 0
+    racing = sum(op.invoke_ts <= there for op in done)
+    return racing if racing > 1 else 0
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -79,7 +79,7 @@ def decide(part: Part, findings: Findings) -> int:
         seen = [failed, op] if failed is not None and kind == "G1a" else [op]
         findings.anomaly(kind, part.key, seen, message)
     findings.count(keys_with_a_row=int(bool(won)), inserts=len(won), refused=len(refused))
-    return _tested(done, part)
+    return _tested(done)
 
 
 CHECKER: Final = PerKey(

@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from dstest.core import rng
 from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 
-__all__ = ["QUEUE", "WORK_QUEUE", "QueueGenerator"]
+__all__ = ["GIVEN_BACK_S", "QUEUE", "WORK_QUEUE", "QueueGenerator", "WorkQueueGenerator"]
+
+GIVEN_BACK_S: Final = 6.0
+"""Before the first of the final looks: brokers notice by two or three heartbeats that a client is
+gone, and then put what it had in hand back."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=4, least=1, most=100_000, help="queues, per load worker"),
@@ -48,6 +54,21 @@ class QueueGenerator:
         return OpDraft("dequeue", left[0]) if left else None
 
 
+class WorkQueueGenerator(QueueGenerator):
+    """As for `queue`; the last looks begin when what failed takers held is in its queue again."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._waited = False
+
+    def final(self, node: int, last: Answer | None) -> OpDraft | None:
+        look = super().final(node, last)
+        if look is None or self._waited:
+            return look
+        self._waited = True
+        return msgspec.structs.replace(look, after_ns=int(GIVEN_BACK_S * 1e9))
+
+
 QUEUE: Final = ObjectWorkload(
     name="queue",
     doc="unique elements into and out of queues, which are drained at the end",
@@ -65,6 +86,7 @@ QUEUE: Final = ObjectWorkload(
 WORK_QUEUE: Final = replace(
     QUEUE,
     name="work-queue",
+    make=WorkQueueGenerator,
     doc="as queue, where an element may be handed out again and in any order, but never lost",
     model="at-least-once",
     checkers=("total-queue",),

@@ -124,6 +124,9 @@ def _run(
             _keep(known, results)
         trials = [row for row in measured_of(finding, known).trials if row.seed <= seeds]
         missed += sum(not as_expected(finding, trial) for trial in trials)
+        missed += (lacking := seeds - len(trials))
+        if lacking:
+            typer.echo(f"{finding.id}: {lacking} of {seeds} seeds were not tried with this version")
     raise typer.Exit(int(Exit.NOT_PROVEN if missed else Exit.PASS))
 
 

@@ -379,3 +379,22 @@ def test_a_control_differs_in_one_word_that_is_there() -> None:
     for wrong in ("isolation=none-of-it", "-o"):
         with pytest.raises(ValueError, match="is not one word of"):
             pair(finding, wrong, "y", claim="c", source="s")
+
+
+def test_seeds_that_another_version_had_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One trial of the new version drops those of the old one: that is no green of two."""
+    finding, path = CATALOGUE[0], tmp_path / "results.json"
+    old, new = (
+        Trial(seed=n, exit=1, verdict="FAIL", anomalies=[finding.anomalies[0]], version=str(n))
+        for n in (1, 2)
+    )
+    path.write_bytes(
+        msgspec.json.encode([Measured(id=finding.id, command=finding.command, trials=[old])])
+    )
+    monkeypatch.setattr(measuring, "measure", lambda *_: iter([new]))
+    words = ["findings", finding.id, "--seeds", "2", "--results", str(path)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == Exit.NOT_PROVEN
+    assert "1 of 2 seeds were not tried with this version" in done.stdout

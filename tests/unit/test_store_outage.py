@@ -146,7 +146,7 @@ def test_its_rules_are_about_one_user_and_one_port(action: Any, verdict: str) ->
 
 
 def test_who_was_replaced_is_told_by_any_of_its_services() -> None:
-    rows = [["etcd", 10, 1, True], ["patroni", 20, 2, True], ["patroni", 21, 3, False]]
+    rows: list[Any] = [["etcd", 10, 1, True], ["patroni", 20, 2, True], ["patroni", 21, 3, False]]
     found = record(processes={"n1": rows, "n2": rows})
     same = [Process(*row) for row in rows]
     other = [Process("etcd", 10, 1), Process("patroni", 30, 9)]

@@ -9,6 +9,7 @@ import pytest
 from dstest.core import registry
 from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
 from workloads.dead_letters import ARRIVAL_S
+from workloads.queue import GIVEN_BACK_S
 
 NAMES = [
     *(
@@ -104,6 +105,17 @@ def test_queues_are_drained_at_the_end() -> None:
         last = Answer(draft, "ok", 7 if len(seen) == 1 else None)
     assert len(seen) == 5
     assert len({draft.key for draft in seen}) == 4
+
+
+def test_what_failed_takers_held_is_waited_for_once() -> None:
+    generator = made("work-queue")
+    waits = []
+    for node in (0, 1):
+        last = None
+        while (draft := generator.final(node, last)) is not None:
+            waits.append(draft.after_ns)
+            last = Answer(draft, "unknown" if len(waits) == 1 else "ok")
+    assert waits == [int(GIVEN_BACK_S * 1e9)] + [0] * 8
 
 
 def test_letters_on_their_way_are_waited_for_once_before_they_are_collected() -> None:

@@ -12,7 +12,7 @@ __all__ = ["Finding", "options", "pair", "run"]
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """`command` are the words behind `dstest`; `expect` is the exit code. A run that is expected to
     fail must find one of `anomalies`, and besides at most those that follow from the same weakness:
-    `beside`. With `by_fault` a violation before any fault has landed is not the published one.
+    `beside`. With `by_fault` a run in which no fault has landed does not show the published one.
     `control` names the entry that must pass beside it. `short_of` is the one reason for which a
     control is no pass, with nothing against it: exit 3."""
 

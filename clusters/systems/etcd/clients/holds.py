@@ -43,6 +43,11 @@ class EtcdLockClient(EtcdOps):
         self._ttl_s = int(self._options.get("lock_ttl_s", 0))
         self._keepers: dict[Any, asyncio.Task[None]] = {}
 
+    @property
+    def expires(self) -> bool:
+        """May a hold end without a release? Else etcd must not have forgotten it."""
+        return self._ttl_s > 0
+
     async def do_acquire(self, op: OpDraft) -> Any:
         if (await self.look(self.path(op.key))).kvs:
             return False
@@ -110,7 +115,7 @@ class EtcdLockClient(EtcdOps):
         try:
             await self.commit([created_at(path, token)], [delete(path)])
         except Definite as error:
-            if str(error) == CONFLICT:
+            if str(error) == CONFLICT and self.expires:
                 raise Definite(f"{NOT_HELD}: it has expired, or is another one's") from None
             if keeper is not None:
                 raise Indefinite(f"left to expire: {error}") from None
@@ -121,6 +126,7 @@ class EtcdLeaseClient(EtcdLockClient):
     """acquire and renew with {"ttl_ns": n} (whole seconds), release."""
 
     name = "lease"
+    expires = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
