@@ -15,10 +15,12 @@ Only time in which a hold is *certain* counts, so that no overlap is made up:
                      which there is none to go on: it is over from the invocation on
     acquire unknown  no certain hold
 
-A server that has forgotten a lock which does not expire has broken it: what a client says then is
-not `not-held`, so that the next holder overlaps. `ttl_ns` is absent for a lock, whose hold lasts until it is released; `input` may be null. An
+`ttl_ns` is absent for a lock, whose hold lasts until it is released; `input` may be null. An
 acquire that is ok with output `false` did not get the lock. A `token` is a fencing token: it must
 rise from hold to hold in real time.
+
+A server that has forgotten a lock which does not expire has broken it: what a client says then is
+not `not-held`, so that the next holder overlaps.
 
 | anomaly | meaning |
 |---|---|
