@@ -90,6 +90,30 @@ STORES: Final[tuple[Finding, ...]] = (
         claim="without a fault nothing is lost",
         source="Redis Cluster specification",
     ),
+    *pair(
+        Finding(
+            id="R-fsync",
+            claim="with appendfsync=no a power cut of all loses what was acknowledged",
+            source="Redis, Persistence: How durable is the append only file?",
+            command=run(
+                "redis-sentinel", "set", "power", *options("appendfsync=no", "scope=all"), *_SHORT
+            ),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "appendfsync=no",
+        "appendfsync=always",
+        id="R-power",
+        claim="with appendfsync=always it survives",
+        source="Redis, Persistence: How durable is the append only file?",
+    ),
+    Finding(
+        id="C-1-append",
+        claim="transactions that compare all keys they write are strictly serializable",
+        source="Jepsen, etcd 3.4.3 (2020)",
+        command=run("etcd", "list-append", "partition,kill", *_STOP),
+        expect=Exit.PASS,
+    ),
     Finding(
         id="T1",
         claim="readers see synchronous writes that are rolled back for want of a majority",
