@@ -23,7 +23,8 @@ was published and none that does not follow from it, and a fault has landed if t
 one. A control counts where the run passes with all its faults landed, or has nothing against it and
 is too small for a pass, where the claim says so. The interval is Wilson's,
 95 %. `after` is the median of the seconds of load until the violation was known: what only a last
-look can show (a lost element, a lost message) is known at the end of the load.
+look can show (a lost element, a lost message) is known at the end of the load. What was published
+and is not here: [findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md).
 
 | | claim | as expected | after | version | anomalies | command | source |
 |---|---|---|---|---|---|---|---|
