@@ -180,11 +180,12 @@ class StoreOutage(ProcessFault):
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
-        said, known = await ctx.need(DependsOnStore).store_seen(), record.facts["seen_at_heal"]
+        said, before = await ctx.need(DependsOnStore).store_seen(), record.facts["seen_before"]
+        at_heal = record.facts.get("seen_at_heal", {})  # absent where reverting has failed
         missing = [
             f"{n} has not reached its store yet"
             for n in record.targets
-            if (said[n] or 0) <= max(known[n] or 0, record.facts["seen_before"][n] or 0)
+            if (said[n] or 0) <= max(at_heal.get(n) or 0, before[n] or 0)
         ]
         if healing.reverted.first != healing.reverted.second:
             missing.append("a counter still moved after the rules were taken out")
