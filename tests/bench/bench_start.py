@@ -12,12 +12,14 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from clusters.labs import image
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_for
 from clusters.remote import connect_all
 from dstest.core import registry
+from dstest.core.errors import ConfigError
 from dstest.core.node import LabInfo
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import Plugins, resolve
@@ -29,11 +31,11 @@ FIRST = "etcd"
 
 
 def planned(system: str) -> Plugins:
-    """As for a run, of whatever workload there is."""
-    offered = registry.load("systems", system).capabilities
-    workloads = registry.names("workloads")
-    fitting = next(w for w in workloads if registry.load("workloads", w).capability in offered)
-    return resolve(RunSpec(system=system, workload=fitting, nemesis="none"), [])
+    """As for a run, of the first workload that its clients can do."""
+    for workload in registry.names("workloads"):
+        with suppress(ConfigError):
+            return resolve(RunSpec(system=system, workload=workload, nemesis="none"), [])
+    raise ConfigError(f"{system} can do no workload")
 
 
 async def healthy_s(plugins: Plugins, lab: LabInfo) -> float:
