@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from dstest.core.plain import odd_in
 from dstest.core.protocols import FaultPlan, Option
 
-__all__ = ["end_ns", "facts_problem", "problem_of"]
+__all__ = ["completed", "end_ns", "facts_problem", "problem_of"]
 
 OPEN: Final = "random"
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
@@ -35,6 +37,23 @@ def problem_of(plans: Sequence[FaultPlan], names: Sequence[str]) -> str | None:
         if odd := odd_in(plan.facts):
             return f"its plan() gives {plan.fault_id} the fact {odd}, which no schedule can hold"
     return None
+
+
+def completed(
+    plans: Sequence[FaultPlan], samples: Sequence[FaultPlan], options: Mapping[str, Option]
+) -> list[FaultPlan]:
+    """The plans, with the defaults of options that are younger than them. An option whose default
+    is no fact, since a plan chooses or reads it, is left out."""
+    missing: dict[str, dict[str, Any]] = {}
+    for sample in samples:
+        for key, value in sample.facts.items():
+            default = options[key].default if key in options else OPEN
+            if default != OPEN and type(default) is type(value):
+                missing.setdefault(sample.nemesis, {})[key] = default
+    return [
+        msgspec.structs.replace(plan, facts={**missing.get(plan.nemesis, {}), **plan.facts})
+        for plan in plans
+    ]
 
 
 def facts_problem(

@@ -26,7 +26,7 @@ from dstest.core.protocols import (
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
 from dstest.runner.judges import checkers_of
-from dstest.runner.planned import end_ns, facts_problem, problem_of
+from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
 from dstest.runner.requirements import (
     check_client,
     check_lab,
@@ -268,8 +268,8 @@ def resolve(
     if schedule is None:
         plans = chosen.plan(rng, names, spec.time_limit_s, given)
     else:
-        plans = schedule.plans
         samples = chosen.plan(rng, names, max(spec.time_limit_s, _SAMPLES_S), given)
+        plans = completed(schedule.plans, samples, chosen.options)
         _refuse(chosen, facts_problem(plans, samples, chosen.options))
     _check_planned(chosen, plans, spec.time_limit_s)
     check_plans(system, chosen, plans)

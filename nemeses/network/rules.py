@@ -23,7 +23,17 @@ from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts
 from nemeses.tools import nft
 
-__all__ = ["ACTION_OPTION", "RULE_OPTIONS", "RuleFault", "cut_rules", "draw_action"]
+__all__ = [
+    "ACTION_OPTION",
+    "HEAL_COMMAND",
+    "RULE_OPTIONS",
+    "RuleFault",
+    "clear_rules",
+    "cut_rules",
+    "draw_action",
+    "rules_left",
+    "without_rules",
+]
 
 HEAL_COMMAND: Final = ("nft", "delete", "table", "inet", nft.FAULT_TABLE)
 
@@ -58,6 +68,22 @@ def cut_rules(
     )
 
 
+async def clear_rules(nodes: Sequence[Node]) -> None:
+    """Remove the fault table from these nodes, where it is there."""
+    await asyncio.gather(*(nft.delete(node, nft.FAULT_TABLE) for node in nodes))
+
+
+async def without_rules(ctx: NemesisContext, names: Sequence[str]) -> dict[str, str]:
+    """Those of these nodes on which no rule of a fault stands."""
+    counts = await asyncio.gather(*(nft.rule_count(ctx.node(n), nft.FAULT_TABLE) for n in names))
+    return {n: "rules" for n, count in zip(names, counts, strict=True) if count == 0}
+
+
+async def rules_left(node: Node) -> list[str]:
+    """The fault table, where a node still has it."""
+    return [f"table inet {t}" for t in await nft.tables(node) if t == nft.FAULT_TABLE]
+
+
 class RuleFault(PathFault):
     """Base: its rules are in the fault table of each node, with a named counter per source.
 
@@ -84,7 +110,7 @@ class RuleFault(PathFault):
         return list(HEAL_COMMAND)
 
     async def clear(self, nodes: Sequence[Node]) -> None:
-        await asyncio.gather(*(nft.delete(node, nft.FAULT_TABLE) for node in nodes))
+        await clear_rules(nodes)
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """Elections take several rounds."""
@@ -94,11 +120,7 @@ class RuleFault(PathFault):
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:
-        names = record.facts["affected"]
-        counts = await asyncio.gather(
-            *(nft.rule_count(ctx.node(n), nft.FAULT_TABLE) for n in names)
-        )
-        return {n: "rules" for n, count in zip(names, counts, strict=True) if count == 0}
+        return await without_rules(ctx, record.facts["affected"])
 
     async def remove(self, ctx: NemesisContext, record: LandingRecord) -> CountersAfterRemoval:
         """Rules first, for their counters are to be read once more; then the tables."""
@@ -111,5 +133,4 @@ class RuleFault(PathFault):
         return CountersAfterRemoval(first, second)
 
     async def residue(self, node: Node) -> list[str]:
-        found = await nft.tables(node)
-        return [f"table inet {nft.FAULT_TABLE}"] if nft.FAULT_TABLE in found else []
+        return await rules_left(node)

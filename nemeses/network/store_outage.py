@@ -35,7 +35,14 @@ from nemeses.base.leadership import moved, unmoved, voters
 from nemeses.base.member_fault import signal
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.steps import Facts, Healing, Observed, Reverted, Standing
-from nemeses.network.rules import ACTION_OPTION, HEAL_COMMAND, draw_action
+from nemeses.network.rules import (
+    ACTION_OPTION,
+    HEAL_COMMAND,
+    clear_rules,
+    draw_action,
+    rules_left,
+    without_rules,
+)
 from nemeses.observe.answers import ask_from_control, services_of
 from nemeses.observe.processes import replaced, running
 from nemeses.tools import nft
@@ -88,7 +95,7 @@ class StoreOutage(ProcessFault):
         return {"action": draw_action(rng, options, clients=False)["action"]}
 
     async def clear(self, nodes: Sequence[Node]) -> None:
-        await asyncio.gather(*(nft.delete(node, nft.FAULT_TABLE) for node in nodes))
+        await clear_rules(nodes)
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """What members say of their store, once each of them has reached it anew."""
@@ -152,9 +159,7 @@ class StoreOutage(ProcessFault):
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:
-        nodes = [ctx.node(name) for name in record.targets]
-        counts = await asyncio.gather(*(nft.rule_count(node, nft.FAULT_TABLE) for node in nodes))
-        return {n.name: "rules" for n, count in zip(nodes, counts, strict=True) if count == 0}
+        return await without_rules(ctx, record.targets)
 
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         if earlier.landed_at is None:
@@ -192,8 +197,7 @@ class StoreOutage(ProcessFault):
         return missing
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, now: Sequence[Any]) -> list[str]:
-        found = await nft.tables(node)
-        return [f"table inet {nft.FAULT_TABLE}"] if nft.FAULT_TABLE in found else []
+        return await rules_left(node)
 
 
 async def _counted(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:

@@ -200,9 +200,9 @@ def opening_rules(
 def store_rules(name: str, user: str, port: int, action: Action) -> str:
     """The fault table of a node on which programs of `user` reach nobody at this TCP port.
 
-    `cut_NAME` counts their attempts to connect, which are dropped or rejected, and `reset_NAME`
-    what they send on connections that stand: it is answered with a reset, since a connection that
-    nobody sends on would let them hear of changes still. What other users send is let alone.
+    `cut_NAME` counts their attempts to connect, which are dropped or rejected. What they send on
+    connections that stand is answered with a reset: with a mere drop they would go on to hear of
+    changes. What other users send is let alone.
     """
     verdict = "drop" if action == "drop" else "reject with tcp reset"
     opening = "tcp flags & (fin | syn | rst | ack) == syn"
@@ -210,11 +210,10 @@ def store_rules(name: str, user: str, port: int, action: Action) -> str:
     lines = [
         f"table inet {FAULT_TABLE} {{",
         f"  counter cut_{name} {{ }}",
-        f"  counter reset_{name} {{ }}",
         "  chain cut {",
         "    type filter hook output priority -300; policy accept;",
         f"    {theirs} {opening} counter name cut_{name} {verdict}",
-        f"    {theirs} tcp flags & rst != rst counter name reset_{name} reject with tcp reset",
+        f"    {theirs} tcp flags & rst != rst reject with tcp reset",
         "  }",
         "}",
     ]

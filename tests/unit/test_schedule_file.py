@@ -193,3 +193,14 @@ def test_a_service_that_one_nemesis_strikes_is_not_another_ones() -> None:
     assert services["kill"] == "etcd"
     assert "service" in mixed.nemesis.options
     assert {p.nemesis for p in mixed.plans if "service" in p.facts} <= {"kill"}
+
+
+def test_an_option_that_is_younger_than_a_schedule_has_its_default(tmp_path: Path) -> None:
+    first = resolve(RunSpec(nemesis="pause", seed=3), [])
+    plans = [
+        msgspec.structs.replace(p, facts={k: v for k, v in p.facts.items() if k != "way"})
+        for p in first.plans
+    ]
+    old = msgspec.structs.replace(schedule_of(first), plans=plans)
+    assert [p.facts["way"] for p in first.plans] == ["signal"] * len(first.plans)
+    assert resolve(first.spec, [], schedule=old).plans == first.plans
