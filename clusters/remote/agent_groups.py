@@ -72,10 +72,25 @@ class Groups:
         name = "freezer.state" if v1 else "cgroup.freeze"
         Path(group["path"], name).write_text(text, encoding="ascii")
 
+    def members(self, service: str) -> list[int] | None:
+        """Pids in the service's group, the dead among them; None where no group can be read.
+
+        A process of another pid namespace reads 0 there and is left out.
+        """
+        group = self.of(service)
+        if group is None:
+            return None
+        try:
+            with open(f"{group['path']}/cgroup.procs", "rb", buffering=0) as handle:
+                return [pid for word in handle.read().split() if (pid := int(word))]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError):
+            return None
+
     def processes_of(self, service: str, main: Any) -> list[Any]:
         """(pid, start time) of each process of a service, `main` first where that runs."""
-        group = self.of(service)
-        pids = None if group is None else _in_group(group["path"])
+        pids = self.members(service)
         if pids is None:
             pids = _below(main[0]) if main else []
         rows = []
@@ -119,15 +134,6 @@ def _below(main: int) -> list[int]:
         more = [pid for pid, parent in parents.items() if parent in more and pid not in found]
         found += more
     return found
-
-
-def _in_group(path: str) -> list[int] | None:
-    try:
-        return [int(word) for word in Path(path, "cgroup.procs").read_text().split()]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError):
-        return None
 
 
 def _threads(pid: int) -> int:

@@ -29,6 +29,7 @@ from typing import Any
 
 from clusters.remote import (
     agent_exec,
+    agent_groups,
     agent_lease,
     agent_probe,
     agent_processes,
@@ -52,6 +53,7 @@ class Agent:
         self.marker_path = marker
         self.version = version
         self.probes = agent_probe.Probes()
+        self.groups = agent_groups.Groups()
         self.running = agent_exec.Running()
         self._write_lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(THREADS_MAX)
@@ -63,6 +65,7 @@ class Agent:
             "marker": self.marker,
             "procinfo": agent_exec.process_info,
             "signal": agent_exec.send_signal,
+            "strike_at_once": self.strike,
             "stat": stat,
             "statvfs": statvfs,
             "counters": counters,
@@ -84,7 +87,7 @@ class Agent:
             "lease_arm": self.lease_arm,
             "lease_release": self.lease_release,
             "services": agent_services.rows,
-            "strike": agent_services.strike,
+            "strike": self.strike,
             "processes": agent_processes.look,
         }
 
@@ -181,6 +184,10 @@ class Agent:
         return agent_exec.run_program(
             argv, timeout_s=timeout_s, stdin=data, env=env, running=self.running
         )
+
+    def strike(self, act: str, words: list[str]) -> None:
+        """See `agent_services.strike`; `strike_at_once` is for those that wait for nothing."""
+        agent_services.strike(act, words, groups=self.groups)
 
     def lease_arm(
         self, id: str, heal: list[list[str]], ttl_s: float, step_s: float = agent_lease.STEP_S

@@ -22,6 +22,7 @@ Standard library only; Python 3.9 or newer.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -54,12 +55,12 @@ STRIKES = ("signal", "terminate", "freeze", "thaw")
 class Services:
     """The services of this node. Raises Refused for names that are none of them."""
 
-    def __init__(self, home: Path = HOME) -> None:
+    def __init__(self, home: Path = HOME, groups: Groups | None = None) -> None:
         self.home = home
-        self.groups = Groups()
+        self.groups = groups or Groups()
         self.specs: list[dict[str, Any]] = []
-        if (home / "member.json").exists():
-            self.specs = json.loads((home / "member.json").read_text())["services"]
+        with contextlib.suppress(FileNotFoundError), open(f"{home}/member.json", "rb", 0) as handle:
+            self.specs = json.load(handle)["services"]
 
     def chosen(self, names: list[str]) -> list[dict[str, Any]]:
         """These services, all without names."""
@@ -108,16 +109,20 @@ class Services:
             self.groups.leave(spec["name"])
 
     def signal(self, number: int, names: list[str]) -> None:
-        """To all processes, until none is left that did not get it; SIGKILL until they are gone."""
-        specs = self.chosen(names)
-        if number == signal.SIGKILL:
-            self.kill(specs)
-            return
-        reached: set[Any] = set()
-        for spec in specs:
-            while more := [row for row in self.all_of(spec["name"]) if row not in reached]:
-                send(more, number)
-                reached.update(more)
+        """To all processes, until none is left that did not get it. Waits for nothing."""
+        for name in [spec["name"] for spec in self.chosen(names)]:
+            reached: set[int] = set()
+            while more := self._pids(name) - reached:
+                for pid in more:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                reached |= more
+
+    def _pids(self, name: str) -> set[int]:
+        """Of all processes of a service, by the shortest look there is: servers are not stopped
+        while one of them goes on."""
+        members = self.groups.members(name)
+        return {pid for pid, _ in self.all_of(name)} if members is None else set(members)
 
     def terminate(self, names: list[str]) -> None:
         """Ask the main processes to end, which pass it on as they see fit."""
@@ -171,12 +176,17 @@ def rows(home: str = str(HOME)) -> dict[str, Any]:
     return Services(Path(home)).rows()
 
 
-def strike(act: str, words: list[str], home: str = str(HOME)) -> None:
-    """What a fault does to services; it must not wait for whoever starts a server just now."""
-    services = Services(Path(home))
+def strike(act: str, words: list[str], home: str = str(HOME), groups: Groups | None = None) -> None:
+    """What a fault does to services; it must not wait for whoever starts a server just now.
+
+    SIGKILL, `freeze` and `thaw` return when it is done.
+    """
+    services = Services(Path(home), groups)
     if not services.specs and act != "thaw":
         raise Refused("no member was deployed on this node")
-    if act == "signal":
+    if act == "signal" and int(words[0]) == signal.SIGKILL:
+        services.kill(services.chosen(words[1:]))
+    elif act == "signal":
         services.signal(int(words[0]), words[1:])
     elif act == "terminate":
         services.terminate(words)

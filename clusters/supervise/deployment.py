@@ -178,6 +178,12 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
             names, lambda node: node.call("strike", act=act, words=given, timeout_s=STOP_S)
         )
 
+    async def _signal(self, names: Sequence[str], number: int, service: str) -> None:
+        """One that no process ends by. It is sent by the thread of the agent that reads requests:
+        servers go on while another one starts."""
+        given = [str(int(number)), *_given(service)]
+        await self.each(names, lambda node: node.call("strike_at_once", act="signal", words=given))
+
     async def kill(self, names: Sequence[str], service: str = "") -> None:
         """SIGKILL to all processes, and wait until they are gone."""
         await self._strike(names, "signal", int(signal.SIGKILL), *_given(service))
@@ -188,11 +194,11 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def pause(self, names: Sequence[str], service: str = "") -> None:
         """SIGSTOP to all processes."""
-        await self._strike(names, "signal", int(signal.SIGSTOP), *_given(service))
+        await self._signal(names, signal.SIGSTOP, service)
 
     async def resume(self, names: Sequence[str], service: str = "") -> None:
         """SIGCONT to all processes."""
-        await self._strike(names, "signal", int(signal.SIGCONT), *_given(service))
+        await self._signal(names, signal.SIGCONT, service)
 
     async def freeze(self, names: Sequence[str], service: str = "") -> None:
         """Freeze the control groups; returns when they stand still."""

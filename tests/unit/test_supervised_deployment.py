@@ -63,7 +63,7 @@ class Node:
     async def call(self, verb: str, **given: Any) -> Any:
         if verb == "services":
             return ROWS
-        if verb == "strike":
+        if verb in ("strike", "strike_at_once"):
             self.struck.append(" ".join([given["act"], *given["words"]]))
             return None
         if verb == "stat":
