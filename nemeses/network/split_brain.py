@@ -47,8 +47,8 @@ from nemeses.observe.relations import leaders_of
 
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
-ROUND_S: Final = 5.0
-"""A leader notices within two election timeouts; others are elected within as long."""
+NOTICED_ANSWERS: Final = 2
+"""A leader that has not claimed to lead for as long as so many answers may take has noticed."""
 
 POLL_S: Final = 0.1
 ROUNDS_MAX: Final = 6
@@ -151,18 +151,26 @@ class SplitBrain(RuleFault):
                 return record
 
     async def _watch(self, ctx: NemesisContext, old: str, group: str) -> Rivals | None:
-        """Ask each node without pause until two claims to lead this group overlap or the round is
-        over."""
+        """Ask each node without pause until two claims to lead this group overlap.
+
+        Not longer than a failover takes, nor once the old leader has noticed: it cannot be elected.
+        """
         claims: list[Claim] = []
-        deadline_ns = ctx.clock.now_ns() + int(ROUND_S * 1e9)
+        timing = ctx.deployment.timing
+        claimed_ns = ctx.clock.now_ns()
+        deadline_ns = claimed_ns + int(timing.failover_s * 1e9)
+        notice_ns = int(NOTICED_ANSWERS * timing.answer_s * 1e9)
         found: list[Rivals] = []
         members = ctx.need(Leadership)
 
         async def ask(name: str) -> None:
-            while not found and ctx.clock.now_ns() < deadline_ns:
+            nonlocal claimed_ns
+            while not found and ctx.clock.now_ns() < min(deadline_ns, claimed_ns + notice_ns):
                 asked_ns = ctx.clock.now_ns()
                 if await members.claims(name, group):
                     claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
+                    if name == old:
+                        claimed_ns = ctx.clock.now_ns()
                     if (proof := rivals(claims, old)) is not None:
                         found.append(proof)
                 await asyncio.sleep(ASK_AGAIN_S)

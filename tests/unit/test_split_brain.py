@@ -7,9 +7,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from nemeses.network import split_brain
+from dstest.core.protocols import Timing
 from nemeses.network.split_brain import NEMESIS
 
 
@@ -23,20 +21,43 @@ class Groups:
         return name in self.led[group]
 
 
-def watched(members: Groups, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(split_brain, "ROUND_S", 0.3)
+def watched(members: Any, failover_s: float = 0.3) -> Any:
     ctx: Any = SimpleNamespace(
         clock=SimpleNamespace(now_ns=time.monotonic_ns),
         nodes=["n1", "n2"],
         need=lambda kind: members,
+        deployment=SimpleNamespace(timing=Timing(failover_s=failover_s, answer_s=0.1)),
     )
     return asyncio.run(NEMESIS._watch(ctx, "n1", "a"))
 
 
-def test_leaders_of_two_groups_are_no_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert watched(Groups(a=("n1",), b=("n2",)), monkeypatch) is None
+def test_leaders_of_two_groups_are_no_rivals() -> None:
+    assert watched(Groups(a=("n1",), b=("n2",))) is None
 
 
-def test_two_leaders_of_one_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = watched(Groups(a=("n1", "n2"), b=()), monkeypatch)
+def test_two_leaders_of_one_are() -> None:
+    found = watched(Groups(a=("n1", "n2"), b=()))
     assert (found.old, found.new) == ("n1", "n2")
+
+
+class Slow:
+    """The old leader claims for a while; another is elected after `elected_s`."""
+
+    def __init__(self, noticed_s: float, elected_s: float) -> None:
+        self.began_s = time.monotonic()
+        self.noticed_s, self.elected_s = noticed_s, elected_s
+
+    async def claims(self, name: str, group: str) -> bool:
+        passed_s = time.monotonic() - self.began_s
+        return passed_s < self.noticed_s if name == "n1" else passed_s > self.elected_s
+
+
+def test_a_round_lasts_as_long_as_a_failover_takes() -> None:
+    found = watched(Slow(noticed_s=60.0, elected_s=1.0), failover_s=10.0)
+    assert (found.old, found.new) == ("n1", "n2")
+
+
+def test_a_round_is_over_once_the_old_leader_has_noticed() -> None:
+    began_s = time.monotonic()
+    assert watched(Slow(noticed_s=0.3, elected_s=1.0), failover_s=60.0) is None
+    assert time.monotonic() - began_s < 30.0
