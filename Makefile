@@ -31,7 +31,8 @@ test-no-lab: setup
 ## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
-	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
+		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup

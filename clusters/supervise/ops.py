@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
+from dstest.core.deadline import Deadline
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
 __all__ = [
@@ -66,6 +67,7 @@ class OpsClient:
         self.options = dict(options)
         self.seen: str | None = at.node
         self.to = at
+        self._deadline = Deadline()
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
 
@@ -107,8 +109,7 @@ class OpsClient:
             raise Definite(f"unsupported operation: {op.op_type}")
         self.to = self.target(op)
         try:
-            async with asyncio.timeout(timeout_s):
-                return Reply(await act(op), self.seen)
+            return Reply(await self._deadline.bound(act(op), timeout_s), self.seen)
         except (Definite, Indefinite):
             raise
         except TimeoutError:

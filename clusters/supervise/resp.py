@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, ClassVar, Final
 
@@ -29,8 +30,12 @@ LOG_ALARMS: Final = (
 """Of a Redis server: it has crashed, panicked, or cannot read its own file."""
 
 
-def connection(address: str, port: int, timeout_s: float) -> Any:
-    """A connection of the library `redis`, which retries nothing and sends nothing of its own."""
+def connection(address: str, port: int, timeout_s: float, answer_s: float | None = None) -> Any:
+    """A connection of the library `redis`, which retries nothing and sends nothing of its own.
+
+    `timeout_s` is for connecting; a caller that gives no `answer_s` has a deadline of its own for
+    its requests, as the operations of clients have.
+    """
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
@@ -39,7 +44,7 @@ def connection(address: str, port: int, timeout_s: float) -> Any:
         host=address,
         port=port,
         decode_responses=True,
-        socket_timeout=timeout_s,
+        socket_timeout=answer_s,
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),
         single_connection_client=True,
@@ -49,10 +54,12 @@ def connection(address: str, port: int, timeout_s: float) -> Any:
 
 
 async def connected(address: str, port: int, timeout_s: float) -> Any:
-    """A connection that has answered a ping; none stays open without."""
+    """A connection that has answered a ping; none stays open without. Its requests have no
+    deadline."""
     link = connection(address, port, timeout_s)
     try:
-        await link.ping()
+        async with asyncio.timeout(timeout_s):
+            await link.ping()
     except BaseException:
         await link.aclose()
         raise
@@ -71,7 +78,8 @@ class RespDeployment(SupervisedDeployment, Clocked):
 
     async def command(self, node: Node, port: int, *words: str | int) -> Any:
         """What the server at this port of a node answers to a command."""
-        async with connection(node.info.address, port, self.timing.answer_s) as link:
+        wait_s = self.timing.answer_s
+        async with connection(node.info.address, port, wait_s, wait_s) as link:
             return await link.execute_command(*words)
 
     async def ask(self, port: int, *words: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ WATCH = f"""{CONFIG}\
 sentinel monitor main {{first}} {REDIS} {{quorum}}
 sentinel down-after-milliseconds main 1000
 sentinel failover-timeout main 4000
-"""
+{{known}}"""
 
 
 class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replication):
@@ -46,7 +46,9 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
         quorum = len(self.nodes) // 2 + 1
         replica = "" if node is first else f"replicaof {primary} {REDIS}\n"
         database = DATABASE.format(address=address, **self.options) + replica
-        watch = WATCH.format(address=address, first=primary, quorum=quorum)
+        others = [n.info.address for n in self.nodes.values() if n is not first]
+        known = "".join(f"sentinel known-replica main {other} {REDIS}\n" for other in others)
+        watch = WATCH.format(address=address, first=primary, quorum=quorum, known=known)
         redis = Service(
             name="redis",
             argv=("redis-server", f"{HOME}/redis.conf"),
@@ -68,12 +70,11 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
 
     async def healthy(self) -> dict[str, bool]:
         """A primary with a replica or a replica with its primary, and a sentinel with a quorum that
-        knows all replicas: it looks for new ones every ten seconds, and promotes none it never saw.
-        """
+        has seen each replica follow: it promotes no other."""
         quorums = await self.ask(SENTINEL, "SENTINEL", "CKQUORUM", "main")
-        views = await self.ask(SENTINEL, "SENTINEL MASTER", "main")
-        others = len(self.members) - 1
-        aware = {n for n, view in views.items() if view and int(view["num-slaves"]) >= others}
+        views = await self.ask(SENTINEL, "SENTINEL SLAVES", "main")
+        others, ok = len(self.members) - 1, "master-link-status"
+        aware = {n for n, v in views.items() if v and sum(r[ok] == "ok" for r in v) >= others}
         roles = (await self.ask(REDIS, "ROLE")).items()
         up = {n for n, r in roles if r and (r[2] if r[0] == "master" else r[3] == "connected")}
         return {name: bool(quorums[name]) and name in up & aware for name in self.members}

@@ -23,6 +23,7 @@ import msgspec
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
+from dstest.core.deadline import Deadline
 from dstest.core.errors import ConfigError
 from dstest.core.op import Outcome
 from dstest.core.protocols import (
@@ -65,6 +66,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+BEYOND_TIMEOUT_S: Final = 1.0
+"""A client that has not kept to its timeout is given up after so long."""
+
 REMEMBERED_S: Final = 60.0
 """No operation outlives its timeout by so much."""
 
@@ -249,7 +253,7 @@ class Worker:
     async def _process(self, slot: int, node: int, client: Client) -> Client:
         """One logical process: one operation at a time until the load stops. What it holds it gives
         up with its client, when the last operation of the others has ended."""
-        process_id = slot
+        process_id, deadline = slot, Deadline()
         last: Answer | None = None
         while self._loading():
             due_ns = await self._arrival()
@@ -261,7 +265,8 @@ class Worker:
             if busy_ns and not await self._until(draft_ns + busy_ns):
                 break
             began_ns = self._clock.now_ns()
-            last = await self._operation(draft, process_id, node, client, due_ns + busy_ns)
+            due_ns += busy_ns
+            last = await self._operation(draft, process_id, node, client, due_ns, deadline)
             if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()
@@ -287,7 +292,7 @@ class Worker:
         for node in range(len(config.endpoints)):
             # Far from the ids of the load, whose unknown operations count up in steps.
             process_id = (1 << 40) + config.worker * len(config.endpoints) + node
-            client = await self._opened(node)
+            client, deadline = await self._opened(node), Deadline()
             last: Answer | None = None
             while going():
                 draft = generator.final(node, last)
@@ -296,7 +301,8 @@ class Worker:
                 busy_ns = draft.after_ns if isinstance(draft, OpDraft) else 0
                 if busy_ns and not await self._until(self._clock.now_ns() + busy_ns, going):
                     break
-                last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
+                due_ns = self._clock.now_ns()
+                last = await self._operation(draft, process_id, node, client, due_ns, deadline)
                 if last.kind == Outcome.UNKNOWN:
                     process_id += 1 << 20
                     await client.close()
@@ -306,7 +312,13 @@ class Worker:
             await client.close()
 
     async def _operation(
-        self, draft: OpDraft, process_id: int, node: int, client: Client, due_ns: int
+        self,
+        draft: OpDraft,
+        process_id: int,
+        node: int,
+        client: Client,
+        due_ns: int,
+        deadline: Deadline,
     ) -> Answer:
         config = self._config
         if wrong := why_no_draft(draft):
@@ -327,8 +339,8 @@ class Worker:
         output: Any = None
         outcome: Outcome
         try:
-            async with asyncio.timeout(config.op_timeout_s + 1.0):
-                reply = await client.invoke(draft, config.op_timeout_s)
+            wait_s = config.op_timeout_s
+            reply = await deadline.bound(client.invoke(draft, wait_s), wait_s + BEYOND_TIMEOUT_S)
             output, seen = told_by(reply)
         except Definite as error:
             now_ns = self._clock.now_ns()

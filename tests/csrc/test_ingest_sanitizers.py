@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from sanitized_build import HERE, Sanitized
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).parent
 CORPUS = sorted(str(p) for n in ("jsonl", "edn", "json") for p in (HERE / "corpus" / n).iterdir())
-CSRC = ROOT / "checkers" / "csrc"
-FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all"]
-SOURCES = sorted(
-    p
-    for p in [*CSRC.glob("common/core_*.c"), *CSRC.glob("ingest/*.c")]
-    if p.name != "ingest_module.c"
-)
+SOURCES = "common/core_*.c ingest/*.c"
 
 ODD = b"""; comment
 {:type :invoke, :f :txn, :process 0, :value [[:append "k\\u00e9" 1] [:r :kw nil]], :index 0}
@@ -31,13 +23,10 @@ ODD = b"""; comment
 """
 
 
-@pytest.mark.parametrize(("seed", "defines"), [(1, []), (2, ["-DWORTH_A_THREAD=1"])])
+@pytest.mark.parametrize(("seed", "defines"), [(1, ()), (2, ("-DWORTH_A_THREAD=1",))])
 def test_malformed_histories_under_sanitizers(
-    tmp_path: Path, seed: int, defines: list[str]
+    sanitized: Sanitized, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
     spec = Spec(txns=12, concurrency=3, fail_share=0.2, info_share=0.2)
     ours = b"".join(lines(events(spec), spec, "jsonl"))
     edn = b"".join(lines(events(spec), spec, "edn"))
@@ -48,24 +37,17 @@ def test_malformed_histories_under_sanitizers(
         path = tmp_path / name
         path.write_bytes(content)
         files.append(str(path))
-    driver = tmp_path / "fuzz_ingest"
-    build = [compiler, *FLAGS, "-fsanitize=address,undefined", *defines, f"-I{CSRC}", "-pthread"]
-    build.append("-DING_SMALL=64")
-    here = [str(HERE / "fuzz_ingest.c"), str(HERE / "target_ingest.c")]
-    made = subprocess.run(
-        [*build, *here, *map(str, SOURCES), "-o", str(driver)],
-        capture_output=True,
-        text=True,
-        timeout=100,
+    driver = sanitized.program(
+        tmp_path / "fuzz_ingest",
+        ["fuzz_ingest.c", "target_ingest.c"],
+        SOURCES,
+        ("-DING_SMALL=64", *defines),
     )
-    assert made.returncode == 0, made.stderr
     ran = subprocess.run(
-        [str(driver), str(seed), "1500", *files], capture_output=True, text=True, timeout=110
+        [driver, str(seed), "1500", *files], capture_output=True, text=True, timeout=110
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout == "5 files, 1500 rounds\n"
-    ran = subprocess.run(
-        [str(driver), "1", "0", *CORPUS], capture_output=True, text=True, timeout=60
-    )
+    ran = subprocess.run([driver, "1", "0", *CORPUS], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout == f"{len(CORPUS)} files, 0 rounds\n"

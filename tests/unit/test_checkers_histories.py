@@ -16,6 +16,8 @@ SET = ("set-full", "linearizable")
 QUEUE = ("total-queue", "exactly-once")
 DEAD = ("dead-letters", "at-least-once")
 LOCK = ("exclusion", "lease")
+REFUSED = "3 acquire[l] -> false @3-4\n"
+"""By whoever has it just then: without such a one nothing is tested."""
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
@@ -72,14 +74,15 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (
         ("exclusion", "lock"),
         (
-            "1 acquire[l] -> true @0-3\n1 release[l] -> ! @4-5\n1 acquire[l] -> true @6-7\n"
-            "1 release[l] @8-9\n2 acquire[l] -> true @10-11"
+            f"1 acquire[l] -> true @0-3\n{REFUSED}1 release[l] -> ! @4-5\n"
+            "1 acquire[l] -> true @6-7\n1 release[l] @8-9\n2 acquire[l] -> true @10-11"
         ),
     ),
     *(
         (
             ("exclusion", "lock"),
-            f"1 acquire[l] -> true @0-3\n1 {kind}[l] -> !{error} @4-9\n2 acquire[l] -> true @5-6",
+            f"1 acquire[l] -> true @0-3\n{REFUSED}1 {kind}[l] -> !{error} @4-9\n"
+            "2 acquire[l] -> true @5-6",
         )
         for kind in ("release", "renew")
         for error in (
@@ -89,8 +92,10 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             '["not-held", "gone"]',
         )
     ),
-    (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] -> ? @4-9\n2 acquire[l] -> true @5-6"),
-    (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-9\n2 acquire[l] -> true @5-6"),
+    *(
+        (LOCK, f"1 acquire[l] -> true @0-3\n{REFUSED}{end}\n2 acquire[l] -> true @5-6")
+        for end in ("1 release[l] -> ? @4-9", "1 release[l] @4-9")
+    ),
     (
         ("long-fork", "snapshot-isolation"),
         (
@@ -240,6 +245,9 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (("counter-bounds", "counter"), "2 read -> 0 @2-3"),
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),
     (LOCK, "1 acquire[l] -> true @0-3"),
+    (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-5\n2 acquire[l] -> true @6-7"),
+    (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> !not-connected @4-5"),
+    (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> ? @4-5"),
     (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
     (
         ("exactly-once", "ledger"),

@@ -30,9 +30,9 @@ CAPABILITIES = [
 
 
 def test_what_a_capability_asks_for() -> None:
-    assert members_of(Kill) == ["kill", "restart"]
-    assert members_of(Replication) == ["progress", "replication_unit"]
-    assert members_of(Supervised) == ["kill", "processes", "restart", "restart_command"]
+    assert members_of(Kill) == ("kill", "restart")
+    assert members_of(Replication) == ("progress", "replication_unit")
+    assert members_of(Supervised) == ("kill", "processes", "restart", "restart_command")
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda kind: kind.__name__)

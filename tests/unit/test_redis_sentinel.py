@@ -11,13 +11,14 @@ import pytest
 from clusters.systems.redis_sentinel import SENTINEL, RedisDeployment
 
 NAMES = ("n1", "n2", "n3")
+FOLLOWS = {"master-link-status": "ok"}
 
 
 def healthy(monkeypatch: pytest.MonkeyPatch, **odd: dict[str, Any]) -> set[str]:
     """Those that are, where n1 leads; `odd` are answers that differ, by command and member."""
     said: dict[str, dict[str, Any]] = {
         "SENTINEL": dict.fromkeys(NAMES, "OK 3 usable Sentinels"),
-        "MASTER": {name: {"num-slaves": "2"} for name in NAMES},
+        "REPLICAS": {name: [FOLLOWS, FOLLOWS] for name in NAMES},
         "ROLE": {
             "n1": ["master", 0, [["10.0.0.2", "6379", "0"]]],
             **{name: ["slave", "10.0.0.1", 6379, "connected", 0] for name in NAMES[1:]},
@@ -25,7 +26,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch, **odd: dict[str, Any]) -> set[str]:
     }
 
     async def ask(self: RedisDeployment, port: int, *words: str) -> dict[str, Any]:
-        what = "MASTER" if words[0] == "SENTINEL MASTER" else words[0]
+        what = "REPLICAS" if words[0] == "SENTINEL SLAVES" else words[0]
         assert (port == SENTINEL) == (what != "ROLE")
         return {**said[what], **odd.get(what, {})}
 
@@ -44,10 +45,12 @@ def test_all_are_where_each_knows_the_others(monkeypatch: pytest.MonkeyPatch) ->
     assert healthy(monkeypatch) == {*NAMES}
 
 
-def test_a_sentinel_must_know_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that began to watch before they were connected promotes none of them."""
-    assert healthy(monkeypatch, MASTER={"n2": {"num-slaves": "1"}}) == {"n1", "n3"}
-    assert healthy(monkeypatch, MASTER={"n2": None}) == {"n1", "n3"}
+def test_a_sentinel_must_have_seen_all_replicas_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It promotes none that it was only told of."""
+    assert healthy(monkeypatch, REPLICAS={"n2": [FOLLOWS]}) == {"n1", "n3"}
+    told_of = {"master-link-status": "err"}
+    assert healthy(monkeypatch, REPLICAS={"n2": [FOLLOWS, told_of]}) == {"n1", "n3"}
+    assert healthy(monkeypatch, REPLICAS={"n2": None}) == {"n1", "n3"}
 
 
 def test_a_quorum_and_a_link_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""Programs of the C core under AddressSanitizer and UndefinedBehaviorSanitizer.
+
+A file is compiled once in a session for all tests that need it, whichever process runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["HERE", "Sanitized"]
+
+HERE = Path(__file__).parent
+CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
+GLUE = ("module.c", "buffers.c")
+FLAGS = (
+    *("-std=c11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{CSRC}"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+)
+
+
+class Sanitized:
+    """Makes programs; `objects` is a folder for what was compiled before."""
+
+    def __init__(self, compiler: str, objects: Path) -> None:
+        self._compiler = compiler
+        self._objects = objects
+        self._headers = "".join(p.read_text() for f in (CSRC, HERE) for p in f.rglob("*.h"))
+
+    def program(
+        self,
+        path: Path,
+        harness: Sequence[str],
+        patterns: str,
+        defines: Sequence[str] = (),
+        link: Sequence[str] = (),
+    ) -> str:
+        """Of harness files beside this one, and files of the core; the glue to Python is not among
+        them. Returns its path, which is `path`."""
+        core = {p for pattern in patterns.split() for p in CSRC.glob(pattern)}
+        files = [p for p in sorted(core) if p.name not in GLUE and not p.name.endswith("_module.c")]
+        made = [self._object(p, defines) for p in (*(HERE / name for name in harness), *files)]
+        self._run([*FLAGS, *map(str, made), *link, "-o", str(path)])
+        return str(path)
+
+    def _object(self, source: Path, defines: Sequence[str]) -> Path:
+        text = self._headers + source.read_text()
+        names = {one: one.removeprefix("-D").partition("=")[0] for one in defines}
+        given = [one for one, name in names.items() if re.search(rf"\b{name}\b", text)]
+        key = hashlib.sha256("\0".join([str(source), *given]).encode()).hexdigest()[:16]
+        made = self._objects / f"{source.stem}-{key}.o"
+        if not made.exists():
+            # Another process may be compiling it as well, to the same object.
+            mine = made.with_suffix(f".{os.getpid()}.o")
+            self._run([*FLAGS, *given, "-c", str(source), "-o", str(mine)])
+            mine.replace(made)
+        return made
+
+    def _run(self, words: Sequence[str]) -> None:
+        done = subprocess.run([self._compiler, *words], capture_output=True, text=True, timeout=290)
+        assert done.returncode == 0, done.stderr
