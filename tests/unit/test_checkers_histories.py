@@ -81,8 +81,10 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     *(
         (
             ("exclusion", "lock"),
-            f"1 acquire[l] -> true @0-3\n{REFUSED}1 {kind}[l] -> !{error} @4-9\n"
-            "2 acquire[l] -> true @5-6",
+            (
+                f"1 acquire[l] -> true @0-3\n{REFUSED}1 {kind}[l] -> !{error} @4-9\n"
+                "2 acquire[l] -> true @5-6"
+            ),
         )
         for kind in ("release", "renew")
         for error in (
