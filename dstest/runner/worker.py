@@ -23,7 +23,6 @@ import msgspec
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
-from dstest.core.deadline import Deadline
 from dstest.core.errors import ConfigError
 from dstest.core.op import Outcome
 from dstest.core.protocols import (
@@ -46,6 +45,7 @@ from dstest.runner.board import (
     WAITING,
     Board,
 )
+from dstest.runner.bounded import BoundedClient
 from dstest.runner.garbage import Garbage
 from dstest.runner.tap import Tap
 from dstest.store.events import (
@@ -66,9 +66,6 @@ _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
-BEYOND_TIMEOUT_S: Final = 1.0
-"""A client that has not kept to its timeout is given up after so long."""
-
 REMEMBERED_S: Final = 60.0
 """No operation outlives its timeout by so much."""
 
@@ -168,7 +165,7 @@ class Worker:
         )
         if tapped:
             self._tapped.append(client)
-        return client
+        return BoundedClient(client)
 
     async def _opened(self, node: int, slot: int | None = None) -> Client:
         client = self._client(node, slot)
@@ -253,7 +250,7 @@ class Worker:
     async def _process(self, slot: int, node: int, client: Client) -> Client:
         """One logical process: one operation at a time until the load stops. What it holds it gives
         up with its client, when the last operation of the others has ended."""
-        process_id, deadline = slot, Deadline()
+        process_id = slot
         last: Answer | None = None
         while self._loading():
             due_ns = await self._arrival()
@@ -265,8 +262,7 @@ class Worker:
             if busy_ns and not await self._until(draft_ns + busy_ns):
                 break
             began_ns = self._clock.now_ns()
-            due_ns += busy_ns
-            last = await self._operation(draft, process_id, node, client, due_ns, deadline)
+            last = await self._operation(draft, process_id, node, client, due_ns + busy_ns)
             if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()
@@ -292,7 +288,7 @@ class Worker:
         for node in range(len(config.endpoints)):
             # Far from the ids of the load, whose unknown operations count up in steps.
             process_id = (1 << 40) + config.worker * len(config.endpoints) + node
-            client, deadline = await self._opened(node), Deadline()
+            client = await self._opened(node)
             last: Answer | None = None
             while going():
                 draft = generator.final(node, last)
@@ -301,8 +297,7 @@ class Worker:
                 busy_ns = draft.after_ns if isinstance(draft, OpDraft) else 0
                 if busy_ns and not await self._until(self._clock.now_ns() + busy_ns, going):
                     break
-                due_ns = self._clock.now_ns()
-                last = await self._operation(draft, process_id, node, client, due_ns, deadline)
+                last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
                 if last.kind == Outcome.UNKNOWN:
                     process_id += 1 << 20
                     await client.close()
@@ -312,13 +307,7 @@ class Worker:
             await client.close()
 
     async def _operation(
-        self,
-        draft: OpDraft,
-        process_id: int,
-        node: int,
-        client: Client,
-        due_ns: int,
-        deadline: Deadline,
+        self, draft: OpDraft, process_id: int, node: int, client: Client, due_ns: int
     ) -> Answer:
         config = self._config
         if wrong := why_no_draft(draft):
@@ -339,8 +328,7 @@ class Worker:
         output: Any = None
         outcome: Outcome
         try:
-            wait_s = config.op_timeout_s
-            reply = await deadline.bound(client.invoke(draft, wait_s), wait_s + BEYOND_TIMEOUT_S)
+            reply = await client.invoke(draft, config.op_timeout_s)
             output, seen = told_by(reply)
         except Definite as error:
             now_ns = self._clock.now_ns()

@@ -1,8 +1,9 @@
 """The load with everything recorded against a bare client, as a ratio within one run.
 
-A bare client is the same calls of the same library in as many processes and tasks, without
-generator, recorder, counters or time stamps. Both load one cluster in turn, in pairs whose order
-alternates, and each pair gives a ratio: what changes on the host from minute to minute is in both.
+A bare client is the same calls of the same library in as many processes and tasks, with a timeout
+as the library offers one, and without generator, recorder, counters or time stamps. Both load one
+cluster in turn, in pairs whose order alternates, and each pair gives a ratio: what changes on the
+host from minute to minute is in both.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_for
 from clusters.remote import connect_all
-from clusters.supervise.resp import connected
+from clusters.supervise.resp import connection
 from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.wire import message
 from dstest.core import registry
@@ -64,7 +65,8 @@ async def _etcd(task: int, address: str, barrier: Any) -> int:
 
 
 async def _redis(task: int, address: str, barrier: Any) -> int:
-    link = await connected(address, 6379, WAIT_S)
+    link = connection(address, 6379, WAIT_S, WAIT_S)
+    await link.ping()
     draw, n = random.Random(task), 0
     end = await barrier() + LOAD_S
     while time.monotonic() < end:

@@ -17,7 +17,6 @@ import pytest
 from test_nemesis_loop import Told, loop_of, plan
 
 from dstest.core.contained import contained
-from dstest.core.deadline import Deadline
 from dstest.core.errors import ConfigError, DstestError, HarnessError
 from dstest.core.protocols import OpDraft, Reply
 from dstest.core.run_meta import RunMeta
@@ -171,7 +170,7 @@ def operated(draft: Any, invoke: Callable[[], Any]) -> list[Any]:
     made._next_op, made._clock = 0, cast(Any, SimpleNamespace(now_ns=lambda: 5))
     made._epoch = lambda *a: None  # type: ignore[method-assign]
     made._write = lambda event: not written.append(event)  # type: ignore[method-assign, func-returns-value]
-    answer = asyncio.run(made._operation(draft, 0, 0, cast(Any, Client()), 0, Deadline()))
+    answer = asyncio.run(made._operation(draft, 0, 0, cast(Any, Client()), 0))
     assert answer.kind == ("ok" if isinstance(written[-1], Succeeded) else "unknown")
     return written
 

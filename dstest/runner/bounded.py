@@ -1,0 +1,31 @@
+"""A client that is given up where it does not keep to its timeout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.core.deadline import Deadline
+from dstest.core.protocols import Client, OpDraft, Reply
+
+__all__ = ["BEYOND_S", "BoundedClient"]
+
+BEYOND_S: Final = 1.0
+"""What it is allowed on top."""
+
+
+class BoundedClient:
+    """Goes between a load worker and the client of a system, which may be the user's own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._deadline = Deadline()
+
+    async def open(self) -> None:
+        await self._client.open()
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """As the client does. Raises TimeoutError as well."""
+        return await self._deadline.bound(self._client.invoke(op, timeout_s), timeout_s + BEYOND_S)
+
+    async def close(self) -> None:
+        await self._client.close()
