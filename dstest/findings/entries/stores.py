@@ -26,6 +26,7 @@ STORES: Final[tuple[Finding, ...]] = (
             command=run("redis-sentinel", "set", "partition", "--time-limit", "25"),
             expect=Exit.FAIL,
             anomalies=("lost",),
+            beside=("stale",),
         ),
         "partition",
         "none",
@@ -45,6 +46,7 @@ STORES: Final[tuple[Finding, ...]] = (
         ),
         expect=Exit.FAIL,
         anomalies=("lost",),
+        beside=("stale",),
         control="R2-control",
     ),
     Finding(
@@ -84,6 +86,7 @@ STORES: Final[tuple[Finding, ...]] = (
             command=run("redis-cluster", "set", "partition", *_SHORT),
             expect=Exit.FAIL,
             anomalies=("lost",),
+            beside=("stale",),
         ),
         "partition",
         "none",
