@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Agent:
         self.marker_path = marker
         self.version = version
         self.probes = agent_probe.Probes()
-        self.groups = agent_groups.Groups()
+        groups = agent_groups.Groups()
         self.running = agent_exec.Running()
         self._write_lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(THREADS_MAX)
@@ -65,7 +66,7 @@ class Agent:
             "marker": self.marker,
             "procinfo": agent_exec.process_info,
             "signal": agent_exec.send_signal,
-            "strike_at_once": self.strike,
+            "signal_services": partial(agent_services.signal_services, groups=groups),
             "stat": stat,
             "statvfs": statvfs,
             "counters": counters,
@@ -86,8 +87,8 @@ class Agent:
             "probe_connect": agent_probe.connect,
             "lease_arm": self.lease_arm,
             "lease_release": self.lease_release,
-            "services": agent_services.rows,
-            "strike": self.strike,
+            "services": partial(agent_services.rows, groups=groups),
+            "strike": partial(agent_services.strike, groups=groups),
             "processes": agent_processes.look,
         }
 
@@ -184,10 +185,6 @@ class Agent:
         return agent_exec.run_program(
             argv, timeout_s=timeout_s, stdin=data, env=env, running=self.running
         )
-
-    def strike(self, act: str, words: list[str]) -> None:
-        """See `agent_services.strike`; `strike_at_once` is for those that wait for nothing."""
-        agent_services.strike(act, words, groups=self.groups)
 
     def lease_arm(
         self, id: str, heal: list[list[str]], ttl_s: float, step_s: float = agent_lease.STEP_S

@@ -4,7 +4,8 @@
 
     start [SERVICE...]          those that do not run, in the order of `member.json`
     stop [SERVICE...]           SIGKILL to all their processes; returns when they are gone
-    signal NUMBER [SERVICE...]  to all their processes
+    kill [SERVICE...]           as `stop`, also while somebody starts or stops others
+    signal NUMBER [SERVICE...]  to all their processes, other than SIGKILL
     terminate [SERVICE...]      the main ones are asked to end, each with the signal of its `ending`
     freeze, thaw [SERVICE...]   stop their control groups, let them go on
     list                        JSON: processes, exit and group of each service
@@ -38,7 +39,7 @@ from clusters.remote.agent_exec import Refused, process_info, send_signal
 from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_start import launch, prepare
 
-__all__ = ["HOME", "Services", "main", "rows", "strike"]
+__all__ = ["HOME", "Services", "main", "rows", "signal_services", "strike"]
 
 HOME = Path("/opt/dstest-services")
 HELD = "DSTEST_SERVICES_HELD"
@@ -49,7 +50,7 @@ GONE_S = 9.0
 FREEZE_S = 2.0
 POLL_S = 0.001
 LOOK_AGAIN_S = 0.02
-STRIKES = ("signal", "terminate", "freeze", "thaw")
+STRIKES = ("kill", "terminate", "freeze", "thaw")
 
 
 class Services:
@@ -109,7 +110,11 @@ class Services:
             self.groups.leave(spec["name"])
 
     def signal(self, number: int, names: list[str]) -> None:
-        """To all processes, until none is left that did not get it. Waits for nothing."""
+        """To all processes, until none is left that did not get it.
+
+        It waits for nothing, and looks no longer than it must: one server goes on while another one
+        has stopped. So it takes a pid that was read just now for the process that had it.
+        """
         for name in [spec["name"] for spec in self.chosen(names)]:
             reached: set[int] = set()
             while more := self._pids(name) - reached:
@@ -119,8 +124,7 @@ class Services:
                 reached |= more
 
     def _pids(self, name: str) -> set[int]:
-        """Of all processes of a service, by the shortest look there is: servers are not stopped
-        while one of them goes on."""
+        """Of all processes of a service; where there are no control groups, by a walk of /proc."""
         members = self.groups.members(name)
         return {pid for pid, _ in self.all_of(name)} if members is None else set(members)
 
@@ -171,27 +175,42 @@ class Services:
                     sys.stdout.write(f"{kind} {pid} of {name}\n")
 
 
-def rows(home: str = str(HOME)) -> dict[str, Any]:
+def rows(home: str = str(HOME), groups: Groups | None = None) -> dict[str, Any]:
     """As `list`; for the agent."""
-    return Services(Path(home)).rows()
+    return Services(Path(home), groups).rows()
 
 
-def strike(act: str, words: list[str], home: str = str(HOME), groups: Groups | None = None) -> None:
-    """What a fault does to services; it must not wait for whoever starts a server just now.
-
-    SIGKILL, `freeze` and `thaw` return when it is done.
-    """
-    services = Services(Path(home), groups)
-    if not services.specs and act != "thaw":
-        raise Refused("no member was deployed on this node")
-    if act == "signal" and int(words[0]) == signal.SIGKILL:
-        services.kill(services.chosen(words[1:]))
-    elif act == "signal":
-        services.signal(int(words[0]), words[1:])
+def strike(
+    act: str, services: list[str], home: str = str(HOME), groups: Groups | None = None
+) -> None:
+    """One of STRIKES. It must not wait for whoever starts a server just now; all but `terminate`
+    return when it is done."""
+    found = deployed(home, groups, even_none=act == "thaw")
+    if act == "kill":
+        found.kill(found.chosen(services))
     elif act == "terminate":
-        services.terminate(words)
+        found.terminate(services)
+    elif act in STRIKES:
+        found.freeze(services, act == "freeze")
     else:
-        services.freeze(words, act == "freeze")
+        raise Refused(f"no strike {act!r}")
+
+
+def signal_services(
+    number: int, services: list[str], home: str = str(HOME), groups: Groups | None = None
+) -> None:
+    """A signal by which nothing ends at once: SIGKILL is a strike, which waits."""
+    if number == signal.SIGKILL:
+        raise Refused("SIGKILL is sent by `kill`, which waits until all is gone")
+    deployed(home, groups).signal(number, services)
+
+
+def deployed(home: str, groups: Groups | None, even_none: bool = False) -> Services:
+    """The services of this node. Raises Refused where it has none, unless that is right."""
+    services = Services(Path(home), groups)
+    if not services.specs and not even_none:
+        raise Refused("no member was deployed on this node")
+    return services
 
 
 def send(processes: list[Any], number: int) -> list[Any]:
@@ -265,6 +284,8 @@ def main(argv: list[str], home: Path = HOME) -> int:
             sys.stdout.write(json.dumps(services.rows()) + "\n")
         elif verb == "residue" and words[0] in ("look", "frozen"):
             services.residue(words[0])
+        elif verb == "signal":
+            signal_services(int(words[0]), words[1:], str(home))
         elif verb in STRIKES:
             strike(verb, words, str(home))
         else:

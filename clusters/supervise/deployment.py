@@ -171,26 +171,26 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
         await self.each(list(self.nodes), clean)
 
-    async def _strike(self, names: Sequence[str], act: str, *words: str | int) -> None:
+    async def _strike(self, names: Sequence[str], act: str, service: str) -> None:
         """By the agent itself: a program on the node takes a tenth of a second to start."""
-        given = list(map(str, words))
+        given = _given(service)
         await self.each(
-            names, lambda node: node.call("strike", act=act, words=given, timeout_s=STOP_S)
+            names, lambda node: node.call("strike", act=act, services=given, timeout_s=STOP_S)
         )
 
     async def _signal(self, names: Sequence[str], number: int, service: str) -> None:
-        """One that no process ends by. It is sent by the thread of the agent that reads requests:
-        servers go on while another one starts."""
-        given = [str(int(number)), *_given(service)]
-        await self.each(names, lambda node: node.call("strike_at_once", act="signal", words=given))
+        given = _given(service)
+        await self.each(
+            names, lambda node: node.call("signal_services", number=int(number), services=given)
+        )
 
     async def kill(self, names: Sequence[str], service: str = "") -> None:
         """SIGKILL to all processes, and wait until they are gone."""
-        await self._strike(names, "signal", int(signal.SIGKILL), *_given(service))
+        await self._strike(names, "kill", service)
 
     async def terminate(self, names: Sequence[str], service: str = "") -> None:
         """The signal of its `ending` to each main process; does not wait."""
-        await self._strike(names, "terminate", *_given(service))
+        await self._strike(names, "terminate", service)
 
     async def pause(self, names: Sequence[str], service: str = "") -> None:
         """SIGSTOP to all processes."""
@@ -202,7 +202,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def freeze(self, names: Sequence[str], service: str = "") -> None:
         """Freeze the control groups; returns when they stand still."""
-        await self._strike(names, "freeze", *_given(service))
+        await self._strike(names, "freeze", service)
 
     def thaw_command(self, service: str = "") -> list[str]:
         """Lets the control groups of a node go on."""
@@ -210,7 +210,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def thaw(self, names: Sequence[str], service: str = "") -> None:
         """As `thaw_command`, on these nodes."""
-        await self._strike(names, "thaw", *_given(service))
+        await self._strike(names, "thaw", service)
 
     def restart_command(self, name: str) -> list[str]:
         """Starts the services of a node that do not run; harmless where they all do."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
-from dstest.core.deadline import Deadline
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
+from dstest.core.reusable_timeout import ReusableTimeout
 
 __all__ = [
     "NOT_CONNECTED",
@@ -67,7 +67,7 @@ class OpsClient:
         self.options = dict(options)
         self.seen: str | None = at.node
         self.to = at
-        self._deadline = Deadline()
+        self._timeout = ReusableTimeout()
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
 
@@ -109,7 +109,7 @@ class OpsClient:
             raise Definite(f"unsupported operation: {op.op_type}")
         self.to = self.target(op)
         try:
-            return Reply(await self._deadline.bound(act(op), timeout_s), self.seen)
+            return Reply(await self._timeout.wait_for(act(op), timeout_s), self.seen)
         except (Definite, Indefinite):
             raise
         except TimeoutError:

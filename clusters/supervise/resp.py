@@ -30,11 +30,11 @@ LOG_ALARMS: Final = (
 """Of a Redis server: it has crashed, panicked, or cannot read its own file."""
 
 
-def connection(address: str, port: int, timeout_s: float, answer_s: float | None = None) -> Any:
+def connection(address: str, port: int, connect_s: float, *, answer_s: float | None) -> Any:
     """A connection of the library `redis`, which retries nothing and sends nothing of its own.
 
-    `timeout_s` is for connecting; a caller that gives no `answer_s` has a deadline of its own for
-    its requests, as the operations of clients have.
+    `answer_s` is the timeout of each request; None for callers that have one of their own, as the
+    operations of clients have.
     """
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
@@ -45,7 +45,7 @@ def connection(address: str, port: int, timeout_s: float, answer_s: float | None
         port=port,
         decode_responses=True,
         socket_timeout=answer_s,
-        socket_connect_timeout=timeout_s,
+        socket_connect_timeout=connect_s,
         retry=Retry(NoBackoff(), 0),
         single_connection_client=True,
         protocol=2,
@@ -55,8 +55,8 @@ def connection(address: str, port: int, timeout_s: float, answer_s: float | None
 
 async def connected(address: str, port: int, timeout_s: float) -> Any:
     """A connection that has answered a ping; none stays open without. Its requests have no
-    deadline."""
-    link = connection(address, port, timeout_s)
+    timeout."""
+    link = connection(address, port, timeout_s, answer_s=None)
     try:
         async with asyncio.timeout(timeout_s):
             await link.ping()
@@ -79,7 +79,7 @@ class RespDeployment(SupervisedDeployment, Clocked):
     async def command(self, node: Node, port: int, *words: str | int) -> Any:
         """What the server at this port of a node answers to a command."""
         wait_s = self.timing.answer_s
-        async with connection(node.info.address, port, wait_s, wait_s) as link:
+        async with connection(node.info.address, port, wait_s, answer_s=wait_s) as link:
             return await link.execute_command(*words)
 
     async def ask(self, port: int, *words: str) -> dict[str, Any]:

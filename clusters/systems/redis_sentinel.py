@@ -16,6 +16,7 @@ __all__ = ["SYSTEM"]
 HOME = "/opt/redis"
 REDIS = 6379
 SENTINEL = 26379
+LINK = "master-link-status"
 CONFIG = "bind {address} 127.0.0.1\nprotected-mode no\n"
 DATABASE = f"""{CONFIG}\
 dir {HOME}/data
@@ -41,13 +42,12 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
     endpoint_service = "sentinel"
 
     def services(self, node: Node) -> list[Service]:
-        first = next(iter(self.nodes.values()))
+        first, *others = self.nodes.values()
         address, primary = node.info.address, first.info.address
         quorum = len(self.nodes) // 2 + 1
         replica = "" if node is first else f"replicaof {primary} {REDIS}\n"
         database = DATABASE.format(address=address, **self.options) + replica
-        others = [n.info.address for n in self.nodes.values() if n is not first]
-        known = "".join(f"sentinel known-replica main {other} {REDIS}\n" for other in others)
+        known = "".join(f"sentinel known-replica main {n.info.address} {REDIS}\n" for n in others)
         watch = WATCH.format(address=address, first=primary, quorum=quorum, known=known)
         redis = Service(
             name="redis",
@@ -69,15 +69,16 @@ class RedisDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Replic
         return [redis, sentinel]
 
     async def healthy(self) -> dict[str, bool]:
-        """A primary with a replica or a replica with its primary, and a sentinel with a quorum that
-        has seen each replica follow: it promotes no other."""
+        """A primary with a replica, or a replica with its primary that each sentinel has seen
+        follow: it promotes no other. And a sentinel with a quorum."""
         quorums = await self.ask(SENTINEL, "SENTINEL", "CKQUORUM", "main")
-        views = await self.ask(SENTINEL, "SENTINEL SLAVES", "main")
-        others, ok = len(self.members) - 1, "master-link-status"
-        aware = {n for n, v in views.items() if v and sum(r[ok] == "ok" for r in v) >= others}
+        views = await self.ask(SENTINEL, "SENTINEL SLAVES", "main")  # of which the library knows
+        seen = [{r["ip"] for r in v if r[LINK] == "ok"} for v in views.values() if v is not None]
+        everywhere = {n for n, m in self.nodes.items() if all(m.info.address in s for s in seen)}
         roles = (await self.ask(REDIS, "ROLE")).items()
-        up = {n for n, r in roles if r and (r[2] if r[0] == "master" else r[3] == "connected")}
-        return {name: bool(quorums[name]) and name in up & aware for name in self.members}
+        leading = {n for n, r in roles if r and r[0] == "master" and r[2]}
+        following = {n for n, r in roles if r and r[0] == "slave" and r[3] == "connected"}
+        return {n: bool(quorums[n]) and n in leading | following & everywhere for n in self.members}
 
     async def leaders(self) -> list[LeaderView]:
         names = {node.info.address: name for name, node in self.nodes.items()}
@@ -106,7 +107,7 @@ class RedisClient(resp.RespClient):
     }
 
     async def connect(self, to: Endpoint) -> Any:
-        async with resp.connection(to.address, to.port, self.wait_s) as sentinel:
+        async with resp.connection(to.address, to.port, self.wait_s, answer_s=None) as sentinel:
             found = await sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
         address, port = found
         self.seen = self.node_at(address)

@@ -6,23 +6,19 @@ are; naming the protocol among them is a claim, and gives the class nothing.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 __all__ = ["broken_claims", "implements", "members_of", "missing", "unfit"]
-
-
-KEPT_MAX: Final = 4096
-"""A run asks for the same protocols and methods again and again."""
 
 
 def _is_protocol(kind: type) -> bool:
     return bool(vars(kind).get("_is_protocol", False))
 
 
-@functools.lru_cache(maxsize=KEPT_MAX)
+@cache
 def members_of(capability: type) -> tuple[str, ...]:
     """Names of the methods and attributes that a protocol asks for, sorted."""
     asked: set[str] = set()
@@ -72,11 +68,11 @@ def _uncallable(found: Any, asked: Callable[..., Any]) -> str:
     method = found.__func__ if isinstance(found, staticmethod | classmethod) else found
     if not callable(method) and not isinstance(found, property):
         return "(no method)"
-    return _unlike(method, asked, bound) if inspect.isfunction(method) else ""
+    return _signature_mismatch(method, asked, bound) if inspect.isfunction(method) else ""
 
 
-@functools.lru_cache(maxsize=KEPT_MAX)
-def _unlike(method: Callable[..., Any], asked: Callable[..., Any], bound: bool) -> str:
+@cache
+def _signature_mismatch(method: Callable[..., Any], asked: Callable[..., Any], bound: bool) -> str:
     """Why a function cannot be called as the protocol's can; `bound`: without its first place."""
     if inspect.iscoroutinefunction(method) and not inspect.iscoroutinefunction(asked):
         return "(must not be async)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from dstest.core.deadline import Deadline
 from dstest.core.protocols import Client, OpDraft, Reply
+from dstest.core.reusable_timeout import ReusableTimeout
 
 __all__ = ["BEYOND_S", "BoundedClient"]
 
 BEYOND_S: Final = 1.0
-"""What it is allowed on top."""
+"""Seconds beyond its timeout that a client has to return; the audit of a history grants two."""
 
 
 class BoundedClient:
@@ -18,14 +18,15 @@ class BoundedClient:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._deadline = Deadline()
+        self._timeout = ReusableTimeout()
 
     async def open(self) -> None:
         await self._client.open()
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
         """As the client does. Raises TimeoutError as well."""
-        return await self._deadline.bound(self._client.invoke(op, timeout_s), timeout_s + BEYOND_S)
+        reply = self._client.invoke(op, timeout_s)
+        return await self._timeout.wait_for(reply, timeout_s + BEYOND_S)
 
     async def close(self) -> None:
         await self._client.close()

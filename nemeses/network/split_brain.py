@@ -2,8 +2,8 @@
 
 The leader is isolated as by `partition`, and every node is asked without pause whom it takes for
 the leader. A system with terms lets a leader that hears nobody go on until it notices, while the
-others elect another. Where the old one notices first, the network is mended and the new leader cut
-off in its turn, up to `rounds` times.
+others elect another. Where the old one notices first, or nobody is elected in the time of a
+failover, the network is mended and the new leader cut off in its turn, up to `rounds` times.
 
 Injector signal: packets of the system's traffic that each drop rule counted. Victim signal: two
 nodes claimed to lead at the same time. A claim is the node's own word: it names itself. A leader
@@ -48,7 +48,8 @@ from nemeses.observe.relations import leaders_of
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
 NOTICED_ANSWERS: Final = 2
-"""A leader that has not claimed to lead for as long as so many answers may take has noticed."""
+"""A leader that has not claimed to lead for as long as so many answers may take has noticed. One
+that could not be asked has not claimed it either."""
 
 POLL_S: Final = 0.1
 ROUNDS_MAX: Final = 6
@@ -106,7 +107,7 @@ class SplitBrain(RuleFault):
             type=int,
             default=4,
             least=1,
-            most=100,
+            most=ROUNDS_MAX,
             help="how many leaders are cut off in turn until two claim to lead",
         ),
         **{k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"},
@@ -123,9 +124,8 @@ class SplitBrain(RuleFault):
         }
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
-        rounds = min(max(int(options["rounds"]), 1), ROUNDS_MAX)
         drawn = draw_action(rng, options, clients=False)
-        return {**drawn, "rounds": rounds, "round": 1, "rivals": None}
+        return {**drawn, "rounds": int(options["rounds"]), "round": 1, "rivals": None}
 
     def rules(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
@@ -153,24 +153,26 @@ class SplitBrain(RuleFault):
     async def _watch(self, ctx: NemesisContext, old: str, group: str) -> Rivals | None:
         """Ask each node without pause until two claims to lead this group overlap.
 
-        Not longer than a failover takes, nor once the old leader has noticed: it cannot be elected.
+        Gives up after a failover's time, or once the old leader no longer claims to lead: it cannot
+        win another election while it is cut off.
         """
         claims: list[Claim] = []
         timing = ctx.deployment.timing
-        claimed_ns = ctx.clock.now_ns()
-        deadline_ns = claimed_ns + int(timing.failover_s * 1e9)
+        began_ns = ctx.clock.now_ns()
+        deadline_ns = began_ns + int(timing.failover_s * 1e9)
         notice_ns = int(NOTICED_ANSWERS * timing.answer_s * 1e9)
         found: list[Rivals] = []
         members = ctx.need(Leadership)
 
+        def end_ns() -> int:
+            last_ns = max((c.answered_ns for c in claims if c.node == old), default=began_ns)
+            return min(deadline_ns, last_ns + notice_ns)
+
         async def ask(name: str) -> None:
-            nonlocal claimed_ns
-            while not found and ctx.clock.now_ns() < min(deadline_ns, claimed_ns + notice_ns):
+            while not found and ctx.clock.now_ns() < end_ns():
                 asked_ns = ctx.clock.now_ns()
                 if await members.claims(name, group):
                     claims.append(Claim(name, asked_ns, ctx.clock.now_ns()))
-                    if name == old:
-                        claimed_ns = ctx.clock.now_ns()
                     if (proof := rivals(claims, old)) is not None:
                         found.append(proof)
                 await asyncio.sleep(ASK_AGAIN_S)

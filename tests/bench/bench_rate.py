@@ -65,7 +65,7 @@ async def _etcd(task: int, address: str, barrier: Any) -> int:
 
 
 async def _redis(task: int, address: str, barrier: Any) -> int:
-    link = connection(address, 6379, WAIT_S, WAIT_S)
+    link = connection(address, 6379, WAIT_S, answer_s=WAIT_S)
     await link.ping()
     draw, n = random.Random(task), 0
     end = await barrier() + LOAD_S

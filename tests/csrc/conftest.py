@@ -6,11 +6,11 @@ import os
 import shutil
 
 import pytest
-from sanitized_build import Sanitized
+from sanitized_build import SanitizedBuild
 
 
 @pytest.fixture(scope="session")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Sanitized:
+def build(tmp_path_factory: pytest.TempPathFactory) -> SanitizedBuild:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -19,4 +19,4 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Sanitized:
     session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     objects = session / "sanitized-objects"
     objects.mkdir(exist_ok=True)
-    return Sanitized(compiler, objects)
+    return SanitizedBuild(compiler, objects)

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["HERE", "Sanitized"]
+__all__ = ["HERE", "SanitizedBuild"]
 
 HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
@@ -23,7 +23,7 @@ FLAGS = (
 )
 
 
-class Sanitized:
+class SanitizedBuild:
     """Makes programs; `objects` is a folder for what was compiled before."""
 
     def __init__(self, compiler: str, objects: Path) -> None:
@@ -33,24 +33,31 @@ class Sanitized:
 
     def program(
         self,
-        path: Path,
+        folder: Path,
         harness: Sequence[str],
         patterns: str,
         defines: Sequence[str] = (),
         link: Sequence[str] = (),
     ) -> str:
-        """Of harness files beside this one, and files of the core; the glue to Python is not among
-        them. Returns its path, which is `path`."""
+        """The path of one that is made in a folder: of harness files beside this one, and files of
+        the core; the glue to Python is not among them. Each define must matter to one of them."""
         core = {p for pattern in patterns.split() for p in CSRC.glob(pattern)}
         files = [p for p in sorted(core) if p.name not in GLUE and not p.name.endswith("_module.c")]
-        made = [self._object(p, defines) for p in (*(HERE / name for name in harness), *files)]
-        self._run([*FLAGS, *map(str, made), *link, "-o", str(path)])
-        return str(path)
+        sources = [*(HERE / name for name in harness), *files]
+        unused = set(defines).difference(*(self._that_matter(p, defines) for p in sources))
+        assert not unused, f"nothing reads {unused}"
+        made = [str(self._object(p, defines)) for p in sources]
+        path = str(folder / "driver")
+        self._run([*FLAGS, *made, *link, "-o", path])
+        return path
 
-    def _object(self, source: Path, defines: Sequence[str]) -> Path:
+    def _that_matter(self, source: Path, defines: Sequence[str]) -> list[str]:
         text = self._headers + source.read_text()
         names = {one: one.removeprefix("-D").partition("=")[0] for one in defines}
-        given = [one for one, name in names.items() if re.search(rf"\b{name}\b", text)]
+        return [one for one, name in names.items() if re.search(rf"\b{name}\b", text)]
+
+    def _object(self, source: Path, defines: Sequence[str]) -> Path:
+        given = self._that_matter(source, defines)
         key = hashlib.sha256("\0".join([str(source), *given]).encode()).hexdigest()[:16]
         made = self._objects / f"{source.stem}-{key}.o"
         if not made.exists():
@@ -61,5 +68,5 @@ class Sanitized:
         return made
 
     def _run(self, words: Sequence[str]) -> None:
-        done = subprocess.run([self._compiler, *words], capture_output=True, text=True, timeout=290)
+        done = subprocess.run([self._compiler, *words], capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr

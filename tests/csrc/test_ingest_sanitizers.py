@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, Sanitized
+from sanitized_build import HERE, SanitizedBuild
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -25,7 +25,7 @@ ODD = b"""; comment
 
 @pytest.mark.parametrize(("seed", "defines"), [(1, ()), (2, ("-DWORTH_A_THREAD=1",))])
 def test_malformed_histories_under_sanitizers(
-    sanitized: Sanitized, tmp_path: Path, seed: int, defines: tuple[str, ...]
+    build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
     spec = Spec(txns=12, concurrency=3, fail_share=0.2, info_share=0.2)
     ours = b"".join(lines(events(spec), spec, "jsonl"))
@@ -37,8 +37,8 @@ def test_malformed_histories_under_sanitizers(
         path = tmp_path / name
         path.write_bytes(content)
         files.append(str(path))
-    driver = sanitized.program(
-        tmp_path / "fuzz_ingest",
+    driver = build.program(
+        tmp_path,
         ["fuzz_ingest.c", "target_ingest.c"],
         SOURCES,
         ("-DING_SMALL=64", *defines),

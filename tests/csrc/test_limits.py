@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import Sanitized
+from sanitized_build import SanitizedBuild
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -16,12 +16,12 @@ ENGINES = ["registers", "chains", "queue", "stack", "priority", "zones", "automa
 
 
 @pytest.mark.timeout(600)
-def test_what_is_held_never_exceeds_the_limit(sanitized: Sanitized, tmp_path: Path) -> None:
+def test_what_is_held_never_exceeds_the_limit(build: SanitizedBuild, tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     spec = Spec(txns=3000, concurrency=5, fail_share=0.1, info_share=0.1)
     history.write_bytes(b"".join(lines(events(spec), spec, "jsonl")))
     wrap = [f"-Wl,--wrap={name}" for name in COUNTED]
-    driver = sanitized.program(tmp_path / "limits", ["limits.c"], "*/*.c", link=wrap)
+    driver = build.program(tmp_path, ["limits.c"], "*/*.c", link=wrap)
     ran = subprocess.run([driver, str(history)], capture_output=True, text=True, timeout=290)
     assert ran.returncode == 0, ran.stderr[-3000:]
     said = [*ENGINES, "list-append", "rw-register", "reader", "reader"]

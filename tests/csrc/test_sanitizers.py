@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, Sanitized
+from sanitized_build import HERE, SanitizedBuild
 
 SHARED = "common/core_*.c lin/lin_keys.c"
 SEARCH = f"{SHARED} lin/*.c mon/mon_chain.c"
@@ -33,9 +33,9 @@ def run(driver: str, seed: int, rounds: int) -> None:
     ("seed", "defines"), [(1, ()), (2, AUT_SMALL), (3, (*AUT_SMALL, "-DAUT_WIDTHS=1,2"))]
 )
 def test_automata_agree_with_brute_force_under_sanitizers(
-    sanitized: Sanitized, tmp_path: Path, seed: int, defines: tuple[str, ...]
+    build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
-    run(sanitized.program(tmp_path / "driver", ["fuzz_aut.c"], AUTOMATA, defines), seed, 400)
+    run(build.program(tmp_path, ["fuzz_aut.c"], AUTOMATA, defines), seed, 400)
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_automata_agree_with_brute_force_under_sanitizers(
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(
-    sanitized: Sanitized, tmp_path: Path, seed: int, defines: tuple[str, ...]
+    build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
-    run(sanitized.program(tmp_path / "driver", ["fuzz_lin.c"], SEARCH, defines), seed, 6000)
+    run(build.program(tmp_path, ["fuzz_lin.c"], SEARCH, defines), seed, 6000)
 
 
-def test_what_fuzzing_found_under_sanitizers(sanitized: Sanitized, tmp_path: Path) -> None:
+def test_what_fuzzing_found_under_sanitizers(build: SanitizedBuild, tmp_path: Path) -> None:
     corpus = sorted(str(p) for p in (HERE / "corpus" / "lin").iterdir())
-    driver = sanitized.program(tmp_path / "driver", ["replay.c", "target_lin.c"], SEARCH)
+    driver = build.program(tmp_path, ["replay.c", "target_lin.c"], SEARCH)
     ran = subprocess.run([driver, *corpus], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout == f"{len(corpus)} files\n"

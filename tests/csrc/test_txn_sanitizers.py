@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, Sanitized
+from sanitized_build import HERE, SanitizedBuild
 
 SOURCES = "common/core_*.c txn/*.c"
 SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
@@ -14,9 +14,9 @@ SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
 
 @pytest.mark.parametrize(("seeds", "defines"), [("12", ()), ("3", SPENT)])
 def test_random_graphs_and_columns_under_sanitizers(
-    sanitized: Sanitized, tmp_path: Path, seeds: str, defines: tuple[str, ...]
+    build: SanitizedBuild, tmp_path: Path, seeds: str, defines: tuple[str, ...]
 ) -> None:
-    driver = sanitized.program(tmp_path / "fuzz_txn", ["fuzz_txn.c"], SOURCES, defines)
+    driver = build.program(tmp_path, ["fuzz_txn.c"], SOURCES, defines)
     for seed in seeds:
         ran = subprocess.run([driver, seed, "8000"], capture_output=True, text=True, timeout=60)
         assert ran.returncode == 0, ran.stderr[-3000:]
@@ -25,10 +25,10 @@ def test_random_graphs_and_columns_under_sanitizers(
 
 @pytest.mark.parametrize(("target", "defines"), [("txn", ()), ("txn-spent", SPENT)])
 def test_what_fuzzing_found_under_sanitizers(
-    sanitized: Sanitized, tmp_path: Path, target: str, defines: tuple[str, ...]
+    build: SanitizedBuild, tmp_path: Path, target: str, defines: tuple[str, ...]
 ) -> None:
     harness = ["replay.c", "target_txn.c"]
-    driver = sanitized.program(tmp_path / "replay", harness, SOURCES, defines)
+    driver = build.program(tmp_path, harness, SOURCES, defines)
     corpus = sorted(str(p) for p in (HERE / "corpus" / target).iterdir())
     ran = subprocess.run([driver, *corpus], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -14,12 +14,8 @@ from nemeses.none import NoNemesis
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-LONG = pytest.mark.long
-
-
-@pytest.mark.parametrize(
-    "workload", ["queue", *(pytest.param(name, marks=LONG) for name in ("bank-replicas", "watch"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("workload", ["queue", "bank-replicas", "watch"])
 def test_they_pass_under_partition(lab: LabInfo, tmp_path: Path, workload: str) -> None:
     done = run_here(lab, tmp_path, workload=workload, rate=None)
     assert_passed(done)

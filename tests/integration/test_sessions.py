@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from busy import assert_code
-from runs import CALM, RATE, SHORT, SHORT_S, dstest, start, wait_for
+from runs import CALM, RATE, SHORT, SHORT_S, dstest, start, verdict_of, wait_for
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
@@ -30,10 +30,11 @@ def session_of(store: Path) -> dict[str, Any]:
 
 def test_a_session_that_was_killed_goes_on(lab: LabInfo, tmp_path: Path) -> None:
     """kill -9 in the second arm: what the dead run left is judged and said, its arm is run again,
-    the first arm is not."""
+    the first arm is not. It runs a queue with its guards on, and that passes."""
     log, store = tmp_path / "log", tmp_path / "store"
     options = [word for pair in SHORT for word in ("-o", pair)]
-    common = (*CALM, "--time-limit", str(SHORT_S), *options, "--lab-id", lab.lab_id)
+    limits = ("--time-limit", str(SHORT_S), *options)
+    common = (*CALM, "--workload", "queue", *limits, "--lab-id", lab.lab_id)
     process = start(log, *common, "--seed", "21,22", "--store", store)
     try:
         wait_for("the second arm's fault", lambda: log.read_text().count("landed yes") == 2, 150)
@@ -54,6 +55,10 @@ def test_a_session_that_was_killed_goes_on(lab: LabInfo, tmp_path: Path) -> None
     assert len(two["attempts"]) == 2
     (earlier,) = found["verdict"]["arms"][1]["earlier"]
     assert not earlier.startswith("PASS")
+    judged = verdict_of(last)
+    assert all(result["valid"] is True for result in judged["checkers"].values())
+    canary = judged["evidence"]["checker"]
+    assert canary["canary_killed"] == canary["canary_total"] > 0
     again = dstest("resume", store / "latest", timeout_s=60.0)
     assert again.returncode == Exit.PASS
     assert session_of(store)["verdict"] == found["verdict"]

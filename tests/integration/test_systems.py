@@ -25,7 +25,8 @@ PAIRS = [(s, n) for s in TESTED for n in registry.names("nemeses") if n != "none
 FIT = [pair for pair in PAIRS if not lacks(*pair)]
 UNFIT = [pair for pair in PAIRS if lacks(*pair)]
 
-DAILY = {("memcached", "kill"), ("redis-sentinel", "partition")}
+DAILY = {("redis-sentinel", "partition")}
+"""`kill` is tried on a system of a user's own in `test_lab_packages`."""
 
 PREFERRED = ("register", "work-queue")
 """Of the workloads for which a system has clients; any other one where it has none for these."""

@@ -18,7 +18,8 @@ import pytest
 
 from clusters.remote import agent_groups, agent_processes
 from clusters.remote.agent_exec import Refused, process_info
-from clusters.remote.agent_services import Services, lock, strike, wait_for_end
+from clusters.remote.agent_groups import Groups
+from clusters.remote.agent_services import Services, lock, signal_services, strike, wait_for_end
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -156,7 +157,7 @@ def test_signals_reach_all_and_an_end_is_asked_of_the_main_one(either: Node) -> 
     until(lambda: Services(either.home).main_of(name) is None)
     until(lambda: (either.home / name / "exit").exists())
     assert json.loads((either.home / name / "exit").read_text())["status"] == 7
-    either.run("signal", "9")
+    either.run("kill")
     assert either.pids(name) == []
 
 
@@ -206,7 +207,7 @@ def test_start_does_nothing_to_what_runs_and_brings_back_what_does_not(either: N
     before = [either.pids(n) for n in (first, second)]
     either.run("start")
     assert [either.pids(n) for n in (first, second)] == before
-    either.run("signal", "9", second)
+    either.run("kill", second)
     assert [either.pids(n) for n in (first, second)] == [before[0], []]
     either.run("start")
     assert either.pids(first) == before[0]
@@ -326,7 +327,7 @@ def test_one_after_the_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> Non
     held = lock(node.home)
     with pytest.raises(Refused, match="another one starts or stops"):
         lock(node.home)
-    node.run("signal", "9")
+    node.run("kill")
     held.close()
     lock(node.home).close()
 
@@ -374,15 +375,42 @@ def _parent(pid: int) -> int:
 
 def test_what_was_never_deployed_cannot_be_struck(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no member was deployed"):
-        strike("signal", ["9"], str(tmp_path))
+        strike("kill", [], str(tmp_path))
+    with pytest.raises(Refused, match="no member was deployed"):
+        signal_services(int(signal.SIGSTOP), [], str(tmp_path))
 
 
 def test_a_strike_is_what_the_program_does(node: Node) -> None:
     name = name_of(node, "struck")
     node.put({"name": name, "argv": ["/bin/sleep", "60"]})
     node.run("start")
-    strike("signal", [str(int(signal.SIGKILL)), name], str(node.home))
+    strike("kill", [name], str(node.home))
     assert node.pids(name) == []
+
+
+def test_a_signal_ends_nothing_by_itself(node: Node) -> None:
+    name = name_of(node, "signalled")
+    node.put({"name": name, "argv": ["/bin/sleep", "60"]})
+    node.run("start")
+    with pytest.raises(Refused, match="SIGKILL is sent by `kill`"):
+        signal_services(int(signal.SIGKILL), [name], str(node.home))
+    signal_services(int(signal.SIGSTOP), [name], str(node.home))
+    (row,) = agent_processes.look(Services(node.home).all_of(name))
+    assert row["alive"]
+    assert row["running"] == 0
+    signal_services(int(signal.SIGCONT), [name], str(node.home))
+    strike("kill", [name], str(node.home))
+
+
+def test_processes_of_other_pid_namespaces_are_no_members(tmp_path: Path) -> None:
+    """They read 0, and a signal to 0 is for whoever sends it."""
+    groups = Groups()
+    groups._mount = ("v2", str(tmp_path))
+    made = groups.of("db")
+    assert made is not None
+    Path(made["path"]).mkdir()
+    Path(made["path"], "cgroup.procs").write_text("0\n17\n0\n")
+    assert groups.members("db") == [17]
 
 
 def test_the_end_of_a_process_is_that_of_its_last_thread(tmp_path: Path) -> None:

@@ -395,3 +395,19 @@ def test_probes_tell_what_came_twice_and_late_and_how_long_echoes_take(with_agen
         assert mute == {"127.0.0.1": [], "::1": []}
 
     with_agent(body)
+
+
+def test_services_are_asked_for_by_the_names_that_a_deployment_uses(with_agent: Any) -> None:
+    """This host is no member: each verb is there, and refuses."""
+
+    async def body(client: AgentClient, pid: int) -> None:
+        for verb, given in (
+            ("signal_services", {"number": int(signal.SIGSTOP), "services": []}),
+            ("strike", {"act": "kill", "services": []}),
+        ):
+            with pytest.raises(LabError, match="no member was deployed on this node"):
+                await client.call(verb, given, ANSWER_S)
+        with pytest.raises(LabError, match="SIGKILL is sent by `kill`"):
+            await client.call("signal_services", {"number": 9, "services": []}, ANSWER_S)
+
+    with_agent(body)

@@ -17,7 +17,7 @@ QUEUE = ("total-queue", "exactly-once")
 DEAD = ("dead-letters", "at-least-once")
 LOCK = ("exclusion", "lease")
 REFUSED = "3 acquire[l] -> false @3-4\n"
-"""By whoever has it just then: without such a one nothing is tested."""
+"""While process 1 holds it; without such an acquire the checker says unknown."""
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
@@ -250,6 +250,7 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-5\n2 acquire[l] -> true @6-7"),
     (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> !not-connected @4-5"),
     (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> ? @4-5"),
+    (LOCK, "1 acquire[l] -> true @0-3\n1 acquire[l] -> false @4-5"),
     (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
     (
         ("exactly-once", "ledger"),

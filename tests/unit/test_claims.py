@@ -65,7 +65,7 @@ class Members:
         reader.feed_eof()
         return reader, SimpleNamespace(write=lambda _: None, close=lambda: None)
 
-    def _connection(self, address: str, port: int, *timeouts_s: float) -> Any:
+    def _connection(self, address: str, port: int, connect_s: float, *, answer_s: float) -> Any:
         return Link(lambda: self._heard(address))
 
     async def _connected(self, address: str, port: int, timeout_s: float) -> Any:

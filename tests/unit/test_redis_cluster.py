@@ -46,7 +46,7 @@ class Server:
         self.answers = answers
         self.heard: list[tuple[Any, ...]] = []
 
-    def connection(self, address: str, port: int, timeout_s: float) -> Any:
+    def connection(self, address: str, port: int, connect_s: float, *, answer_s: None) -> Any:
         async def execute(*words: Any) -> Any:
             if words[0] == "CLUSTER NODES":
                 return SAID

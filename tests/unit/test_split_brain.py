@@ -1,4 +1,4 @@
-"""Two leaders of different groups are no rivals."""
+"""Whose claims to lead are rivals, and for how long they are waited for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_two_leaders_of_one_are() -> None:
     assert (found.old, found.new) == ("n1", "n2")
 
 
-class Slow:
+class Failover:
     """The old leader claims for a while; another is elected after `elected_s`."""
 
     def __init__(self, noticed_s: float, elected_s: float) -> None:
@@ -52,12 +52,16 @@ class Slow:
         return passed_s < self.noticed_s if name == "n1" else passed_s > self.elected_s
 
 
-def test_a_round_lasts_as_long_as_a_failover_takes() -> None:
-    found = watched(Slow(noticed_s=60.0, elected_s=1.0), failover_s=10.0)
+def test_rivals_are_waited_for_as_long_as_a_failover_takes() -> None:
+    found = watched(Failover(noticed_s=60.0, elected_s=1.0), failover_s=30.0)
     assert (found.old, found.new) == ("n1", "n2")
 
 
-def test_a_round_is_over_once_the_old_leader_has_noticed() -> None:
+def test_and_no_longer() -> None:
+    assert watched(Failover(noticed_s=60.0, elected_s=1.0), failover_s=0.3) is None
+
+
+def test_nor_once_the_old_leader_has_noticed() -> None:
     began_s = time.monotonic()
-    assert watched(Slow(noticed_s=0.3, elected_s=1.0), failover_s=60.0) is None
-    assert time.monotonic() - began_s < 30.0
+    assert watched(Failover(noticed_s=0.3, elected_s=50.0), failover_s=60.0) is None
+    assert time.monotonic() - began_s < 10.0

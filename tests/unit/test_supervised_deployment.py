@@ -63,8 +63,9 @@ class Node:
     async def call(self, verb: str, **given: Any) -> Any:
         if verb == "services":
             return ROWS
-        if verb in ("strike", "strike_at_once"):
-            self.struck.append(" ".join([given["act"], *given["words"]]))
+        if verb in ("strike", "signal_services"):
+            what = given["act"] if verb == "strike" else str(given["number"])
+            self.struck.append(" ".join([verb, what, *given["services"]]))
             return None
         if verb == "stat":
             return {"exists": True, "size": 5}
@@ -178,8 +179,11 @@ def test_faults_name_the_service_or_mean_all() -> None:
         asyncio.run(act(["n2"], "db"))
     asyncio.run(deployment.kill(["n2"]))
     asyncio.run(deployment.restart(["n2"]))
-    assert two.struck == ["signal 9 db", "terminate db", "signal 19 db", "signal 18 db",
-                          "freeze db", "thaw db", "signal 9"]  # fmt: skip
+    quick = ["signal_services 19 db", "signal_services 18 db"]
+    assert two.struck == [
+        *("strike kill db", "strike terminate db", *quick),
+        *("strike freeze db", "strike thaw db", "strike kill"),
+    ]
     assert two.ran == [f"{PROGRAM} start"]
     assert one.ran == one.struck == []
     assert deployment.thaw_command() == [PROGRAM, "thaw"]

@@ -58,7 +58,7 @@ class ClusterClient(resp.RespClient):
     }
 
     async def connect(self, to: Endpoint) -> Shards:
-        async with resp.connection(to.address, to.port, self.wait_s) as seed:
+        async with resp.connection(to.address, to.port, self.wait_s, answer_s=None) as seed:
             rows = primaries_of(await seed.execute_command("CLUSTER NODES"))
         owners = {
             slot: (row.address, row.port)

@@ -2,48 +2,50 @@
 
 `asyncio.timeout` sets a timer for each wait and takes it back, which for a fast database takes
 longer than recording an operation does. Here the timer stays when a wait ends in time, and is set
-for the wait that goes on when it rings.
+for the wait that goes on when it expires.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Deadline"]
+__all__ = ["ReusableTimeout"]
 
 T = TypeVar("T")
 
 
-class Deadline:
-    """Of whoever waits for one thing at a time, in one event loop."""
+class ReusableTimeout:
+    """For one task at a time, and one wait at a time, in one event loop."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
         self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._rang = False
+        self._expired = False
 
-    async def bound(self, wanted: Awaitable[T], timeout_s: float) -> T:
-        """What is `wanted`. Raises TimeoutError where it is not there in time, RuntimeError where
+    async def wait_for(self, wanted: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """What a coroutine returns. Raises TimeoutError where that takes longer, RuntimeError where
         another wait is under way."""
-        if self._task is not None:
-            raise RuntimeError("one deadline is for one wait at a time")
-        task = self._task = asyncio.current_task()
-        assert task is not None
+        task = asyncio.current_task()
+        if self._task is not None or task is None:
+            wanted.close()
+            raise RuntimeError("a reusable timeout is for one wait at a time, of a task")
+        self._task = task
+        cancelling = task.cancelling()
         self._set(timeout_s)
         try:
             return await wanted
         except asyncio.CancelledError:
             # Somebody else may have cancelled it as well: that goes on.
-            if self._rang and task.cancelling() == 1:
-                raise TimeoutError(f"no answer within {timeout_s:g} s") from None
+            if self._expired and task.cancelling() == cancelling + 1:
+                raise TimeoutError(f"not done within {timeout_s:g} s") from None
             raise
         finally:
             self._task = None
-            if self._rang:
-                self._rang = False
+            if self._expired:
+                self._expired = False
                 task.uncancel()
 
     def _set(self, timeout_s: float) -> None:
@@ -53,15 +55,15 @@ class Deadline:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = loop.call_at(self._due_s, self._ring)
+            self._timer = loop.call_at(self._due_s, self._expire)
 
-    def _ring(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
         if self._task is None:
             return
         loop = asyncio.get_running_loop()
         if loop.time() < self._due_s:
-            self._timer = loop.call_at(self._due_s, self._ring)
+            self._timer = loop.call_at(self._due_s, self._expire)
         else:
-            self._rang = True
+            self._expired = True
             self._task.cancel()

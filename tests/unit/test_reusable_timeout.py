@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from dstest.core.deadline import Deadline
+from dstest.core.reusable_timeout import ReusableTimeout
 
 LONG_S = 60.0
 
@@ -22,21 +23,21 @@ def run(act: Awaitable[Any]) -> Any:
 
 def test_what_hangs_is_ended_and_the_task_goes_on() -> None:
     async def process() -> list[str]:
-        deadline, said = Deadline(), []
+        timeout, said = ReusableTimeout(), []
         for _ in range(3):
             with pytest.raises(TimeoutError) as error:
-                await deadline.bound(asyncio.sleep(LONG_S), 0.1)
+                await timeout.wait_for(asyncio.sleep(LONG_S), 0.1)
             said.append(str(error.value))
         await asyncio.sleep(0.2)
         return said
 
-    assert run(process()) == ["no answer within 0.1 s"] * 3
+    assert run(process()) == ["not done within 0.1 s"] * 3
 
 
 def test_what_ends_in_time_is_left_alone() -> None:
     async def process() -> list[int]:
-        deadline = Deadline()
-        return [await deadline.bound(asyncio.sleep(0.05, result=n), 0.5) for n in range(20)]
+        timeout = ReusableTimeout()
+        return [await timeout.wait_for(asyncio.sleep(0.05, result=n), 0.5) for n in range(20)]
 
     assert run(process()) == list(range(20))
 
@@ -44,11 +45,11 @@ def test_what_ends_in_time_is_left_alone() -> None:
 @pytest.mark.parametrize("first_s", [0.3, LONG_S])
 def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float) -> None:
     async def process() -> float:
-        deadline, loop = Deadline(), asyncio.get_running_loop()
-        await deadline.bound(asyncio.sleep(0.1), first_s)
+        timeout, loop = ReusableTimeout(), asyncio.get_running_loop()
+        await timeout.wait_for(asyncio.sleep(0.1), first_s)
         began_s = loop.time()
         with pytest.raises(TimeoutError):
-            await deadline.bound(asyncio.sleep(LONG_S), 0.5)
+            await timeout.wait_for(asyncio.sleep(LONG_S), 0.5)
         return loop.time() - began_s
 
     assert run(process()) >= 0.5
@@ -56,8 +57,8 @@ def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float) 
 
 def test_nothing_is_cancelled_between_two_waits() -> None:
     async def process() -> int:
-        deadline = Deadline()
-        await deadline.bound(asyncio.sleep(0), 0.05)
+        timeout = ReusableTimeout()
+        await timeout.wait_for(asyncio.sleep(0), 0.05)
         await asyncio.sleep(0.2)
         task = asyncio.current_task()
         assert task is not None
@@ -68,7 +69,7 @@ def test_nothing_is_cancelled_between_two_waits() -> None:
 
 def test_the_cancelling_of_somebody_else_is_no_timeout() -> None:
     async def process() -> None:
-        hanging = asyncio.create_task(Deadline().bound(asyncio.sleep(LONG_S), LONG_S))
+        hanging = asyncio.create_task(ReusableTimeout().wait_for(asyncio.sleep(LONG_S), LONG_S))
         await asyncio.sleep(0.05)
         hanging.cancel()
         await hanging
@@ -78,16 +79,34 @@ def test_the_cancelling_of_somebody_else_is_no_timeout() -> None:
 
 
 def test_both_at_once_is_a_cancelling() -> None:
+    """Somebody else cancels the task in the turn of the loop in which its time is over."""
+
     async def process() -> None:
-        deadline = Deadline()
-        hanging = asyncio.create_task(deadline.bound(asyncio.sleep(LONG_S), 0.0))
+        loop = asyncio.get_running_loop()
+        hanging = asyncio.create_task(ReusableTimeout().wait_for(asyncio.sleep(LONG_S), 0.1))
         await asyncio.sleep(0)
-        deadline._ring()
-        hanging.cancel()
+        due_s = loop.time() + 0.2
+        loop.call_at(due_s, hanging.cancel)
+        while loop.time() < due_s:
+            pass  # Both timers are due when the loop looks again.
         await hanging
 
     with pytest.raises(asyncio.CancelledError):
         run(process())
+
+
+def test_a_cancelling_that_was_swallowed_before_is_not_counted() -> None:
+    async def process() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            await ReusableTimeout().wait_for(asyncio.sleep(LONG_S), 0.1)
+        assert task.cancelling() == 1
+
+    run(process())
 
 
 def test_an_error_of_what_was_wanted_is_its_own() -> None:
@@ -95,7 +114,7 @@ def test_an_error_of_what_was_wanted_is_its_own() -> None:
         raise ValueError("no such key")
 
     with pytest.raises(ValueError, match="no such key"):
-        run(Deadline().bound(broken(), 1.0))
+        run(ReusableTimeout().wait_for(broken(), 1.0))
 
 
 def test_who_answers_when_he_is_cancelled_has_answered() -> None:
@@ -107,7 +126,7 @@ def test_who_answers_when_he_is_cancelled_has_answered() -> None:
         return "never"
 
     async def process() -> tuple[str, int]:
-        said = await Deadline().bound(stubborn(), 0.05)
+        said = await ReusableTimeout().wait_for(stubborn(), 0.05)
         task = asyncio.current_task()
         assert task is not None
         return said, task.cancelling()
@@ -117,24 +136,23 @@ def test_who_answers_when_he_is_cancelled_has_answered() -> None:
 
 def test_one_inside_another_one() -> None:
     async def process() -> str:
-        inner, outer = Deadline(), Deadline()
+        inner, outer = ReusableTimeout(), ReusableTimeout()
 
         async def twice() -> str:
             try:
-                return await inner.bound(asyncio.sleep(LONG_S, result="never"), 0.1)
+                return await inner.wait_for(asyncio.sleep(LONG_S, result="never"), 0.1)
             except TimeoutError:
                 return "the inner one"
 
-        return await outer.bound(twice(), 5.0)
+        return await outer.wait_for(twice(), 5.0)
 
     assert run(process()) == "the inner one"
 
 
 def test_two_waits_at_once_are_refused() -> None:
     async def process() -> None:
-        deadline = Deadline()
-        waits = [asyncio.create_task(asyncio.sleep(0.1)) for _ in range(2)]
-        await asyncio.gather(*(deadline.bound(one, 1.0) for one in waits))
+        timeout = ReusableTimeout()
+        await asyncio.gather(*(timeout.wait_for(asyncio.sleep(0.1), 1.0) for _ in range(2)))
 
     with pytest.raises(RuntimeError, match="one wait at a time"):
         run(process())
