@@ -19,9 +19,14 @@ Only time in which a hold is *certain* counts, so that no overlap is made up:
 acquire that is ok with output `false` did not get the lock. A `token` is a fencing token: it must
 rise from hold to hold in real time.
 
-Tested is an acquire that is under way while another process surely holds the lock, and answered: it
-may have met a held lock. Who asks for a lock that is free is let in by any server, and fencing
-tokens that only rise from one such holder to the next do not make it a test of the lock.
+Tested is an acquire that a server without exclusion would have answered so that holds overlap:
+
+    ok with output `false`, while another process surely held the lock, or was given it just then
+    ok, after a wait in which another process surely held the lock for as long as the fastest
+    acquire of this lock took
+
+Who asks for a lock that is free is let in by any server, and fencing tokens that only rise from one
+such holder to the next do not make that a test of the lock.
 
 A server that has forgotten a lock which does not expire has broken it: what a client says then is
 not `not-held`, so that the next holder overlaps.
@@ -146,16 +151,31 @@ def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> None:
         latest = _latest_two(latest, hold)
 
 
-def _contended(part: Part, stretches: list[Hold]) -> int:
-    """Acquires that were answered, and under way while another process surely held the lock."""
+def _met(asked: list[tuple[int, int, int | str]], spans: list[tuple[int, Hold]]) -> int:
+    """How many of (before, after, process) meet a hold of another process that is there `before`
+    one time and ends `after` another; with each hold goes the time from which on it is there."""
     latest: list[Hold] = []
-    left = sorted(stretches, key=lambda h: h.start, reverse=True)
+    left = sorted(spans, key=lambda span: span[0], reverse=True)
     found = 0
-    for op in sorted(part.of("acquire"), key=end_of):
-        while left and left[-1].start < end_of(op):
-            latest = _latest_two(latest, left.pop())
-        found += any(h.by != op.process_id and h.end > op.invoke_ts for h in latest)
+    for before, after, by in sorted(asked, key=lambda row: row[0]):
+        while left and left[-1][0] < before:
+            latest = _latest_two(latest, left.pop()[1])
+        found += any(h.by != by and h.end > after for h in latest)
     return found
+
+
+def _contended(part: Part, stretches: list[Hold]) -> int:
+    """Acquires that test the lock, as the top of this file says."""
+    acquires = part.of("acquire")
+    fastest = min((end_of(op) - op.invoke_ts for op in acquires), default=0)
+    refused = [(end_of(op), end_of(op), op.process_id) for op in acquires if op.output is False]
+    waited = [
+        (end_of(op) - fastest + 1, op.invoke_ts + fastest - 1, op.process_id)
+        for op in acquires
+        if op.output is not False
+    ]
+    long = [(hold.start, hold) for hold in stretches if hold.end - hold.start >= fastest]
+    return _met(refused, [(h.source.invoke_ts, h) for h in stretches]) + _met(waited, long)
 
 
 def _token(op: Op) -> Any:
@@ -201,6 +221,6 @@ CHECKER: Final = PerKey(
     models=("lock", "lease"),
     types=frozenset({"acquire", "renew", "release"}),
     prefix_closed=True,
-    vacuous="no acquire was answered while another process surely held the lock",
+    vacuous="no acquire was refused, or had to wait, while another process surely held the lock",
     observers=frozenset(),
 )

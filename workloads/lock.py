@@ -1,9 +1,11 @@
 """`lock`, `critical-section`, `lease`: processes acquire a few locks, hold them, release them.
 
 A process goes on according to how its last operation ended: who got a lock holds it for a few
-renewals, then releases it. In a critical section it is busy in between, as an application is, and
-renews nothing: that is when a lock that expires is given to somebody else. A lock is retired after
-so many operations, because one whose acquire or release got lost may stay taken for ever.
+renewals, then releases it. It is busy for a moment before each of these: whoever went on at once
+would hold the lock for no time in which another one could get it, too. In a critical section it is
+busy for long, as an application is, and renews nothing: that is when a lock that expires is given
+to somebody else. A lock is retired after so many operations, because one whose acquire or release
+got lost may stay taken for ever.
 """
 
 from __future__ import annotations
@@ -32,25 +34,27 @@ _KEYS: Final[Mapping[str, Option]] = {
         help="acquires of a lock before it is retired",
     ),
 }
+
+
+def _hold_ms(default: int) -> Option:
+    return Option(
+        type=int,
+        default=default,
+        least=1,
+        most=3_600_000,
+        help="how long a holder is busy, at most; half of it on average",
+    )
+
+
+_LOCK_OPTIONS: Final[Mapping[str, Option]] = {**_KEYS, "hold_ms": _hold_ms(20)}
+_HELD_OPTIONS: Final[Mapping[str, Option]] = {**_KEYS, "hold_ms": _hold_ms(1000)}
 _LEASE_OPTIONS: Final[Mapping[str, Option]] = {
-    **_KEYS,
+    **_LOCK_OPTIONS,
     "ttl_s": Option(
         type=int, default=3, least=2, most=3600, help="time to live of a lease; etcd's least is 2"
     ),
     "renewals": Option(
         type=float, default=0.7, least=0, most=1, help="chance that a holder renews once more"
-    ),
-}
-
-
-_HELD_OPTIONS: Final[Mapping[str, Option]] = {
-    **_KEYS,
-    "hold_ms": Option(
-        type=int,
-        default=1000,
-        least=1,
-        most=3_600_000,
-        help="how long a holder is busy, at most; half of it on average",
     ),
 }
 
@@ -73,7 +77,7 @@ class LockGenerator:
         ttl_s = options.get("ttl_s")
         self._input = None if ttl_s is None else {"ttl_ns": int(ttl_s) * 1_000_000_000}
         self._renewals = float(options.get("renewals", 0.0))
-        self._hold_ns = int(options.get("hold_ms", 0)) * 1_000_000
+        self._hold_ns = int(options["hold_ms"]) * 1_000_000
 
     def next(self) -> OpDraft:
         """For a process that holds nothing."""
@@ -85,10 +89,8 @@ class LockGenerator:
             return self.next()
         if last.draft.op_type == "acquire" and last.output is False:
             return self.next()
-        if self._rng.random() < self._renewals:
-            return OpDraft("renew", last.draft.key, self._input)
-        busy_ns = self._rng.randrange(self._hold_ns) if self._hold_ns else 0
-        return OpDraft("release", last.draft.key, self._input, busy_ns)
+        kind = "renew" if self._rng.random() < self._renewals else "release"
+        return OpDraft(kind, last.draft.key, self._input, self._rng.randrange(self._hold_ns))
 
 
 LOCK: Final = ObjectWorkload(
@@ -99,8 +101,9 @@ LOCK: Final = ObjectWorkload(
     checkers=("exclusion",),
     op_types=frozenset({"acquire", "release"}),
     make=partial(LockGenerator, name="lock"),
-    options=_KEYS,
+    options=_LOCK_OPTIONS,
     minimum={"acquire": 100, "release": 30},
+    fields=Fields(busy_after=frozenset({"acquire"})),
 )
 CRITICAL_SECTION: Final = replace(
     LOCK,
@@ -109,7 +112,6 @@ CRITICAL_SECTION: Final = replace(
     make=partial(LockGenerator, name="critical-section"),
     options=_HELD_OPTIONS,
     minimum={"acquire": 100, "release": 20},
-    fields=Fields(busy_after=frozenset({"acquire"})),
 )
 LEASE: Final = ObjectWorkload(
     name="lease",
@@ -121,5 +123,5 @@ LEASE: Final = ObjectWorkload(
     make=partial(LockGenerator, name="lease"),
     options=_LEASE_OPTIONS,
     minimum={"acquire": 100, "renew": 20, "release": 20},
-    fields=Fields(family="lease", ttl_option="ttl_s"),
+    fields=Fields(family="lease", ttl_option="ttl_s", busy_after=frozenset({"acquire", "renew"})),
 )

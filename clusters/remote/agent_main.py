@@ -155,7 +155,7 @@ class Agent:
             self._error(request, "timeout", str(error))
         except OSError as error:
             self._error(request, "os", str(error), errno=error.errno or 0)
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             self._error(request, "usage", f"{type(error).__name__}: {error}")
         else:
             self.send({"id": request.get("id"), "ok": result})

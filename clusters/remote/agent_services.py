@@ -118,7 +118,7 @@ class Services:
         for name in [spec["name"] for spec in self.chosen(names)]:
             reached: set[int] = set()
             while more := self._pids(name) - reached:
-                for pid in more:
+                for pid in sorted(more):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, number)
                 reached |= more

@@ -179,10 +179,8 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         )
 
     async def _signal(self, names: Sequence[str], number: int, service: str) -> None:
-        given = _given(service)
-        await self.each(
-            names, lambda node: node.call("signal_services", number=int(number), services=given)
-        )
+        given = {"number": int(number), "services": _given(service)}
+        await self.each(names, lambda node: node.call("signal_services", timeout_s=STOP_S, **given))
 
     async def kill(self, names: Sequence[str], service: str = "") -> None:
         """SIGKILL to all processes, and wait until they are gone."""

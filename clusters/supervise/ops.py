@@ -67,7 +67,8 @@ class OpsClient:
         self.options = dict(options)
         self.seen: str | None = at.node
         self.to = at
-        self._timeout = ReusableTimeout()
+        # Not to be taken for an attribute of a subclass.
+        self.__timeout = ReusableTimeout()
         self.calls = 0
         """Requests that were handed to the library: what leaves this client must not be more."""
 
@@ -109,7 +110,7 @@ class OpsClient:
             raise Definite(f"unsupported operation: {op.op_type}")
         self.to = self.target(op)
         try:
-            return Reply(await self._timeout.wait_for(act(op), timeout_s), self.seen)
+            return Reply(await self.__timeout.wait_for(act(op), timeout_s), self.seen)
         except (Definite, Indefinite):
             raise
         except TimeoutError:

@@ -17,24 +17,27 @@ T = TypeVar("T")
 
 
 class ReusableTimeout:
-    """For one task at a time, and one wait at a time, in one event loop."""
+    """For one wait at a time; another one beside it, or inside it, has a timer of its own."""
 
     def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._expired = False
 
     async def wait_for(self, wanted: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """What a coroutine returns. Raises TimeoutError where that takes longer, RuntimeError where
-        another wait is under way."""
-        task = asyncio.current_task()
+        """What a coroutine returns. Raises TimeoutError where that takes longer."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._loop is not loop:
+            # Of another loop that has ended, perhaps in the middle of a wait.
+            self._loop, self._task, self._timer, self._expired = loop, None, None, False
         if self._task is not None or task is None:
-            wanted.close()
-            raise RuntimeError("a reusable timeout is for one wait at a time, of a task")
-        self._task = task
+            async with asyncio.timeout(timeout_s):
+                return await wanted
         cancelling = task.cancelling()
-        self._set(timeout_s)
+        self._set(loop, timeout_s)
+        self._task = task
         try:
             return await wanted
         except asyncio.CancelledError:
@@ -48,22 +51,20 @@ class ReusableTimeout:
                 self._expired = False
                 task.uncancel()
 
-    def _set(self, timeout_s: float) -> None:
-        loop = asyncio.get_running_loop()
+    def _set(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         self._due_s = loop.time() + timeout_s
         if self._timer is not None and self._timer.when() > self._due_s:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = loop.call_at(self._due_s, self._expire)
+            self._timer = loop.call_at(self._due_s, self._expire, loop)
 
-    def _expire(self) -> None:
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         if self._task is None:
             return
-        loop = asyncio.get_running_loop()
         if loop.time() < self._due_s:
-            self._timer = loop.call_at(self._due_s, self._expire)
+            self._timer = loop.call_at(self._due_s, self._expire, loop)
         else:
             self._expired = True
             self._task.cancel()

@@ -47,9 +47,10 @@ from nemeses.observe.relations import leaders_of
 
 __all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
 
+ROUND_LEAST_S: Final = 5.0
 NOTICED_ANSWERS: Final = 2
-"""A leader that has not claimed to lead for as long as so many answers may take has noticed. One
-that could not be asked has not claimed it either."""
+"""A leader that has not claimed to lead for as long as so many answers may take has noticed: or is
+slow, so that this ends no round at its beginning."""
 
 POLL_S: Final = 0.1
 ROUNDS_MAX: Final = 6
@@ -153,20 +154,21 @@ class SplitBrain(RuleFault):
     async def _watch(self, ctx: NemesisContext, old: str, group: str) -> Rivals | None:
         """Ask each node without pause until two claims to lead this group overlap.
 
-        Gives up after a failover's time, or once the old leader no longer claims to lead: it cannot
-        win another election while it is cut off.
+        Gives up after a failover's time, or, after a while, once the old leader no longer claims to
+        lead: it cannot win another election while it is cut off.
         """
         claims: list[Claim] = []
         timing = ctx.deployment.timing
         began_ns = ctx.clock.now_ns()
         deadline_ns = began_ns + int(timing.failover_s * 1e9)
+        least_ns = began_ns + int(ROUND_LEAST_S * 1e9)
         notice_ns = int(NOTICED_ANSWERS * timing.answer_s * 1e9)
         found: list[Rivals] = []
         members = ctx.need(Leadership)
 
         def end_ns() -> int:
             last_ns = max((c.answered_ns for c in claims if c.node == old), default=began_ns)
-            return min(deadline_ns, last_ns + notice_ns)
+            return min(deadline_ns, max(least_ns, last_ns + notice_ns))
 
         async def ask(name: str) -> None:
             while not found and ctx.clock.now_ns() < end_ns():

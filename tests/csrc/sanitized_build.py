@@ -58,7 +58,8 @@ class SanitizedBuild:
 
     def _object(self, source: Path, defines: Sequence[str]) -> Path:
         given = self._that_matter(source, defines)
-        key = hashlib.sha256("\0".join([str(source), *given]).encode()).hexdigest()[:16]
+        text = self._headers + source.read_text()
+        key = hashlib.sha256("\0".join([str(source), text, *given]).encode()).hexdigest()[:16]
         made = self._objects / f"{source.stem}-{key}.o"
         if not made.exists():
             # Another process may be compiling it as well, to the same object.

@@ -395,9 +395,9 @@ def test_a_signal_ends_nothing_by_itself(node: Node) -> None:
     with pytest.raises(Refused, match="SIGKILL is sent by `kill`"):
         signal_services(int(signal.SIGKILL), [name], str(node.home))
     signal_services(int(signal.SIGSTOP), [name], str(node.home))
-    (row,) = agent_processes.look(Services(node.home).all_of(name))
-    assert row["alive"]
-    assert row["running"] == 0
+    rows = Services(node.home).all_of(name)
+    until(lambda: agent_processes.look(rows)[0]["running"] == 0)
+    assert agent_processes.look(rows)[0]["alive"]
     signal_services(int(signal.SIGCONT), [name], str(node.home))
     strike("kill", [name], str(node.home))
 

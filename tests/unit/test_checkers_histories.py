@@ -16,8 +16,8 @@ SET = ("set-full", "linearizable")
 QUEUE = ("total-queue", "exactly-once")
 DEAD = ("dead-letters", "at-least-once")
 LOCK = ("exclusion", "lease")
-REFUSED = "3 acquire[l] -> false @3-4\n"
-"""While process 1 holds it; without such an acquire the checker says unknown."""
+REFUSED = "3 acquire[l] -> false @2-3\n"
+"""As process 1 gets it; without such an acquire the checker says unknown."""
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
@@ -94,6 +94,12 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             '["not-held", "gone"]',
         )
     ),
+    # It had to wait; it was refused as another one was let in.
+    (
+        LOCK,
+        "1 acquire[l] -> true @0-3\n1 release[l] @20-21\n2 acquire[l] -> true @5-22",
+    ),
+    (LOCK, "1 acquire[l] -> true @0-9\n2 acquire[l] -> false @1-8"),
     *(
         (LOCK, f"1 acquire[l] -> true @0-3\n{REFUSED}{end}\n2 acquire[l] -> true @5-6")
         for end in ("1 release[l] -> ? @4-9", "1 release[l] @4-9")
@@ -251,6 +257,21 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> !not-connected @4-5"),
     (LOCK, "1 acquire[l] -> true @0-3\n2 acquire[l] -> ? @4-5"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 acquire[l] -> false @4-5"),
+    # Each takes ten, whoever holds the lock: for one.
+    (
+        LOCK,
+        (
+            "1 acquire[l] -> true @0-10\n1 release[l] @11-12\n2 acquire[l] -> true @4-14\n"
+            "2 release[l] @15-16\n3 acquire[l] -> true @8-18"
+        ),
+    ),
+    (
+        LOCK,
+        (
+            '1 acquire[l] {"ttl_ns":11} -> true @0-10\n2 acquire[l] {"ttl_ns":11} -> true @4-14\n'
+            '3 acquire[l] {"ttl_ns":11} -> true @8-18'
+        ),
+    ),
     (("exactly-once", "ledger"), '1 pay[a] {"id":"p"} @0-1\n3 audit -> ["p"] @9-10'),
     (
         ("exactly-once", "ledger"),

@@ -149,10 +149,58 @@ def test_one_inside_another_one() -> None:
     assert run(process()) == "the inner one"
 
 
-def test_two_waits_at_once_are_refused() -> None:
+def test_waits_beside_one_another_have_their_own_times() -> None:
+    async def process() -> list[str]:
+        timeout = ReusableTimeout()
+
+        async def within(seconds: float, timeout_s: float) -> str:
+            try:
+                return await timeout.wait_for(asyncio.sleep(seconds, result="done"), timeout_s)
+            except TimeoutError:
+                return "over"
+
+        both = [within(0.3, 5.0), within(LONG_S, 0.1), within(0.1, 5.0), within(LONG_S, 0.2)]
+        return await asyncio.gather(*both)
+
+    assert run(process()) == ["done", "over", "done", "over"]
+
+
+def test_a_wait_inside_the_same_one() -> None:
     async def process() -> None:
         timeout = ReusableTimeout()
-        await asyncio.gather(*(timeout.wait_for(asyncio.sleep(0.1), 1.0) for _ in range(2)))
+        await timeout.wait_for(timeout.wait_for(asyncio.sleep(LONG_S), LONG_S), 0.1)
 
-    with pytest.raises(RuntimeError, match="one wait at a time"):
+    with pytest.raises(TimeoutError):
         run(process())
+
+
+def test_another_event_loop() -> None:
+    timeout = ReusableTimeout()
+    asyncio.run(timeout.wait_for(asyncio.sleep(0), 0.1))
+    with pytest.raises(TimeoutError):
+        run(timeout.wait_for(asyncio.sleep(LONG_S), 0.2))
+
+
+def test_a_loop_that_was_closed_in_the_middle_of_a_wait() -> None:
+    timeout = ReusableTimeout()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(timeout.wait_for(asyncio.sleep(LONG_S), LONG_S))
+    loop.run_until_complete(asyncio.sleep(0.05))
+    with pytest.raises(TimeoutError):
+        run(timeout.wait_for(asyncio.sleep(LONG_S), 0.2))
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        loop.run_until_complete(task)
+    loop.close()
+
+
+def test_what_is_no_time_leaves_nothing_behind() -> None:
+    async def process() -> str:
+        timeout = ReusableTimeout()
+        waiting = asyncio.sleep(0)
+        with pytest.raises(TypeError):
+            await timeout.wait_for(waiting, None)  # type: ignore[arg-type]
+        waiting.close()
+        return await timeout.wait_for(asyncio.sleep(0, result="done"), 5.0)
+
+    assert run(process()) == "done"

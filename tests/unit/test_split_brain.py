@@ -7,7 +7,10 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from dstest.core.protocols import Timing
+from nemeses.network import split_brain
 from nemeses.network.split_brain import NEMESIS
 
 
@@ -61,7 +64,19 @@ def test_and_no_longer() -> None:
     assert watched(Failover(noticed_s=60.0, elected_s=1.0), failover_s=0.3) is None
 
 
-def test_nor_once_the_old_leader_has_noticed() -> None:
+def test_nor_once_the_old_leader_has_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_brain, "ROUND_LEAST_S", 0.5)
     began_s = time.monotonic()
     assert watched(Failover(noticed_s=0.3, elected_s=50.0), failover_s=60.0) is None
     assert time.monotonic() - began_s < 10.0
+
+
+def test_an_old_leader_that_answers_late_at_first_has_not_noticed() -> None:
+    class Late(Failover):
+        async def claims(self, name: str, group: str) -> bool:
+            if name == "n1" and time.monotonic() - self.began_s < 0.8:
+                return False
+            return await super().claims(name, group)
+
+    found = watched(Late(noticed_s=60.0, elected_s=1.0), failover_s=30.0)
+    assert (found.old, found.new) == ("n1", "n2")
