@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import msgspec
 
@@ -128,6 +128,11 @@ def tag_of(lab_id: str) -> str:
     return "dst" + hashlib.sha256(lab_id.encode()).hexdigest()[:8]
 
 
+_LAB: Final = msgspec.json.Decoder(LabState)
+"""Made here, because labs are looked at from several threads: msgspec learns a type at its first
+use, and crashes where another thread uses it meanwhile."""
+
+
 def lab_dir(lab_id: str) -> Path:
     """The directory of one lab."""
     return root_dir() / "labs" / check_lab_id(lab_id)
@@ -144,7 +149,7 @@ def lab_ids() -> list[str]:
 def load(lab_id: str) -> LabState | None:
     """What is known of a lab; None where nothing, or nothing readable, was written."""
     try:
-        return msgspec.json.decode((lab_dir(lab_id) / "lab.json").read_bytes(), type=LabState)
+        return _LAB.decode((lab_dir(lab_id) / "lab.json").read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 

@@ -104,21 +104,30 @@ def budgeted(checker: Any, history: History, model: str, budget: Budget) -> Chec
 def run_jobs(jobs: Sequence[Job]) -> list[CheckResult]:
     """The answers, in order; as many children at a time as there are processors."""
     with ThreadPoolExecutor(max_workers=max(1, min(len(jobs), os.cpu_count() or 1))) as pool:
-        return list(pool.map(_in_child, jobs))
+        ended = list(pool.map(_in_child, jobs))
+    # Not in the threads: msgspec learns a type at its first use, and crashes where another thread
+    # uses it meanwhile.
+    return [_answer(job, one) for job, one in zip(jobs, ended, strict=True)]
 
 
-def _in_child(job: Job) -> CheckResult:
+def _in_child(job: Job) -> subprocess.CompletedProcess[bytes] | str:
+    """How a job's process ended; why there is nothing of it otherwise."""
     command = [sys.executable, "-m", "dstest.judge.budgeted"]
     patience_s = LOAD_S_MAX + job.budget.time_s + 2 * GRACE_S
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command, input=msgspec.json.encode(job), capture_output=True, timeout=patience_s,
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return unknown(job.checker, job.model, f"no answer after {patience_s:g} s")
+        return f"no answer after {patience_s:g} s"
     except OSError as error:
-        return unknown(job.checker, job.model, f"could not be started: {error}")
+        return f"could not be started: {error}"
+
+
+def _answer(job: Job, done: subprocess.CompletedProcess[bytes] | str) -> CheckResult:
+    if isinstance(done, str):
+        return unknown(job.checker, job.model, done)
     if done.returncode == 0:
         try:
             return msgspec.json.decode(done.stdout, type=CheckResult)
