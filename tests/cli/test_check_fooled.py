@@ -294,8 +294,10 @@ def test_tokens_that_are_no_numbers_are_undecided(tmp_path: Path) -> None:
         return record(number, "acquire", input=asked, output={"token": token},
                       process_id=process) | times  # fmt: skip
 
+    # Refused while the first one holds: without that nothing is tested.
+    refused = hold(2, 2, None) | {"output": False, "invoke_ts": 2, "complete_ts": 3}
     for first, second, code in ((4, 5, 0), ("9", "4", 3), (4, "5", 3), (9, 4, 1)):
-        path = ours(tmp_path, hold(0, 0, first), hold(1, 1, second), workload="lease")
+        path = ours(tmp_path, hold(0, 0, first), refused, hold(1, 1, second), workload="lease")
         got, said = check(path)
         assert got == code, said
 
