@@ -50,10 +50,12 @@ def completed(
             default = options[key].default if key in options else OPEN
             if default != OPEN and type(default) is type(value):
                 missing.setdefault(sample.nemesis, {})[key] = default
-    return [
-        msgspec.structs.replace(plan, facts={**missing.get(plan.nemesis, {}), **plan.facts})
-        for plan in plans
-    ]
+    found = []
+    for plan in plans:
+        # In the order that it has, so that a schedule that lacks nothing is written as it was read.
+        more = {k: v for k, v in missing.get(plan.nemesis, {}).items() if k not in plan.facts}
+        found.append(msgspec.structs.replace(plan, facts={**plan.facts, **more}))
+    return found
 
 
 def facts_problem(

@@ -13,6 +13,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, NemesisTraits
 from dstest.core.spec import RunSpec
+from dstest.runner.planned import completed
 from dstest.runner.plugins import resolve
 from nemeses.none import NoNemesis
 
@@ -77,3 +78,15 @@ def test_what_no_run_can_follow_is_refused(plans: Any, said: str) -> None:
 def test_none_alone_injects_nothing() -> None:
     nemeses = [registry.load("nemeses", name) for name in registry.names("nemeses")]
     assert [n.name for n in nemeses if not NemesisTraits.of(n).injects] == ["none"]
+
+
+def test_a_plan_that_lacks_nothing_keeps_the_order_of_its_facts() -> None:
+    """A schedule that is followed is written byte for byte as it was read."""
+    options = registry.load("nemeses", "partition").options
+    facts = {"zeta": 1, "clients": False, "action": "drop"}
+    plan = FaultPlan(fault_id="f1", nemesis="partition", start_ns=0, duration_ns=1, facts=facts)
+    sample = replace(plan, facts={"clients": False, "action": "drop", "zeta": 2})
+    (found,) = completed([plan], [sample], options)
+    assert list(found.facts.items()) == list(facts.items())
+    (found,) = completed([replace(plan, facts={"zeta": 1})], [sample], options)
+    assert list(found.facts) == ["zeta", "clients"]
