@@ -44,9 +44,10 @@ class SanitizedBuild:
         core = {p for pattern in patterns.split() for p in CSRC.glob(pattern)}
         files = [p for p in sorted(core) if p.name not in GLUE and not p.name.endswith("_module.c")]
         sources = [*(HERE / name for name in harness), *files]
-        unused = set(defines).difference(*(self._that_matter(p, defines) for p in sources))
+        given = {p: self._that_matter(p, defines) for p in sources}
+        unused = set(defines).difference(*given.values())
         assert not unused, f"nothing reads {unused}"
-        made = [str(self._object(p, defines)) for p in sources]
+        made = [str(self._object(p, given[p])) for p in sources]
         path = str(folder / "driver")
         self._run([*FLAGS, *made, *link, "-o", path])
         return path
@@ -57,14 +58,13 @@ class SanitizedBuild:
         return [one for one, name in names.items() if re.search(rf"\b{name}\b", text)]
 
     def _object(self, source: Path, defines: Sequence[str]) -> Path:
-        given = self._that_matter(source, defines)
         text = self._headers + source.read_text()
-        key = hashlib.sha256("\0".join([str(source), text, *given]).encode()).hexdigest()[:16]
+        key = hashlib.sha256("\0".join([str(source), text, *defines]).encode()).hexdigest()[:16]
         made = self._objects / f"{source.stem}-{key}.o"
         if not made.exists():
             # Another process may be compiling it as well, to the same object.
             mine = made.with_suffix(f".{os.getpid()}.o")
-            self._run([*FLAGS, *given, "-c", str(source), "-o", str(mine)])
+            self._run([*FLAGS, *defines, "-c", str(source), "-o", str(mine)])
             mine.replace(made)
         return made
 

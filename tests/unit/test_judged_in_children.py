@@ -74,7 +74,8 @@ TYPED = ("decode(", "convert(")
 def test_no_module_with_threads_learns_a_type_in_them() -> None:
     """Such a module decodes in its caller's thread, or by a decoder made when it is imported."""
     root = Path(budgeted.__file__).parents[2]
-    files = [p for top in ("dstest", "clusters", "checkers") for p in (root / top).rglob("*.py")]
+    tops = ("dstest", "clusters", "checkers", "nemeses", "workloads")
+    files = [p for top in tops for p in (root / top).rglob("*.py")]
     found = {
         str(path.relative_to(root))
         for path in files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import random
+from typing import Any
 
 import pytest
 from notation import check
@@ -22,15 +23,15 @@ def history(workload: str, *, excludes: bool, seed: int = 1, ops: int = 1500) ->
     options = {name: option.default for name, option in work.options.items()}
     generator = work.generator(seed, 0, PROCESSES, options)
     draw, holder, lines = random.Random(seed), dict[str, int](), list[str]()
-    queue = [(0, slot, 0, None) for slot in range(PROCESSES)]
+    queue: list[tuple[int, int, int, Any]] = [(0, slot, 0, None) for slot in range(PROCESSES)]
     while len(lines) < ops:
         now, slot, _, last = heapq.heappop(queue)
         draft = generator.next_for(slot, last)
         invoke = now + draft.after_ns
         acts, end = invoke + draw.randrange(MS, 3 * MS), invoke + draw.randrange(3 * MS, 5 * MS)
-        heapq.heappush(queue, (acts, slot, 1, (draft, invoke, end)))  # type: ignore[misc]
+        heapq.heappush(queue, (acts, slot, 1, (draft, invoke, end)))
         while queue[0][2] == 1:
-            _, slot, _, (draft, invoke, end) = heapq.heappop(queue)  # type: ignore[misc]
+            _, slot, _, (draft, invoke, end) = heapq.heappop(queue)
             output = None
             if draft.op_type == "acquire":
                 output = not excludes or holder.setdefault(draft.key, slot) == slot
@@ -39,7 +40,7 @@ def history(workload: str, *, excludes: bool, seed: int = 1, ops: int = 1500) ->
             given = "" if draft.input is None else f" {json.dumps(draft.input)}"
             said = "" if output is None else f" -> {json.dumps(output)}"
             lines.append(f"{slot} {draft.op_type}[{draft.key}]{given}{said} @{invoke}-{end}")
-            heapq.heappush(queue, (end, slot, 0, Answer(draft, "ok", output)))  # type: ignore[misc]
+            heapq.heappush(queue, (end, slot, 0, Answer(draft, "ok", output)))
     return "\n".join(lines)
 
 

@@ -46,7 +46,7 @@ def test_what_ends_in_time_is_left_alone() -> None:
 def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float) -> None:
     async def process() -> float:
         timeout, loop = ReusableTimeout(), asyncio.get_running_loop()
-        await timeout.wait_for(asyncio.sleep(0.1), first_s)
+        await timeout.wait_for(asyncio.sleep(0), first_s)
         began_s = loop.time()
         with pytest.raises(TimeoutError):
             await timeout.wait_for(asyncio.sleep(LONG_S), 0.5)
