@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any, ClassVar, Final
+
+import msgspec
 
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.ops import LinkedClient, told
@@ -103,11 +104,11 @@ class RespDeployment(SupervisedDeployment, Clocked):
 class RespClient(LinkedClient):
     """Base of clients whose operations are commands."""
 
-    async def do(self, verb: str, key: str, *words: str | int) -> Any:
+    async def do(self, verb: str, key: str, *words: str | bytes | int) -> Any:
         """What is answered to a command about a key."""
         return await (await self.link()).execute_command(verb, key, *words)
 
-    async def changed(self, verb: str, key: str, *words: str | int) -> Any:
+    async def changed(self, verb: str, key: str, *words: str | bytes | int) -> Any:
         """As `do`, of a command that writes; where the system has the option `wait`, also until so
         many replicas have it, or Indefinite."""
         answer = await self.do(verb, key, *words)
@@ -126,20 +127,20 @@ class RegisterOps(RespClient):
     """read, write: a value is JSON."""
 
     async def do_read(self, op: OpDraft) -> Any:
-        return json.loads(await self.do("GET", f"register-{op.key}") or "null")
+        return msgspec.json.decode(await self.do("GET", f"register-{op.key}") or "null")
 
     async def do_write(self, op: OpDraft) -> None:
-        await self.changed("SET", f"register-{op.key}", json.dumps(op.input))
+        await self.changed("SET", f"register-{op.key}", msgspec.json.encode(op.input))
 
 
 class SetOps(RespClient):
     """add, read: elements are JSON."""
 
     async def do_read(self, op: OpDraft) -> list[Any]:
-        return [json.loads(text) for text in await self.do("SMEMBERS", f"set-{op.key}")]
+        return [msgspec.json.decode(text) for text in await self.do("SMEMBERS", f"set-{op.key}")]
 
     async def do_add(self, op: OpDraft) -> None:
-        await self.changed("SADD", f"set-{op.key}", json.dumps(op.input))
+        await self.changed("SADD", f"set-{op.key}", msgspec.json.encode(op.input))
 
 
 def clients_on(connecting: type[RespClient]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
 from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import Endpoint, Leadership, LeaderView, Replication, Service
+from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
 
 __all__ = ["SYSTEM"]
 
@@ -24,6 +24,7 @@ appendonly yes
 appendfsync {{appendfsync}}
 min-replicas-to-write {{min_replicas}}
 min-replicas-max-lag 1
+repl-diskless-sync-delay 0
 """
 WATCH = f"""{CONFIG}\
 sentinel monitor main {{first}} {REDIS} {{quorum}}
@@ -130,13 +131,11 @@ class RedisSentinel(SupervisedSystem):
         "MISCONF": "Redis, processCommand: no write is begun while the last one to disk has failed",
     }
     options = {
-        "appendfsync": protocols.Option(
+        "appendfsync": Option(
             type=str, default="everysec", choices=("always", "everysec", "no"), help="when it syncs"
         ),
-        "min_replicas": protocols.Option(
-            type=int, default=0, least=0, most=98, help="to write at all"
-        ),
-        "wait": protocols.Option(
+        "min_replicas": Option(type=int, default=0, least=0, most=98, help="to write at all"),
+        "wait": Option(
             type=int, default=0, least=0, most=98, help="until so many replicas have it"
         ),
     }

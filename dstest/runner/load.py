@@ -27,7 +27,7 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.plugins import Plugins
-from dstest.runner.worker import FINAL_S, WorkerConfig
+from dstest.runner.worker_config import FINAL_S, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["Load", "LoadTraffic", "NoTraffic"]

@@ -19,6 +19,7 @@ from time import process_time
 from typing import Any, Final
 
 import msgspec
+import uvloop
 
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
@@ -48,6 +49,7 @@ from dstest.runner.board import (
 from dstest.runner.bounded import BoundedClient
 from dstest.runner.garbage import Garbage
 from dstest.runner.tap import Tap
+from dstest.runner.worker_config import FINAL_S, WorkerConfig
 from dstest.store.events import (
     Completion,
     Event,
@@ -60,42 +62,22 @@ from dstest.store.events import (
 )
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Worker", "WorkerConfig", "main", "not_listed"]
+__all__ = ["Worker", "main", "not_listed"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+_TICK_S: Final = 0.001
+"""Of the timers of uvloop, which does not wait at all for less than half of it."""
+
 REMEMBERED_S: Final = 60.0
 """No operation outlives its timeout by so much."""
-
-FINAL_S: Final = 20.0
-"""For the operations of the final phase, over all nodes."""
 
 
 def not_listed(error: Definite, listed: Container[str]) -> str | None:
     """Why a failure that a client calls definite counts as unknown; None where it is listed."""
     return None if error.code in listed else f"not listed as definite: {error}"[:300]
-
-
-class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker needs to know. `slots` are (slot number, index of its endpoint)."""
-
-    worker: int
-    workers: int
-    board: str
-    segment: str
-    system: str
-    workload: str
-    capability: str
-    seed: int
-    options: dict[str, Any]
-    endpoints: list[Endpoint]
-    slots: list[tuple[int, int]]
-    concurrency: int
-    rate: float | None
-    op_timeout_s: float
-    parent_pid: int
 
 
 class Worker:
@@ -244,7 +226,7 @@ class Worker:
             wait_ns = due_ns - self._clock.now_ns()
             if wait_ns <= 0:
                 return True
-            await asyncio.sleep(min(wait_ns / 1e9, 0.2))
+            await asyncio.sleep(min(max(wait_ns / 1e9, _TICK_S), 0.2))
         return False
 
     async def _process(self, slot: int, node: int, client: Client) -> Client:
@@ -389,7 +371,7 @@ def main() -> None:
 
 def _load(worker: Worker) -> None:
     try:
-        asyncio.run(worker.run())
+        uvloop.run(worker.run())
     except BaseException:
         worker.crashed()
         raise

@@ -1,9 +1,10 @@
 """The load with everything recorded against a bare client, as a ratio within one run.
 
 A bare client is the same calls of the same library in as many processes and tasks, with a timeout
-as the library offers one, and without generator, recorder, counters or time stamps. Both load one
-cluster in turn, in pairs whose order alternates, and each pair gives a ratio: what changes on the
-host from minute to minute is in both.
+as the library offers one, and without generator, recorder, counters or time stamps. Its event loop
+is Python's own, as users have it; that of a load worker is uvloop's. Both load one cluster in turn,
+in pairs whose order alternates, and each pair gives a ratio: what changes on the host from minute to
+minute is in both.
 """
 
 from __future__ import annotations

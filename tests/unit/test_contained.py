@@ -22,6 +22,7 @@ from dstest.core.protocols import OpDraft, Reply
 from dstest.core.run_meta import RunMeta
 from dstest.runner import session, worker
 from dstest.runner.run import Run
+from dstest.runner.worker_config import WorkerConfig
 from dstest.store.events import Succeeded, Unknown
 
 
@@ -245,7 +246,7 @@ def test_a_worker_that_is_ended_leaves_its_last_words(
     def quits_at_once(config: Any) -> Any:
         sys.exit(0)
 
-    config = worker.WorkerConfig(
+    config = WorkerConfig(
         worker=0, workers=1, board="", segment="", system="", workload="", capability="", seed=0,
         options={}, endpoints=[], slots=[], concurrency=1, rate=None, op_timeout_s=1.0,
         parent_pid=os.getppid(),

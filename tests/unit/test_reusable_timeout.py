@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from dstest.core.reusable_timeout import ReusableTimeout
 
 LONG_S = 60.0
 
 
-def run(act: Awaitable[Any]) -> Any:
-    async def within() -> Any:
-        return await asyncio.wait_for(act, 20.0)
-
-    return asyncio.run(within())
+Run = Callable[[Awaitable[Any]], Any]
 
 
-def test_what_hangs_is_ended_and_the_task_goes_on() -> None:
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """On the loop of the control process, and on that of a load worker."""
+
+    def act_within(act: Awaitable[Any]) -> Any:
+        async def within() -> Any:
+            return await asyncio.wait_for(act, 20.0)
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            return runner.run(within())
+
+    return act_within
+
+
+def test_what_hangs_is_ended_and_the_task_goes_on(run: Run) -> None:
     async def process() -> list[str]:
         timeout, said = ReusableTimeout(), []
         for _ in range(3):
@@ -34,7 +45,7 @@ def test_what_hangs_is_ended_and_the_task_goes_on() -> None:
     assert run(process()) == ["not done within 0.1 s"] * 3
 
 
-def test_what_ends_in_time_is_left_alone() -> None:
+def test_what_ends_in_time_is_left_alone(run: Run) -> None:
     async def process() -> list[int]:
         timeout = ReusableTimeout()
         return [await timeout.wait_for(asyncio.sleep(0.01, result=n), 20.0) for n in range(20)]
@@ -43,7 +54,7 @@ def test_what_ends_in_time_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("first_s", [0.3, LONG_S])
-def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float) -> None:
+def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float, run: Run) -> None:
     async def process() -> float:
         timeout, loop = ReusableTimeout(), asyncio.get_running_loop()
         await timeout.wait_for(asyncio.sleep(0), first_s)
@@ -55,7 +66,7 @@ def test_a_wait_has_its_own_time_whatever_the_one_before_it_had(first_s: float) 
     assert run(process()) >= 0.5
 
 
-def test_nothing_is_cancelled_between_two_waits() -> None:
+def test_nothing_is_cancelled_between_two_waits(run: Run) -> None:
     async def process() -> int:
         timeout = ReusableTimeout()
         await timeout.wait_for(asyncio.sleep(0), 0.05)
@@ -67,7 +78,7 @@ def test_nothing_is_cancelled_between_two_waits() -> None:
     assert run(process()) == 0
 
 
-def test_the_cancelling_of_somebody_else_is_no_timeout() -> None:
+def test_the_cancelling_of_somebody_else_is_no_timeout(run: Run) -> None:
     async def process() -> None:
         hanging = asyncio.create_task(ReusableTimeout().wait_for(asyncio.sleep(LONG_S), LONG_S))
         await asyncio.sleep(0.05)
@@ -78,7 +89,7 @@ def test_the_cancelling_of_somebody_else_is_no_timeout() -> None:
         run(process())
 
 
-def test_both_at_once_is_a_cancelling() -> None:
+def test_both_at_once_is_a_cancelling(run: Run) -> None:
     """Somebody else cancels the task in the turn of the loop in which its time is over."""
 
     async def process() -> None:
@@ -95,7 +106,7 @@ def test_both_at_once_is_a_cancelling() -> None:
         run(process())
 
 
-def test_a_cancelling_that_was_swallowed_before_is_not_counted() -> None:
+def test_a_cancelling_that_was_swallowed_before_is_not_counted(run: Run) -> None:
     async def process() -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -109,7 +120,7 @@ def test_a_cancelling_that_was_swallowed_before_is_not_counted() -> None:
     run(process())
 
 
-def test_an_error_of_what_was_wanted_is_its_own() -> None:
+def test_an_error_of_what_was_wanted_is_its_own(run: Run) -> None:
     async def broken() -> None:
         raise ValueError("no such key")
 
@@ -117,7 +128,7 @@ def test_an_error_of_what_was_wanted_is_its_own() -> None:
         run(ReusableTimeout().wait_for(broken(), 1.0))
 
 
-def test_who_answers_when_he_is_cancelled_has_answered() -> None:
+def test_who_answers_when_he_is_cancelled_has_answered(run: Run) -> None:
     async def stubborn() -> str:
         try:
             await asyncio.sleep(LONG_S)
@@ -134,7 +145,7 @@ def test_who_answers_when_he_is_cancelled_has_answered() -> None:
     assert run(process()) == ("late", 0)
 
 
-def test_one_inside_another_one() -> None:
+def test_one_inside_another_one(run: Run) -> None:
     async def process() -> str:
         inner, outer = ReusableTimeout(), ReusableTimeout()
 
@@ -149,7 +160,7 @@ def test_one_inside_another_one() -> None:
     assert run(process()) == "the inner one"
 
 
-def test_waits_beside_one_another_have_their_own_times() -> None:
+def test_waits_beside_one_another_have_their_own_times(run: Run) -> None:
     async def process() -> list[str]:
         timeout = ReusableTimeout()
 
@@ -165,7 +176,7 @@ def test_waits_beside_one_another_have_their_own_times() -> None:
     assert run(process()) == ["done", "over", "done", "over"]
 
 
-def test_a_wait_inside_the_same_one() -> None:
+def test_a_wait_inside_the_same_one(run: Run) -> None:
     async def process() -> None:
         timeout = ReusableTimeout()
         await timeout.wait_for(timeout.wait_for(asyncio.sleep(LONG_S), LONG_S), 0.1)
@@ -174,14 +185,14 @@ def test_a_wait_inside_the_same_one() -> None:
         run(process())
 
 
-def test_another_event_loop() -> None:
+def test_another_event_loop(run: Run) -> None:
     timeout = ReusableTimeout()
     asyncio.run(timeout.wait_for(asyncio.sleep(0), 0.1))
     with pytest.raises(TimeoutError):
         run(timeout.wait_for(asyncio.sleep(LONG_S), 0.2))
 
 
-def test_a_loop_that_was_closed_in_the_middle_of_a_wait() -> None:
+def test_a_loop_that_was_closed_in_the_middle_of_a_wait(run: Run) -> None:
     timeout = ReusableTimeout()
     loop = asyncio.new_event_loop()
     task = loop.create_task(timeout.wait_for(asyncio.sleep(LONG_S), LONG_S))
@@ -194,7 +205,7 @@ def test_a_loop_that_was_closed_in_the_middle_of_a_wait() -> None:
     loop.close()
 
 
-def test_what_is_no_time_leaves_nothing_behind() -> None:
+def test_what_is_no_time_leaves_nothing_behind(run: Run) -> None:
     async def process() -> str:
         timeout = ReusableTimeout()
         waiting = asyncio.sleep(0)

@@ -68,7 +68,7 @@ class ClusterClient(resp.RespClient):
         }
         return Shards(owners)
 
-    async def do(self, verb: str, key: str, *words: str | int) -> Any:
+    async def do(self, verb: str, key: str, *words: str | bytes | int) -> Any:
         """What is answered to a command."""
         return await (await self._owner(key)).execute_command(verb, key, *words)
 

@@ -1,0 +1,34 @@
+"""What the control process tells a load worker."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.protocols import Endpoint
+
+__all__ = ["FINAL_S", "WorkerConfig"]
+
+FINAL_S: Final = 20.0
+"""For the operations of the final phase, over all nodes."""
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker needs to know. `slots` are (slot number, index of its endpoint)."""
+
+    worker: int
+    workers: int
+    board: str
+    segment: str
+    system: str
+    workload: str
+    capability: str
+    seed: int
+    options: dict[str, Any]
+    endpoints: list[Endpoint]
+    slots: list[tuple[int, int]]
+    concurrency: int
+    rate: float | None
+    op_timeout_s: float
+    parent_pid: int
