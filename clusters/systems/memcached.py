@@ -5,18 +5,21 @@ Clients choose as users' pools do. Nothing is replicated, and nothing survives a
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clusters.supervise import BlockingClient, LineRequests, SupervisedDeployment, SupervisedSystem
+import msgspec
+
+from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, told, wire
 from dstest.core.node import Node
-from dstest.core.protocols import Endpoint, OpDraft, Probe, Service
+from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 
 __all__ = ["SYSTEM"]
 
 PORT: Final = 11211
+AFTER_VALUE: Final = b"\r\nEND\r\n"
+ANSWERS: Final = {b"gets": b"END", b"set": b"STORED", b"cas": b"STORED EXISTS NOT_FOUND"}
 
 
 class MemcachedDeployment(SupervisedDeployment):
@@ -38,37 +41,40 @@ class MemcachedDeployment(SupervisedDeployment):
         return ", ".join(sorted(set((await self.lines(PORT, b"version\r\n")).values())))
 
 
-class RegisterClient(BlockingClient):
-    """read, write, cas; the library retries nothing."""
+class RegisterClient(StreamClient):
+    """read, write, cas. The libraries for memcached block, or never return when a server closes
+    their connection; of its protocol this needs three commands."""
 
-    async def _do(self, act: str, key: str, *given: Any) -> Any:
-        to = self.every[zlib.crc32(key.encode()) % len(self.every)]
-        self.seen = to.node
-        return await self.blocking(self._call, to, act, key, *given)
-
-    def connect(self, to: Endpoint) -> Any:
-        from pymemcache.client.base import Client
-
-        at = (self.dial(to.address), PORT)
-        made = Client(at, connect_timeout=self.wait_s, timeout=self.wait_s)
+    async def _ask(self, op: OpDraft, verb: bytes, more: bytes = b"") -> tuple[bytes, Any, bytes]:
+        """What is answered: a word; for `VALUE` also the value and its unique number."""
+        key = str(op.key).encode()
+        reader, writer = await self.link(self.every[zlib.crc32(key) % len(self.every)])
+        writer.write(b"%b %b%b\r\n" % (verb, key, more))
         self.calls += 1
-        made.version()
-        return made
-
-    def _call(self, to: Endpoint, act: str, *given: Any) -> Any:
-        return getattr(self.link(to), act)(*given)
+        said = await reader.readuntil(b"\r\n")
+        match said.split():
+            case [b"VALUE", of, _, size, unique] if (verb, of) == (b"gets", key):
+                data = await reader.readexactly(int(size) + len(AFTER_VALUE))
+                if data.endswith(AFTER_VALUE):
+                    return b"VALUE", msgspec.json.decode(data.removesuffix(AFTER_VALUE)), unique
+            case [word] if word in ANSWERS[verb].split():
+                return word, None, b""
+        raise Indefinite(told("unexpected answer", said))
 
     async def do_read(self, op: OpDraft) -> Any:
-        return json.loads(await self._do("get", str(op.key), b"null"))
+        return (await self._ask(op, b"gets"))[1]
 
     async def do_write(self, op: OpDraft) -> None:
-        await self._do("set", str(op.key), json.dumps(op.input), 0, False)
+        data = msgspec.json.encode(op.input)
+        await self._ask(op, b"set", b" 0 0 %d\r\n%b" % (len(data), data))
 
     async def do_cas(self, op: OpDraft) -> bool:
-        found, token = await self._do("gets", str(op.key), b"null")
-        if token is None or json.loads(found) != op.input[0]:
+        expected, data = op.input[0], msgspec.json.encode(op.input[1])
+        word, found, unique = await self._ask(op, b"gets")
+        if word == b"END" or found != expected:
             return False
-        return bool(await self._do("cas", str(op.key), json.dumps(op.input[1]), token, 0, False))
+        block = b" 0 0 %d %b\r\n%b" % (len(data), unique, data)
+        return (await self._ask(op, b"cas", block))[0] == b"STORED"
 
 
 class Memcached(SupervisedSystem):
@@ -77,14 +83,13 @@ class Memcached(SupervisedSystem):
     packages = ("memcached",)
     services = ("memcached",)
     deployment = MemcachedDeployment
-    client_packages = ("pymemcache",)
     clients = {"register": RegisterClient}
     no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     client_port = PORT
 
-    def request_counter(self) -> LineRequests:
-        return LineRequests({"set": 4, "cas": 4})
+    def request_counter(self) -> wire.LineRequests:
+        return wire.LineRequests({"set": 4, "cas": 4})
 
 
 SYSTEM = Memcached()

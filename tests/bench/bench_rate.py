@@ -2,9 +2,9 @@
 
 A bare client is the same calls of the same library in as many processes and tasks, with a timeout
 as the library offers one, and without generator, recorder, counters or time stamps. Its event loop
-is Python's own, as users have it; that of a load worker is uvloop's. Both load one cluster in turn,
-in pairs whose order alternates, and each pair gives a ratio: what changes on the host from minute to
-minute is in both.
+is Python's own, as users have it; a load worker's is that of uvloop. Both load one cluster in turn,
+in pairs whose order alternates, and each pair gives a ratio: what changes on the host from minute
+to minute is in both.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,21 +79,21 @@ async def _redis(task: int, address: str, barrier: Any) -> int:
     return n
 
 
-def _memcached(task: int, address: str, barrier: Any) -> int:
-    from pymemcache.client.base import Client
-
-    link = Client((address, 11211), connect_timeout=WAIT_S, timeout=WAIT_S)
-    link.version()
+async def _memcached(task: int, address: str, barrier: Any) -> int:
+    reader, writer = await asyncio.open_connection(address, 11211)
     draw, n = random.Random(task), 0
-    end = barrier() + LOAD_S
+    end = await barrier() + LOAD_S
     while time.monotonic() < end:
-        key = _key(task, n)
+        key = _key(task, n).encode()
         n += 1
-        if draw.random() < 0.5:
-            link.set(key, str(n), 0, False)
-        else:
-            link.get(key, b"null")
-    link.close()
+        async with asyncio.timeout(WAIT_S):
+            if draw.random() < 0.5:
+                writer.write(b"set %b 0 0 1\r\n1\r\n" % key)
+                await reader.readuntil(b"STORED\r\n")
+            else:
+                writer.write(b"gets %b\r\n" % key)
+                await reader.readuntil(b"END\r\n")
+    writer.close()
     return n
 
 
@@ -113,19 +111,6 @@ async def _tasks(act: Callable[..., Any], addresses: list[str], tasks: int) -> i
 
     each = [act(i, addresses[i % len(addresses)], barrier) for i in range(tasks)]
     return sum(await asyncio.gather(*each))
-
-
-def _threads(act: Callable[..., Any], addresses: list[str], tasks: int) -> int:
-    """As `_tasks`, of a library that blocks."""
-    gate = threading.Barrier(tasks, action=_told_to_begin)
-
-    def barrier() -> float:
-        gate.wait()
-        return time.monotonic()
-
-    with ThreadPoolExecutor(tasks) as pool:
-        each = [pool.submit(act, i, addresses[i % len(addresses)], barrier) for i in range(tasks)]
-        return sum(one.result() for one in each)
 
 
 def _told_to_begin() -> None:
@@ -220,10 +205,7 @@ def main() -> None:
 
 
 def _bare_process(system: str, addresses: str, tasks: str) -> int:
-    act = SYSTEMS[system]
-    if asyncio.iscoroutinefunction(act):
-        return asyncio.run(_tasks(act, json.loads(addresses), int(tasks)))
-    return _threads(act, json.loads(addresses), int(tasks))
+    return asyncio.run(_tasks(SYSTEMS[system], json.loads(addresses), int(tasks)))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +28,13 @@ def assert_passed(done: Finished, *more: Any) -> None:
     assert_code(done.exit_code, done.path, done.verdict and done.verdict.reason, *more)
 
 
-def assert_code(code: int, run: Path, *more: Any) -> None:
-    """The same of a run in a process of its own, which ended with `code`."""
+def assert_code(code: int, run: Path | Sequence[Path], *more: Any) -> None:
+    """The same of a run, or of a session's runs, in a process of its own, which ended with `code`."""
+    runs = [run] if isinstance(run, Path) else run
     if code != Exit.PASS:
-        _skip_if_starved(run)
-    assert code == Exit.PASS, (run, *more)
+        for one in runs:
+            _skip_if_starved(one)
+    assert code == Exit.PASS, (*runs, *more)
 
 
 def _skip_if_starved(path: Path) -> None:

@@ -46,8 +46,8 @@ def test_a_session_that_was_killed_goes_on(lab: LabInfo, tmp_path: Path) -> None
     assert [arm["done"] for arm in first["arms"]] == [True, False]
     done = dstest("resume", store / "latest", timeout_s=240.0)
     found = session_of(store)
-    last = store / "latest" / found["arms"][1]["attempts"][-1]
-    assert_code(done.returncode, last, done.stderr + done.stdout)
+    runs = [store / "latest" / arm["attempts"][-1] for arm in found["arms"]]
+    assert_code(done.returncode, runs, done.stderr + done.stdout)
     assert found["verdict"]["state"] == "PASS-smoke"
     assert found["verdict"]["seeds_agreeing"] == 2
     one, two = found["arms"]
@@ -55,7 +55,7 @@ def test_a_session_that_was_killed_goes_on(lab: LabInfo, tmp_path: Path) -> None
     assert len(two["attempts"]) == 2
     (earlier,) = found["verdict"]["arms"][1]["earlier"]
     assert not earlier.startswith("PASS")
-    judged = verdict_of(last)
+    judged = verdict_of(runs[-1])
     assert all(result["valid"] is True for result in judged["checkers"].values())
     canary = judged["evidence"]["checker"]
     assert canary["canary_killed"] == canary["canary_total"] > 0

@@ -15,7 +15,7 @@ from dstest.core.protocols import Endpoint
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
 
-LIBRARIES = ("grpc", "google.protobuf", "redis", "pymemcache")
+LIBRARIES = ("grpc", "google.protobuf", "redis")
 
 LOAD = """
 import sys
