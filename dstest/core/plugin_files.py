@@ -140,7 +140,8 @@ def hint(group: str, name: str) -> str:
     here = Path(f"{name.replace('-', '_')}.py")
     if name.isprintable() and os.sep not in name and here.is_file():
         return f"./{here} is a file here: --{option} ./{here}"
-    return f"one of your own: --{option} FILE.py"
+    also = ", or --checker FILE.py of `dstest check`" if group == "checkers" else ""
+    return f"one of your own: --{option} FILE.py{also}"
 
 
 def _module(path: Path) -> ModuleType:

@@ -17,17 +17,29 @@ __all__ = ["markdown"]
 _HEAD: Final = """\
 # Known bugs, found again
 
-Made by `dstest findings --markdown` from what `dstest findings ID --seeds N` measured. Each row is
-one command, run with several seeds. A finding counts where the run fails, names the anomaly that
-was published and none that does not follow from it, and a fault has landed if the claim speaks of
-one. A control counts where the run passes with all its faults landed, or has nothing against it and
-is too small for a pass, where the claim says so. The interval is Wilson's,
-95 %. `after` is the median of the seconds of load until the violation was known: what only a last
-look can show (a lost element, a lost message) is known at the end of the load. What was published
-and is not here: [findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md).
+Made by `dstest findings --markdown --results docs/findings.json` from what
+`dstest findings ID --seeds N --results docs/findings.json` measured. Each row is one command, run
+with several seeds. A finding counts where the run fails, names the anomaly that was published and
+none that does not follow from it, and a fault has landed if the claim speaks of one. A control
+counts where the run passes with all its faults landed, or has nothing against it and is too small
+for a pass, where the claim says so. The interval is Wilson's, 95 %. `after` is the median of the
+seconds of load until the violation was known: what only a last look can show (a lost element, a
+lost message) is known at the end of the load. What was published and is not here:
+[findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md).
+
+{measured}
 
 | | claim | as expected | after | version | anomalies | command | source |
 |---|---|---|---|---|---|---|---|
+"""
+
+_WHY_MAX: Final = 200
+
+_MISSES: Final = """
+## Not as expected
+
+| | seed | verdict | why |
+|---|---|---|---|
 """
 
 
@@ -39,9 +51,8 @@ def _row(finding: Finding, trials: Sequence[Trial]) -> str:
     after = f"{statistics.median(times):.0f} s" if times else "-"
     versions = ", ".join(sorted({trial.version for trial in trials if trial.version})) or "-"
     seen = sorted({kind for trial in good for kind in trial.anomalies})
-    kind = "finding" if finding.expect == Exit.FAIL else "control"
     cells = [
-        f"{finding.id} ({kind})",
+        f"{finding.id} ({_kind(finding)})",
         finding.claim + (f"; control: {finding.control}" if finding.control else ""),
         shares if trials else "not measured",
         after,
@@ -53,6 +64,36 @@ def _row(finding: Finding, trials: Sequence[Trial]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
 
 
+def _measured(rows: Sequence[tuple[Finding, list[Trial]]], kind: str) -> str:
+    of_kind = [trials for finding, trials in rows if _kind(finding) == kind]
+    return f"{sum(map(bool, of_kind))} of {len(of_kind)} {kind}s"
+
+
+def _kind(finding: Finding) -> str:
+    return "finding" if finding.expect == Exit.FAIL else "control"
+
+
+def _misses(rows: Sequence[tuple[Finding, list[Trial]]]) -> str:
+    """The trials that are not as expected, and what is known of each."""
+    lines = [
+        f"| {f.id} | {t.seed} | {t.verdict or f'exit {t.exit}'} | {_told(t)} |\n"
+        for f, trials in rows
+        for t in trials
+        if not as_expected(f, t)
+    ]
+    return _MISSES + "".join(lines) if lines else ""
+
+
+def _told(trial: Trial) -> str:
+    """In one line: why it is neither pass nor fail, or what it found."""
+    found = ", ".join(trial.anomalies) or "no anomaly"
+    lines = trial.why.splitlines() or [f"{found}; faults that landed: {trial.landed}"]
+    return lines[-1].strip().replace("|", "/")[:_WHY_MAX]
+
+
 def markdown(results: Sequence[Measured]) -> str:
     """The page."""
-    return _HEAD + "".join(_row(f, measured_of(f, results).trials) for f in CATALOGUE)
+    rows = [(finding, measured_of(finding, results).trials) for finding in CATALOGUE]
+    counts = [_measured(rows, kind) for kind in ("finding", "control")]
+    head = _HEAD.format(measured=f"Measured: {' and '.join(counts)}.")
+    return head + "".join(_row(*row) for row in rows) + _misses(rows)

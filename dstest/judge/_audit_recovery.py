@@ -69,13 +69,15 @@ def _recoveries(facts: RunFacts) -> str:
 def _left(facts: RunFacts) -> list[str]:
     """What was still wrong with the nodes at the end."""
     nodes = facts.history.header.nodes
-    sick = [n for n in nodes if not facts.healthy.get(n)]
+    sick = [n for n in nodes if facts.healthy.get(n) is False]
+    unasked = [n for n in nodes if n not in facts.healthy]
     unseen = [n for n in nodes if n not in facts.residue and "cluster" not in facts.residue]
     leaks = [f"{node}: {', '.join(found)}" for node, found in facts.residue.items() if found]
     leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
     standing = [r.fault_id for r in facts.records if not r.heal_verified]
     rows = {
         "not serving after the settle phase": sick if nodes else ["no node known"],
+        "the run ended before anybody asked who serves": unasked,
         "nobody looked for leftovers on": unseen,
         "left behind": leaks,
         "heal not verified": standing,

@@ -70,7 +70,7 @@ LINTS: Final = {
     "H13": "business keys are not op_ids, and some are used twice",
     "H14": "what was counted while recording is what the file holds",
     "H15": "where the client may retry unseen, not everything succeeded while faults stood",
-    "H16": "as many requests went over the wire as calls were made",
+    "H16": "not more requests went over the wire than calls were made: nothing was sent again",
     "H17": "the checkers judged every operation",
     "H18": "every window of a landed fault, and every node, saw enough operations",
 }

@@ -29,7 +29,7 @@ def assert_passed(done: Finished, *more: Any) -> None:
 
 
 def assert_code(code: int, run: Path | Sequence[Path], *more: Any) -> None:
-    """The same of a run, or of a session's runs, in a process of its own, which ended with `code`."""
+    """The same of a run, or of a session's runs, in a process that ended with `code`."""
     runs = [run] if isinstance(run, Path) else run
     if code != Exit.PASS:
         for one in runs:

@@ -132,6 +132,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF2 nothing read again": (lambda: but(history=history(left_behind())), {"RF2"}, P),
     "RF7 unread": (lambda: but(log_lines={"n1": 5}), {"RF7"}, P),
     "RF8 sick": (lambda: but(healthy={**good().healthy, "n4": False}), {"RF8"}, P),
+    "RF8 nobody asked": (lambda: but(healthy={}), {"RF8"}, P),
     "RF8 leak": (
         lambda: but(residue={**good().residue, "n1": ["table inet dstest"]}),
         {"RF8"},

@@ -126,7 +126,7 @@ STORES: Final[tuple[Finding, ...]] = (
             "register",
             "partition",
             *options("replication=synchronous", "shape=one"),
-            *_STOP,
+            *("--time-limit", "40"),
         ),
         expect=Exit.FAIL,
         anomalies=("nonlinearizable",),
