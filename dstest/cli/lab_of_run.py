@@ -14,15 +14,18 @@ def lab_left(meta: RunMeta) -> str | None:
     """How to look at the lab of the run with this run.json; None where there is none any more."""
     from dstest.core import registry
     from dstest.core.errors import DstestError
-    from dstest.runner.lab_use import lab_of_run
+    from dstest.runner.lab_use import lab_of_run, users_of
 
     kind = meta.lab or meta.spec.get("lab")
     try:
-        lab_id = lab_of_run(registry.load("labs", str(kind)), meta)
+        lab = registry.load("labs", str(kind))
+        lab_id = lab_of_run(lab, meta)
     except DstestError:
         return None  # a lab that is not installed here
     if lab_id is None:
         return None
+    if users := users_of(lab, lab_id):
+        return f"its lab {lab_id} is still there, and in use: {users[0].describe()}"
     return (
         f"its lab is still there: `dstest lab status --lab-id {lab_id}` shows what the run left on "
         f"it, `dstest lab down --lab-id {lab_id}` removes it"

@@ -14,6 +14,7 @@ from made_meta import PLANNED
 from typer.testing import CliRunner, Result
 
 from dstest.cli.app import app
+from dstest.cli.lab_of_run import lab_left
 from dstest.cli.lab_ssh import ours_first
 from dstest.core import registry
 from dstest.core.errors import ConfigError
@@ -275,3 +276,14 @@ def test_ssh_asks_for_the_lab_that_was_named(labs: Labs) -> None:
 def test_the_lab_of_a_run(labs: Labs, facts: dict[str, Any], found: str | None) -> None:
     labs.states["run-7"] = "broken"
     assert lab_of_run(labs, RunMeta.of(PLANNED | facts)) == found
+
+
+def test_a_lab_that_somebody_uses_is_not_offered_for_removal(
+    labs: Labs, user: tuple[int, Path]
+) -> None:
+    """As that of a run whose directory was copied while it went on."""
+    pid, run = user
+    of_alpha = RunMeta.of(PLANNED | {"lab": "table", "lab_id": "alpha"})
+    assert lab_left(of_alpha) == f"its lab alpha is still there, and in use: run {run} (pid {pid})"
+    of_beta = RunMeta.of(PLANNED | {"lab": "table", "lab_id": "beta"})
+    assert "`dstest lab down --lab-id beta` removes it" in (lab_left(of_beta) or "")
