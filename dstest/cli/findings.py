@@ -110,7 +110,8 @@ def _run(
     store: Path,
     lab_id: str | None,
 ) -> None:
-    from dstest.findings.measure import as_expected, measure, measured_of, with_trial
+    from dstest.core.errors import DstestError
+    from dstest.findings.measure import as_expected, measure, measured_of, refused, with_trial
 
     known = _known(results)
     _keep(known, results)
@@ -119,6 +120,8 @@ def _run(
         before = {trial.seed for trial in measured_of(finding, known).trials}
         todo = [seed for seed in range(1, seeds + 1) if seed not in before]
         for trial in measure(finding, todo, store, lab_id):
+            if refused(trial):
+                raise DstestError(f"{finding.id} seed {trial.seed}: no run began: {trial.why}")
             _tell(finding, trial)
             known = with_trial(known, finding, trial)
             _keep(known, results)

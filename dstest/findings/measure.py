@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,9 +23,12 @@ __all__ = [
     "measure",
     "measured_of",
     "read",
+    "refused",
     "seeded",
     "with_trial",
 ]
+
+_NO_VERDICT: Final = "none"
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,13 +151,19 @@ def _trial(seed: int, ended: Ended) -> Trial:
     return Trial(
         seed=seed,
         exit=ended.exit,
-        verdict=str(verdict.get("verdict", "none")),
+        verdict=str(verdict.get("verdict", _NO_VERDICT)),
         anomalies=anomalies,
         landed=sum(fault["landed"] == "yes" for fault in faults),
         found_s=ended.meta.get("load_s") if anomalies else None,
         version=str(ended.meta.get("system_version") or ""),
         why=ended.why or ("" if passed_or_failed else str(verdict.get("reason") or "")),
     )
+
+
+def refused(trial: Trial) -> bool:
+    """Was there no run at all, because its lab is in use, or the command or the machine is wrong?
+    That says nothing of the entry. A run that began and broke off is a miss."""
+    return trial.verdict == _NO_VERDICT and trial.exit in (Exit.USAGE, Exit.HARNESS)
 
 
 def read(path: Path) -> list[Measured]:

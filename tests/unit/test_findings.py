@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core import registry
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.spec import RunSpec
 from dstest.findings import child
 from dstest.findings import measure as measuring
@@ -281,7 +281,7 @@ def ended(words: Sequence[str]) -> Ended:
     """Seed 2 finds nothing, seed 3 dies."""
     seed = int(flags(words)["seed"])
     if seed == 3:
-        return Ended(4, {}, {})
+        return Ended(-11, {}, {})
     found: list[str] = ["lost"] if seed == 1 else []
     said: dict[str, Any] = {
         "verdict": {
@@ -309,7 +309,7 @@ def measured(entry: Finding, seeds: Sequence[int]) -> list[Measured]:
 
 def test_a_page_is_made_of_measurements(lost: Finding) -> None:
     known = measured(lost, (1, 2, 3))
-    assert [trial.exit for trial in known[0].trials] == [1, 0, 4]
+    assert [trial.exit for trial in known[0].trials] == [1, 0, -11]
     page = markdown(msgspec.json.decode(msgspec.json.encode(known), type=list[Measured]))
     (line,) = [line for line in page.splitlines() if line.startswith("| R1 (finding)")]
     assert "1 of 3 (6% to 79%)" in line
@@ -404,3 +404,25 @@ def test_seeds_that_another_version_had_are_missing(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == Exit.NOT_PROVEN
     assert "1 of 2 seeds were not tried with this version" in done.stdout
+
+
+@pytest.mark.parametrize("code", [2, 4])
+def test_a_command_that_began_no_run_is_no_miss(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
+) -> None:
+    """Another run in its lab says nothing of an entry; the next seeds would fare no better."""
+    asked: list[Sequence[str]] = []
+
+    def run(words: Sequence[str]) -> Ended:
+        asked.append(words)
+        return ended(words) if len(asked) == 1 else Ended(code, {}, {}, "the lab is in use")
+
+    monkeypatch.setattr(measure, "__defaults__", (run,))
+    results = tmp_path / "r.json"
+    done = CliRunner().invoke(app, ["findings", "R1", "--seeds", "4", "--results", str(results)])
+    assert isinstance(done.exception, DstestError)
+    assert done.exception.exit_code == Exit.HARNESS
+    assert "R1 seed 2: no run began: the lab is in use" in str(done.exception)
+    (row,) = read(results)
+    assert [trial.seed for trial in row.trials] == [1]
+    assert len(asked) == 2
