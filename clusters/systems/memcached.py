@@ -42,8 +42,8 @@ class MemcachedDeployment(SupervisedDeployment):
 
 
 class RegisterClient(StreamClient):
-    """read, write, cas. The libraries for memcached block, or never return when a server closes
-    their connection; of its protocol this needs three commands."""
+    """read, write, cas. pymemcache blocks, and aiomcache 0.8 has a loop that does not end where a
+    server has closed the connection; of the protocol this needs three commands."""
 
     async def _ask(self, op: OpDraft, verb: bytes, more: bytes = b"") -> tuple[bytes, Any, bytes]:
         """What is answered: a word; for `VALUE` also the value and its unique number."""

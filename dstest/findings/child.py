@@ -50,7 +50,7 @@ def by_command(words: Sequence[str], argv: Sequence[str] = ()) -> Ended:
             printed, _ = child.communicate(timeout=RUN_S_MAX)
         except subprocess.TimeoutExpired:
             _end(child)
-            return Ended(Exit.HARNESS, {}, {}, f"still running after {RUN_S_MAX:.0f} s")
+            return Ended(Exit.INTERRUPTED, {}, {}, f"still running after {RUN_S_MAX:.0f} s")
         except BaseException:
             _end(child)
             raise

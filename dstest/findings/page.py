@@ -77,7 +77,7 @@ def _kind(finding: Finding) -> str:
 def _misses(rows: Sequence[tuple[Finding, list[Trial]]]) -> str:
     """The trials that are not as expected, and what is known of each."""
     lines = [
-        f"| {f.id} | {t.seed} | {t.verdict or f'exit {t.exit}'} | {_told(t)} |\n"
+        f"| {f.id} | {t.seed} | {t.verdict} | {_told(t)} |\n"
         for f, trials in rows
         for t in trials
         if not as_expected(f, t)

@@ -132,7 +132,6 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF2 nothing read again": (lambda: but(history=history(left_behind())), {"RF2"}, P),
     "RF7 unread": (lambda: but(log_lines={"n1": 5}), {"RF7"}, P),
     "RF8 sick": (lambda: but(healthy={**good().healthy, "n4": False}), {"RF8"}, P),
-    "RF8 nobody asked": (lambda: but(healthy={}), {"RF8"}, P),
     "RF8 leak": (
         lambda: but(residue={**good().residue, "n1": ["table inet dstest"]}),
         {"RF8"},
@@ -282,3 +281,10 @@ def test_an_empty_run_has_every_row_and_no_pass(facts: RunFacts) -> None:
     evidence = build_evidence(facts)
     assert set(evidence.redflags) | set(evidence.weak_audit) == ALL_ROWS
     assert not decide(evidence).verdict.passed
+
+
+def test_a_run_that_ended_early_does_not_say_that_nobody_serves() -> None:
+    told = build_evidence(but(healthy={})).redflags["RF8"]
+    assert told.status == "short"
+    assert "the run ended before anybody asked who serves: n1; n2" in told.evidence
+    assert "not serving" not in told.evidence

@@ -31,6 +31,7 @@ from dstest.findings.measure import (
     interval,
     measure,
     read,
+    refused,
     with_trial,
 )
 from dstest.findings.page import markdown
@@ -359,8 +360,10 @@ def test_what_is_measured_is_kept_and_not_run_again(
 def test_a_run_without_end_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "RUN_S_MAX", 0.5)
     done = by_command([], [sys.executable, "-c", "import time; time.sleep(60)"])
-    assert done.exit == Exit.HARNESS
+    assert done.exit == Exit.INTERRUPTED
     assert "still running" in done.why
+    (trial,) = measure(LOST, [1], Path("store"), None, lambda _: done)
+    assert not refused(trial), "a run that hangs is a miss"
 
 
 def test_the_array_for_programs() -> None:
