@@ -240,6 +240,8 @@ class Patroni(Postgresql):
         *Etcd.log_harmless,
         *CUT_OFF,
         "FATAL:  could not start WAL streaming",
+        # Two threads of Patroni's may start a server at once; the lock lets one of them live.
+        'FATAL:  lock file "postmaster.pid" already exists',
         # Patroni tells all of an exception that it has handled; one that it has not ends it.
         "Traceback (most recent call last)",
         *("psycopg2.OperationalError:", "urllib3.exceptions.", "etcd.Etcd", "patroni.dcs.etcd3."),

@@ -10,7 +10,7 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.runner.board import Board
-from dstest.store.events import Event, Fault, Note
+from dstest.store.events import LATE, Event, Fault, LateEdge, Note
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Journal", "NoEpochs", "RunEpochs"]
@@ -69,6 +69,7 @@ class RunEpochs:
         index = self._board.open_window(start_ns)
         epoch = f"f{index + 1}"
         self._index[epoch] = index
+        self._announced(epoch, start_ns)
         record = msgspec.structs.replace(record, epoch=epoch, injected_at=start_ns)
         self._journal.fault(record)
         self.opened = record
@@ -78,8 +79,17 @@ class RunEpochs:
     async def close(self, record: LandingRecord) -> LandingRecord:
         end_ns = self._clock.now_ns() + _LEAD_NS
         self._board.close_window(self._index[record.epoch], end_ns)
+        self._announced(record.epoch, end_ns)
         await self._clock.until(end_ns)
         return msgspec.structs.replace(record, healed_at=end_ns)
+
+    def _announced(self, epoch: str, edge_ns: int) -> None:
+        """Where this process did not run for so long that the edge had passed, say so: in between
+        workers may have stamped by an old view."""
+        now_ns = self._clock.now_ns()
+        if now_ns >= edge_ns:
+            edge = msgspec.to_builtins(LateEdge(epoch, edge_ns, now_ns))
+            self._journal.note(**{LATE: edge})
 
 
 class NoEpochs:

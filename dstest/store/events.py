@@ -20,6 +20,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.op import Key
 
 __all__ = [
+    "LATE",
     "Completion",
     "End",
     "Event",
@@ -28,12 +29,17 @@ __all__ = [
     "Fault",
     "Header",
     "Invoked",
+    "LateEdge",
     "Note",
     "Succeeded",
     "Unknown",
     "Writer",
     "event_of",
 ]
+
+
+LATE: Final = "announced_late"
+"""The fact of a note whose value is a `LateEdge`."""
 
 
 class _Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -111,6 +117,14 @@ class Fault(_Event, frozen=True, tag="fault"):
 class Note(_Event, frozen=True, tag="note"):
     time_ns: int
     facts: dict[str, Any]
+
+
+class LateEdge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A window's edge, at `from_ns`, of which the workers may have heard as late as `until_ns`."""
+
+    epoch: str
+    from_ns: int
+    until_ns: int
 
 
 class End(_Event, frozen=True, tag="e"):

@@ -2,8 +2,9 @@
 
 An invocation without completion becomes an unknown outcome with error `unfinished`; it is never
 truncated away (discipline 1.2). Times, ids and epochs are taken as the workers wrote them; the
-lints compare them with what is recomputed here. What cannot be read is counted, never guessed:
-`dstest.runner.reconcile` says what the counts are worth.
+lints compare them with what is recomputed here. Only while the control process says that it told
+the workers late of a window's edge, the times decide alone. What cannot be read is counted, never
+guessed: `dstest.runner.reconcile` says what the counts are worth.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import Window
 from dstest.core.op import Op
 from dstest.store.events import (
+    LATE,
     Completion,
     End,
     Failed,
     Fault,
     Header,
     Invoked,
+    LateEdge,
     Note,
     Succeeded,
     Unknown,
@@ -120,6 +125,18 @@ def _epoch_of_open(invoke_ns: int, windows: list[Window]) -> str | None:
     return None
 
 
+def _timed(op: Op, windows: list[Window], late: list[LateEdge]) -> Op:
+    """The operation, by its times where its worker may have stamped it by an old view."""
+    last = op.complete_ts
+    if not any(
+        op.invoke_ts <= edge.until_ns and (last is None or last >= edge.from_ns) for edge in late
+    ):
+        return op
+    begun = windows if last is None else [w for w in windows if w.inject_start <= last]
+    epoch = _epoch_of_open(op.invoke_ts, begun)
+    return msgspec.structs.replace(op, fault_epoch=epoch)
+
+
 class _Fold:
     """Events as they come; `read` reads one segment after the other."""
 
@@ -128,6 +145,7 @@ class _Fold:
         self.done: dict[int, Completion] = {}
         self.faults: dict[str, LandingRecord] = {}
         self.notes: list[dict[str, Any]] = []
+        self.late: list[LateEdge] = []
         self.segments: list[Segment] = []
         self.counts: Counter[str] = Counter()
 
@@ -160,12 +178,20 @@ class _Fold:
             self.invokes.append(event)
         elif isinstance(event, Note):
             self.notes.append({**event.facts, "time_ns": event.time_ns})
+            if LATE in event.facts:
+                self._late(event.facts[LATE])
         elif isinstance(event, Fault):
             self.faults[event.record.fault_id] = event.record
         else:
             self.counts["completions"] += 1
             self.counts["duplicates"] += event.op_id in self.done
             self.done[event.op_id] = event
+
+    def _late(self, said: Any) -> None:
+        try:
+            self.late.append(msgspec.convert(said, LateEdge))
+        except msgspec.ValidationError:
+            self.counts["malformed"] += 1
 
 
 _COUNTED: Final = {Succeeded: "ok", Failed: "fail", Unknown: "unknown"}
@@ -192,6 +218,8 @@ def fold(segments: Path) -> Folded:
     invokes, done = read.invokes, read.done
     invokes.sort(key=lambda e: (e.time_ns, e.op_id))
     ops = [operation(e, done.get(e.op_id), _epoch_of_open(e.time_ns, windows)) for e in invokes]
+    if read.late:
+        ops = [_timed(op, windows, read.late) for op in ops]
     known = {e.op_id for e in invokes}
     counters = {
         "invokes": len(invokes),

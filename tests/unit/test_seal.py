@@ -123,3 +123,57 @@ def test_sealed_history_round_trips_with_all_twelve_keys(tmp_path: Path) -> None
     write_history(tmp_path / "history.jsonl", history)
     assert read_history(tmp_path / "history.jsonl") == history
     assert [len(row) for row in read_raw(tmp_path / "history.jsonl")] == [12]
+
+
+def late(from_ns: int, until_ns: int) -> list[Any]:
+    return [
+        "note",
+        until_ns,
+        {"announced_late": {"epoch": "f1", "from_ns": from_ns, "until_ns": until_ns}},
+    ]
+
+
+STALE = [
+    ["i", 0, 0, 150, "write", "k", 1, "n1"],
+    ["o", 0, 160, None, "n1", "f1"],
+    # After the heal at 200, by a worker that had not heard of it yet.
+    ["i", 2, 0, 210, "write", "k", 2, "n1"],
+    ["o", 2, 215, None, "n1", "f1"],
+    ["i", 4, 0, 220, "write", "k", 3, "n1"],
+    ["u", 4, 225, "TimeoutError", "f1"],
+    ["i", 6, 0, 290, "write", "k", 4, "n1"],
+    ["o", 6, 295, None, "n1", "f1"],
+]
+
+
+def stamps(path: Path, notes: list[list[Any]]) -> tuple[list[str | None], dict[str, int]]:
+    segment(path / "worker-0.seg", STALE)
+    segment(path / "control.seg", [record(injected_at=100, healed_at=200), *notes])
+    folded = fold(path)
+    return [op.fault_epoch for op in folded.ops], folded.counters
+
+
+def test_a_stamp_by_an_old_view_is_corrected_only_while_the_edge_was_announced_late(
+    tmp_path: Path,
+) -> None:
+    for name in ("silent", "late", "broken"):
+        (tmp_path / name).mkdir()
+    assert stamps(tmp_path / "silent", [])[0] == ["f1"] * 4
+    assert stamps(tmp_path / "late", [late(200, 240)])[0] == ["f1", None, None, "f1"]
+    broken, counters = stamps(tmp_path / "broken", [["note", 1, {"announced_late": 7}]])
+    assert broken == ["f1"] * 4
+    assert counters["malformed_events"] == 1
+
+
+def test_what_ended_before_a_late_beginning_was_heard_of_is_in_the_window(tmp_path: Path) -> None:
+    segment(
+        tmp_path / "worker-0.seg",
+        [
+            ["i", 0, 0, 90, "write", "k", 1, "n1"],
+            ["o", 0, 110, None, "n1", None],
+            ["i", 2, 0, 91, "write", "k", 1, "n1"],
+            ["o", 2, 99, None, "n1", None],
+        ],
+    )
+    segment(tmp_path / "control.seg", [record(injected_at=100), late(100, 130)])
+    assert [op.fault_epoch for op in fold(tmp_path).ops] == ["f1", None]
