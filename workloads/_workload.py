@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dstest.core.claims import Fields
-from dstest.core.protocols import Answer, Generator, OpDraft, Option
+from dstest.core.protocols import Answer, Generator, OpDraft, Option, WorkloadTraits
 
 __all__ = [
     "READ_AGAIN",
@@ -57,6 +57,7 @@ class ObjectWorkload:
     minimum: Mapping[str, int] = field(default_factory=dict)
     claims: frozenset[str] = frozenset({"safety"})
     fields: Fields = field(default_factory=Fields)
+    final_s: float = WorkloadTraits().final_s
 
     def generator(
         self, seed: int, worker: int, processes: int, options: Mapping[str, Any]

@@ -1,7 +1,7 @@
 """`dead-letters`: as `work-queue`; some elements are refused for good, and collected later.
 
-What was refused needs a while to get to the dead letters, so the last collects wait (`ARRIVAL_S`).
-What has not arrived by then counts as lost.
+What was refused needs a while to get to the dead letters, so the last collects wait
+(`-o arrival_s`). What has not arrived by then counts as lost.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from dstest.core import rng
 from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
+from workloads.queue import DRAIN_S
 
-__all__ = ["ARRIVAL_S", "DEAD_LETTERS"]
-
-ARRIVAL_S: Final = 6.0
-"""Before the first of the final collects: what the dead letters have not confirmed RabbitMQ sends
-once more after 5 s, as we start it (`dead_letter_worker_publisher_confirm_timeout`)."""
+__all__ = ["DEAD_LETTERS"]
 
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=4, least=1, most=100_000, help="queues, per load worker"),
@@ -32,6 +29,13 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "collect_ratio": Option(
         type=float, default=0.2, least=0, most=1, help="share of the others that collect"
+    ),
+    "arrival_s": Option(
+        type=float,
+        default=30.0,
+        least=0,
+        most=600,
+        help="how long the last collects wait for dead letters on their way; later is lost",
     ),
 }
 
@@ -45,6 +49,7 @@ class DeadLettersGenerator:
         self._ratio = float(options["write_ratio"])
         self._reject = float(options["reject_ratio"])
         self._collect = float(options["collect_ratio"])
+        self._arrival_ns = int(float(options["arrival_s"]) * 1e9)
         self._element = 0
         self._left: dict[int, list[OpDraft]] = {}
         self._waited = False
@@ -72,7 +77,7 @@ class DeadLettersGenerator:
             return None
         if left[0].op_type == "collect" and not self._waited:
             self._waited = True
-            return replace(left[0], after_ns=int(ARRIVAL_S * 1e9))
+            return replace(left[0], after_ns=self._arrival_ns)
         return left[0]
 
 
@@ -87,4 +92,5 @@ DEAD_LETTERS: Final = ObjectWorkload(
     options=_OPTIONS,
     minimum={"enqueue": 100, "dequeue": 50, "reject": 50, "collect": 20},
     fields=Fields(family="queue"),
+    final_s=DRAIN_S,
 )

@@ -14,7 +14,11 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 
-__all__ = ["GIVEN_BACK_S", "QUEUE", "WORK_QUEUE", "QueueGenerator", "WorkQueueGenerator"]
+__all__ = ["DRAIN_S", "GIVEN_BACK_S", "QUEUE", "WORK_QUEUE", "QueueGenerator", "WorkQueueGenerator"]
+
+DRAIN_S: Final = 120.0
+"""The most that it takes to empty the queues, waits included: what is left in one is unknown.
+Thousands of elements leave them one after the other."""
 
 GIVEN_BACK_S: Final = 6.0
 """Before the first of the final looks: brokers notice by two or three heartbeats that a client is
@@ -81,6 +85,7 @@ QUEUE: Final = ObjectWorkload(
     minimum={"enqueue": 100, "dequeue": 100},
     claims=frozenset({"safety", "ordering"}),
     fields=Fields(family="queue"),
+    final_s=DRAIN_S,
 )
 
 WORK_QUEUE: Final = replace(

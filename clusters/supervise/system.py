@@ -9,6 +9,7 @@ from clusters.remote.agent_start import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.ops import NOT_CONNECTED
 from clusters.supervise.residues import residues
+from clusters.supervise.some_nodes import first_members
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, EndpointKind, Option
 from dstest.core.residue import Residue
@@ -68,8 +69,9 @@ class SupervisedSystem:
         return frozenset(self.clients)
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """The first ones, as many as `members_most` says."""
-        return list(nodes[: self.members_most])
+        """The first ones, as many as `members_most` and `-o members` say."""
+        few = nodes[: self.members_most]
+        return first_members(few, options) if "members" in self.options else list(few)
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
         return self.deployment(nodes, options)

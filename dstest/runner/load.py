@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
-from dstest.core.protocols import Endpoint
+from dstest.core.protocols import Endpoint, WorkloadTraits
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -27,7 +27,7 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.plugins import Plugins
-from dstest.runner.worker_config import FINAL_S, WorkerConfig
+from dstest.runner.worker_config import WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["Load", "LoadTraffic", "NoTraffic"]
@@ -75,6 +75,7 @@ class Load:
     def __init__(self, plugins: Plugins, endpoints: Sequence[Endpoint], run: RunDir) -> None:
         spec = plugins.spec
         self._plugins = plugins
+        self._final_s = WorkloadTraits.of(plugins.workload).final_s
         self._run = run
         self._endpoints = list(endpoints)
         n = len(endpoints)
@@ -108,6 +109,7 @@ class Load:
             concurrency=spec.concurrency,
             rate=spec.rate,
             op_timeout_s=float(spec.options["op_timeout_s"]),
+            final_s=self._final_s,
             parent_pid=os.getpid(),
         )
 
@@ -172,7 +174,8 @@ class Load:
     async def finish(self) -> None:
         """End the load, then let each worker read the final state; waits until all are done."""
         self.board.state = FINISHING
-        patience_s = 2 * float(self._plugins.spec.options["op_timeout_s"]) + FINAL_S + 4.0
+        op_timeout_s = float(self._plugins.spec.options["op_timeout_s"])
+        patience_s = 2 * op_timeout_s + self._final_s + 4.0
         waits = [process.wait() for process in self._processes]
         try:
             async with asyncio.timeout(patience_s):

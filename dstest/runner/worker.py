@@ -49,7 +49,7 @@ from dstest.runner.board import (
 from dstest.runner.bounded import BoundedClient
 from dstest.runner.garbage import Garbage
 from dstest.runner.tap import Tap
-from dstest.runner.worker_config import FINAL_S, WorkerConfig
+from dstest.runner.worker_config import WorkerConfig
 from dstest.store.events import (
     Completion,
     Event,
@@ -262,7 +262,7 @@ class Worker:
         """The final phase, node after node; what fails or stays unknown is the generator's to ask
         again, until the time is up."""
         config = self._config
-        end_ns = self._clock.now_ns() + int(FINAL_S * 1e9)
+        end_ns = self._clock.now_ns() + int(config.final_s * 1e9)
 
         def going() -> bool:
             return self._board.state == FINISHING and self._clock.now_ns() < end_ns

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from dstest.core.protocols import Endpoint
 
-__all__ = ["FINAL_S", "WorkerConfig"]
-
-FINAL_S: Final = 20.0
-"""For the operations of the final phase, over all nodes."""
+__all__ = ["WorkerConfig"]
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,4 +28,5 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     rate: float | None
     op_timeout_s: float
+    final_s: float
     parent_pid: int

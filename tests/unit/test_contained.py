@@ -249,7 +249,7 @@ def test_a_worker_that_is_ended_leaves_its_last_words(
     config = WorkerConfig(
         worker=0, workers=1, board="", segment="", system="", workload="", capability="", seed=0,
         options={}, endpoints=[], slots=[], concurrency=1, rate=None, op_timeout_s=1.0,
-        parent_pid=os.getppid(),
+        final_s=20.0, parent_pid=os.getppid(),
     )  # fmt: skip
     (tmp_path / "w.json").write_bytes(msgspec.json.encode(config))
     monkeypatch.setattr(sys, "argv", ["worker", str(tmp_path / "w.json")])

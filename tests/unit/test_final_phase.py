@@ -6,11 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from dstest.core.clock import RunClock
 from dstest.core.protocols import Answer, OpDraft
-from dstest.runner import worker as module
 from dstest.runner.board import FINISHING, STOPPING
 from dstest.runner.worker import Worker
 
@@ -23,14 +20,16 @@ class _Client:
     async def close(self) -> None: ...
 
 
-def finished(drafts: list[OpDraft], stops_after: int = -1) -> list[tuple[str, float]]:
+def finished(
+    drafts: list[OpDraft], stops_after: int = -1, final_s: float = 20.0
+) -> list[tuple[str, float]]:
     """What was invoked, and when in ms, where the generator gives these drafts at one node; the
     board says to stop after so many of them were drafted."""
     board = SimpleNamespace(state=FINISHING)
     left = list(drafts)
     done: list[tuple[str, float]] = []
     worker: Any = Worker.__new__(Worker)
-    worker._config = SimpleNamespace(endpoints=[None], worker=0)
+    worker._config = SimpleNamespace(endpoints=[None], worker=0, final_s=final_s)
     worker._board = board
     worker._clock = RunClock(0)
     worker._client = lambda node, slot=None: _Client()
@@ -58,8 +57,7 @@ def test_a_final_operation_is_waited_for() -> None:
     assert done[1][1] >= 300
 
 
-def test_nothing_is_waited_for_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FINAL_S", 0.3)
+def test_nothing_is_waited_for_beyond_the_end() -> None:
     drafts = [OpDraft("a", "q"), OpDraft("b", "q", after_ns=10**12)]
-    assert [kind for kind, _ in finished(drafts)] == ["a"]
+    assert [kind for kind, _ in finished(drafts, final_s=0.3)] == ["a"]
     assert [kind for kind, _ in finished(drafts, stops_after=1)] == ["a"]

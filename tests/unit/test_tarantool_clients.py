@@ -28,12 +28,16 @@ def invoked(
     said: Any,
     *op: Any,
     replication: str = "asynchronous",
+    reads: str = "local",
+    texts: list[str] | None = None,
 ) -> tuple[Any, list[Any]]:
-    """What the operation gives; who was asked, and for what."""
+    """What the operation gives; who was asked, and for what, in which words."""
     asked: list[Any] = []
 
     async def evaluate(text: str, given: list[Any]) -> Any:
         asked.append(given)
+        if texts is not None:
+            texts.append(text)
         if isinstance(said, BaseException):
             raise said
         return SimpleNamespace(body=said)
@@ -43,7 +47,9 @@ def invoked(
         return SimpleNamespace(eval=evaluate, disconnect=lambda: asyncio.sleep(0))
 
     monkeypatch.setattr(clients, "connected", connected)
-    client = kind(EVERY[1], EVERY, {"op_timeout_s": 1.0, "replication": replication})
+    client = kind(
+        EVERY[1], EVERY, {"op_timeout_s": 1.0, "replication": replication, "reads": reads}
+    )
     reply = asyncio.run(client.invoke(OpDraft(*op), 1.0))
     assert client.calls == 1
     return reply.output, asked
@@ -68,6 +74,26 @@ def test_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoked(monkeypatch, RegisterClient, [True], "cas", "r", [7, 8])[0] is True
     assert invoked(monkeypatch, SetClient, [["1", "2"]], "read", "s")[0] == [1, 2]
     assert invoked(monkeypatch, SetClient, [], "add", "s", 3)[1][1] == ["s", json.dumps(3)]
+
+
+def test_a_confirmed_read_writes_in_its_transaction_and_so_does_a_cas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for kind, op in [
+        (RegisterClient, ("read", "r")),
+        (RegisterClient, ("cas", "r", [7, 8])),
+        (SetClient, ("read", "s")),
+    ]:
+        texts: dict[str, list[str]] = {"local": [], "confirmed": []}
+        for reads, said in texts.items():
+            invoked(
+                monkeypatch, kind, [[]] if op[1] == "s" else ["1"], *op, reads=reads, texts=said
+            )
+        (local,), (confirmed,) = texts.values()
+        assert "commit" not in local
+        assert local in confirmed
+        assert confirmed.index("box.begin()") < confirmed.index("'dstest-confirms'")
+        assert confirmed.index("'dstest-confirms'") < confirmed.index("box.commit()")
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clusters.supervise.some_nodes import MEMBERS, first_members
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
 from clusters.systems.etcd.clients.offered import CLIENTS, client_of
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.residues import RESIDUES
-from dstest.core import limits
-from dstest.core.errors import ConfigError
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, Option
 
@@ -42,13 +41,7 @@ class Etcd:
     )
     log_start = '"starting an etcd server"'
     options: Mapping[str, Option] = {
-        "members": Option(
-            type=int,
-            default=0,
-            least=0,
-            most=limits.NODES_MAX,
-            help="how many nodes carry a member, the first ones; 0 = all of the lab",
-        ),
+        **MEMBERS,
         "reads": Option(
             type=str,
             default="linearizable",
@@ -95,13 +88,7 @@ class Etcd:
         return EtcdDeployment(nodes, options)
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """The first ones, as many as `-o members` says."""
-        wanted = options["members"] or len(nodes)
-        if wanted > len(nodes):
-            raise ConfigError(
-                f"-o members={wanted}: there are {len(nodes)} nodes", remedy=f"--nodes {wanted}"
-            )
-        return list(nodes)[:wanted]
+        return first_members(nodes, options)
 
     def client(
         self,

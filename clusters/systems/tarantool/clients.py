@@ -23,6 +23,13 @@ ELEMENTS: Final = (
     "local found = {} for _, row in box.space.elements:pairs({...}) do"
     " table.insert(found, row[2]) end return found"
 )
+CONFIRMED: Final = (
+    "local function look(...) %s end"
+    " box.begin() local seen = look(...)"
+    " box.space.%s:replace{'dstest-confirms', ''}"
+    " box.commit() return seen"
+)
+"""Is kept together with, so not before, what it has seen; is undone where that is."""
 
 
 class Link:
@@ -49,6 +56,12 @@ class TarantoolClient(LinkedClient):
         written."""
         return await answer((await self.link()).connection, text, *given)
 
+    async def look(self, space: str, text: str, *given: Any) -> Any:
+        """What a piece of Lua sees that may write nothing, by the kind of read that was chosen."""
+        if self.options["reads"] == "confirmed":
+            text = CONFIRMED % (text, space)
+        return await self.ask(text, *given)
+
     def refused(self, error: Exception) -> str | None:
         return REFUSED.get(getattr(error, "code", 0))
 
@@ -57,21 +70,21 @@ class RegisterClient(TarantoolClient):
     """read, write, cas: a value is JSON."""
 
     async def do_read(self, op: OpDraft) -> Any:
-        return json.loads(await self.ask(READ, str(op.key)) or "null")
+        return json.loads(await self.look("registers", READ, str(op.key)) or "null")
 
     async def do_write(self, op: OpDraft) -> None:
         await self.ask(WRITE, str(op.key), json.dumps(op.input))
 
     async def do_cas(self, op: OpDraft) -> bool:
         old, new = map(json.dumps, op.input)
-        return bool(await self.ask(CAS, str(op.key), old, new))
+        return bool(await self.look("registers", CAS, str(op.key), old, new))
 
 
 class SetClient(TarantoolClient):
     """add, read: elements are JSON."""
 
     async def do_read(self, op: OpDraft) -> list[Any]:
-        return [json.loads(text) for text in await self.ask(ELEMENTS, str(op.key))]
+        return [json.loads(text) for text in await self.look("elements", ELEMENTS, str(op.key))]
 
     async def do_add(self, op: OpDraft) -> None:
         await self.ask(ADD, str(op.key), json.dumps(op.input))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.supervise import SupervisedSystem
+from clusters.supervise.some_nodes import MEMBERS
 from clusters.systems.tarantool.clients import IprotoRequests, RegisterClient, SetClient
 from clusters.systems.tarantool.deployment import HOME, TarantoolDeployment
 from clusters.systems.tarantool.link import PORT
@@ -29,11 +30,18 @@ class Tarantool(SupervisedSystem):
     client_packages = ("asynctnt",)
     clients: Mapping[str, Any] = {"register": RegisterClient, "set": SetClient}
     options: Mapping[str, Option] = {
+        **MEMBERS,
         "replication": Option(
             type=str,
             default="asynchronous",
             choices=("asynchronous", "synchronous"),
             help="synchronous: the first member takes all writes, and waits for a majority",
+        ),
+        "reads": Option(
+            type=str,
+            default="local",
+            choices=("local", "confirmed"),
+            help="local reads see writes that are not kept yet; confirmed: a read writes, too",
         ),
         "wal_mode": Option(
             type=str,

@@ -99,6 +99,7 @@ from dstest.core.protocols.traits import (
     CheckerTraits,
     NemesisTraits,
     SystemTraits,
+    WorkloadTraits,
 )
 from dstest.core.protocols.workloads import (
     Answer,
@@ -190,6 +191,7 @@ __all__ = [
     "When",
     "Withdraws",
     "Workload",
+    "WorkloadTraits",
     "code_of",
     "lacking_of",
 ]

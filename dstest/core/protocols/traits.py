@@ -18,7 +18,7 @@ from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
 from dstest.core.residue import Residue
 
-__all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits"]
+__all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
 
 
 class _Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,3 +87,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     own_image: bool = False
     endpoint_kind: EndpointKind = "any"
     members_most: int | None = None
+
+
+class WorkloadTraits(_Traits, frozen=True, kw_only=True):
+    """`final_s`: how long its final phase may take, over all nodes, before it is cut short."""
+
+    final_s: float = 20.0
