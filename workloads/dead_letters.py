@@ -34,7 +34,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
         type=float,
         default=30.0,
         least=0,
-        most=600,
+        most=DRAIN_S / 2,
         help="how long the last collects wait for dead letters on their way; later is lost",
     ),
 }

@@ -23,7 +23,7 @@ MEMBERS: Final[Mapping[str, Option]] = {
 
 
 def first_members(nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """The first nodes, as many as `-o members` says."""
+    """The first nodes, as many as `-o members` says. Raises ConfigError where there are fewer."""
     wanted = options["members"] or len(nodes)
     if wanted > len(nodes):
         raise ConfigError(

@@ -240,7 +240,7 @@ class Patroni(Postgresql):
         *Etcd.log_harmless,
         *CUT_OFF,
         "FATAL:  could not start WAL streaming",
-        # Two threads of Patroni's may start a server at once; the lock lets one of them live.
+        # Patroni may start a server twice at once; the lock lets one of the two live.
         'FATAL:  lock file "postmaster.pid" already exists',
         # Patroni tells all of an exception that it has handled; one that it has not ends it.
         "Traceback (most recent call last)",

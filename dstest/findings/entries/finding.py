@@ -51,9 +51,17 @@ def options(*pairs: str) -> tuple[str, ...]:
 
 
 def pair(
-    finding: Finding, old: str, new: str, *, claim: str, source: str, id: str = ""
+    finding: Finding,
+    old: str,
+    new: str,
+    *,
+    claim: str,
+    source: str,
+    id: str = "",
+    short_of: str = "",
 ) -> tuple[Finding, Finding]:
-    """A finding and its control: the same run but for the one word `old`, which must pass.
+    """A finding and its control: the same run but for the one word `old`, which must pass, or be
+    `short_of` that by nothing else.
 
     Raises ValueError where that word is not there, or more than once.
     """
@@ -64,6 +72,7 @@ def pair(
         claim=claim,
         source=source,
         command=tuple(new if word == old else word for word in finding.command),
-        expect=Exit.PASS,
+        expect=Exit.NOT_PROVEN if short_of else Exit.PASS,
+        short_of=short_of,
     )
     return msgspec.structs.replace(finding, control=control.id), control
