@@ -11,7 +11,10 @@ __all__ = ["STORES"]
 
 _STOP: Final = ("--time-limit", "40", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "25")
-_HELD: Final = ("keys=10", "hold_ms=20000", "scope=minority", "fault_s=10")
+_HELD: Final = ("keys=20", "hold_ms=20000", "scope=minority", "fault_s=10")
+_ASKING: Final = ("--concurrency", "60", "--rate", "100")
+"""More clients than locks, so that each second somebody asks while the others hold one."""
+
 _RECENT: Final = ("scope=all", "writeback_s=0.5")
 """Young enough that what the members were born with is on their disks."""
 
@@ -202,7 +205,12 @@ STORES: Final[tuple[Finding, ...]] = (
             claim="a lock that is bound to a lease is held by two at once",
             source="Jepsen, etcd 3.4.3 (2020); etcd#11457",
             command=run(
-                "etcd", "critical-section", "pause", *options("lock_ttl_s=2", *_HELD), *_SHORT
+                "etcd",
+                "critical-section",
+                "pause",
+                *options("lock_ttl_s=2", *_HELD),
+                *_ASKING,
+                *_SHORT,
             ),
             expect=Exit.FAIL,
             anomalies=("overlapping-holds",),
