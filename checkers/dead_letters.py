@@ -8,9 +8,10 @@
 Each acknowledgement of an element is owed one: some dequeue or collect gets it. Whether one is
 missing is known when the queue was seen empty after every completed enqueue had ended, and then the
 dead letters after that look and after every completed reject. The last such look counts, since a
-letter may be on its way for a while: it is assumed that all have arrived by then, and the workload
-waits some seconds before it collects for the last time. Takers whose outcome is unknown, or that
-failed, may have one element each, as in `total-queue` (`unaccounted` in the statistics).
+letter may be on its way for a while. All count as arrived when the run's option `arrival_s` has
+passed since the last reject; without a look after that, nothing is known. Takers whose outcome is
+unknown, or that failed, may have one element each, as in `total-queue` (`unaccounted` in the
+statistics).
 
 | anomaly | meaning |
 |---|---|
@@ -27,6 +28,7 @@ Dead Letter Exchanges.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, NamedTuple
 
 from checkers._findings import Findings, Part, PerKey, end_of
@@ -35,6 +37,7 @@ from checkers.total_queue import (
     Traffic,
     copies_missing,
     holders,
+    last_put_ns,
     strangers,
     takes_of,
     traffic,
@@ -66,15 +69,21 @@ def _empty(part: Part, types: tuple[str, ...], after: int) -> list[Op]:
     return sorted(looks, key=end_of)
 
 
-def _all_seen(part: Part) -> _Looks | None:
-    """The last looks at the queue and its dead letters."""
-    put = [*part.of("enqueue"), *part.refused("enqueue")]
-    queue = _empty(part, ("dequeue", "reject"), max(map(end_of, put), default=-1))
+def _arrival_s(findings: Findings) -> float:
+    """The run's option; what is no number of seconds is a time that never passes."""
+    given = findings.options.get("arrival_s", 0)
+    return float(given) if isinstance(given, int | float) and given >= 0 else inf
+
+
+def _all_seen(part: Part, arrival_s: float) -> _Looks | None:
+    """The last looks at the queue and its dead letters, after the time in which letters arrive."""
+    queue = _empty(part, ("dequeue", "reject"), last_put_ns(part))
     if not queue:
         return None
     rejects = [op for op in part.of("reject") if op.output is not None]
     letters = _empty(part, ("collect",), max(map(end_of, [queue[0], *rejects])))
-    if not letters:
+    last_reject = max(map(end_of, rejects), default=0)
+    if not letters or letters[-1].invoke_ts < last_reject + arrival_s * 1e9:
         return None
     before = [op for op in queue if end_of(op) < letters[-1].invoke_ts]
     return _Looks(before[-1], letters[-1])
@@ -106,14 +115,18 @@ def _unrejected(t: Traffic, part: Part, findings: Findings) -> None:
 
 def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     """Elements that nobody got; how many of them are surely lost."""
-    looks = _all_seen(part)
+    arrival_s = _arrival_s(findings)
+    looks = _all_seen(part, arrival_s)
     if looks is None:
-        findings.undecide(part.key, "nobody saw the queue, then its dead letters empty")
+        late = f", {arrival_s:g} s after the last reject" if arrival_s else ""
+        findings.undecide(part.key, f"nobody saw the queue, then its dead letters empty{late}")
         return 0
     missing, look = copies_missing(t, _GETTERS), looks.letters
     who = holders(part, _TAKERS, look, looks.during)
     findings.count(unaccounted=min(len(missing), len(who.takers)))
     if len(missing) <= len(who.takers):
+        if why := who.unsure(len(missing), last_put_ns(part)):
+            findings.undecide(part.key, why)
         return 0
     takes = takes_of(t, missing)
     for at in missing:

@@ -15,6 +15,8 @@ without anything being lost (`unaccounted` in the statistics), whichever is less
 
 The second one assumes that what failed takers gave back is in the queue again by the last look. A
 drain may have taken any number, so where one counts the answer is unknown if something is missing.
+So it is where only takers that began after the last enqueue can have what is missing: the longer
+somebody looks for it, the more of those there are.
 
 | anomaly | meaning |
 |---|---|
@@ -48,6 +50,7 @@ __all__ = [
     "at_once",
     "copies_missing",
     "holders",
+    "last_put_ns",
     "strangers",
     "takes_of",
     "traffic",
@@ -68,6 +71,19 @@ class Holders:
     takers: list[Op]
     room: float
     by_first: bool
+
+    def unsure(self, missing: int, last_put_ns: int) -> str | None:
+        """Why nobody can tell whether so many are lost, where they may have them all."""
+        if not missing:
+            return None
+        if self.room == inf:
+            return f"{missing} are missing; a drain of unknown outcome remains"
+        if missing > _room([op for op in self.takers if op.invoke_ts <= last_put_ns]):
+            return (
+                f"{missing} are missing, and it takes takers that began after the last enqueue, and"
+                " failed or have no known outcome, to have them"
+            )
+        return None
 
     def note(self, missing: int) -> str:
         """What is added to the message of a loss."""
@@ -160,10 +176,15 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
     return len(again)
 
 
+def last_put_ns(part: Part) -> int:
+    """When the last enqueue of known outcome ended; -1 without one."""
+    puts = [*part.of("enqueue"), *part.refused("enqueue")]
+    return max(map(end_of, puts), default=-1)
+
+
 def _empty_looks(part: Part) -> list[Op]:
     """What found the queue empty, after all enqueues, in order of completion."""
-    writes = [*part.of("enqueue"), *part.refused("enqueue")]
-    last = max((end_of(op) for op in writes), default=-1)
+    last = last_put_ns(part)
     looks = [
         op
         for op in part.ok
@@ -220,9 +241,8 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
         return 0
     who = holders(part, _TAKERS, looks[0], lambda op: at_once(op, looks[-1]))
     if len(missing) <= who.room:
-        if missing and who.room == inf:
-            message = f"{len(missing)} are missing; a drain of unknown outcome remains"
-            findings.undecide(part.key, message)
+        if why := who.unsure(len(missing), last_put_ns(part)):
+            findings.undecide(part.key, why)
         return 0
     look = looks[0] if who.by_first else looks[-1]
     takes = takes_of(t, missing)
