@@ -10,7 +10,7 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
 from dstest.runner.board import Board
-from dstest.store.events import LATE, Event, Fault, LateEdge, Note
+from dstest.store.events import Event, Fault, Late, Note
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Journal", "NoEpochs", "RunEpochs"]
@@ -33,6 +33,10 @@ class Journal:
     def fault(self, record: LandingRecord) -> None:
         """Write the record as it is now; the newest one of a fault counts."""
         self._append(Fault(record))
+
+    def late(self, epoch: str, edge_ns: int) -> None:
+        """Write that a window's edge is told of now, when it has passed."""
+        self._append(Late(epoch, edge_ns, self._clock.now_ns()))
 
     def note(self, **facts: object) -> None:
         """Write facts with the current run time."""
@@ -86,10 +90,8 @@ class RunEpochs:
     def _announced(self, epoch: str, edge_ns: int) -> None:
         """Where this process did not run for so long that the edge had passed, say so: in between
         workers may have stamped by an old view."""
-        now_ns = self._clock.now_ns()
-        if now_ns >= edge_ns:
-            edge = msgspec.to_builtins(LateEdge(epoch, edge_ns, now_ns))
-            self._journal.note(**{LATE: edge})
+        if self._clock.now_ns() >= edge_ns:
+            self._journal.late(epoch, edge_ns)
 
 
 class NoEpochs:

@@ -58,6 +58,7 @@ def reconcile(folded: Folded, meta: RunMeta, beside: Beside) -> Reconciled:
     _faults(folded, meta, beside.schedule, wrong)
     _spec(meta, beside, wrong)
     _whole(meta, wrong, forgiven)
+    _late(folded, forgiven)
     return Reconciled(wrong, forgiven)
 
 
@@ -81,6 +82,16 @@ def _whole(meta: RunMeta, wrong: list[str], forgiven: list[str]) -> None:
         for number, status in enumerate(meta.worker_exits or [])
         if status != 0
     ]
+
+
+def _late(folded: Folded, forgiven: list[str]) -> None:
+    """Did the control process stand still as a window began or ended?"""
+    if folded.late:
+        worst_ms = max(said.told_ns - said.edge_ns for said in folded.late) / 1e6
+        forgiven.append(
+            f"workers were told late of {len(folded.late)} beginnings and ends of faults, by up to"
+            f" {worst_ms:,.0f} ms: what ended meanwhile is assigned to faults by its times"
+        )
 
 
 def issued(meta: RunMeta) -> dict[str, int]:

@@ -6,6 +6,7 @@
 | `i` | `Invoked` | a load worker |
 | `o`, `f`, `u` | `Succeeded`, `Failed`, `Unknown`: how an operation ended | a load worker |
 | `fault` | `Fault`: the newest record of a fault wins | the control process |
+| `late` | `Late` | the control process |
 | `note` | `Note` | either |
 | `e` | `End`, the last of a writer that ended well | any writer |
 """
@@ -20,7 +21,6 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.op import Key
 
 __all__ = [
-    "LATE",
     "Completion",
     "End",
     "Event",
@@ -29,17 +29,13 @@ __all__ = [
     "Fault",
     "Header",
     "Invoked",
-    "LateEdge",
+    "Late",
     "Note",
     "Succeeded",
     "Unknown",
     "Writer",
     "event_of",
 ]
-
-
-LATE: Final = "announced_late"
-"""The fact of a note whose value is a `LateEdge`."""
 
 
 class _Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -119,12 +115,12 @@ class Note(_Event, frozen=True, tag="note"):
     facts: dict[str, Any]
 
 
-class LateEdge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A window's edge, at `from_ns`, of which the workers may have heard as late as `until_ns`."""
+class Late(_Event, frozen=True, tag="late"):
+    """A window's beginning or end, at `edge_ns`, of which workers may have heard at `told_ns`."""
 
     epoch: str
-    from_ns: int
-    until_ns: int
+    edge_ns: int
+    told_ns: int
 
 
 class End(_Event, frozen=True, tag="e"):
@@ -134,7 +130,7 @@ class End(_Event, frozen=True, tag="e"):
 
 
 Completion = Succeeded | Failed | Unknown
-Event = Header | Invoked | Completion | Fault | Note | End
+Event = Header | Invoked | Completion | Fault | Late | Note | End
 
 _DECODER: Final = msgspec.json.Decoder(Event)
 

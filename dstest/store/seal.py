@@ -19,14 +19,13 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.history import Window
 from dstest.core.op import Op
 from dstest.store.events import (
-    LATE,
     Completion,
     End,
     Failed,
     Fault,
     Header,
     Invoked,
-    LateEdge,
+    Late,
     Note,
     Succeeded,
     Unknown,
@@ -56,7 +55,8 @@ class Segment(NamedTuple):
 class Folded(NamedTuple):
     """What the segments hold. `process_nodes` maps each process to the node it was bound to.
 
-    `by_node` counts per node as the board does: `invoked`, `ok`, `fail`, `unknown`.
+    `by_node` counts per node as the board does: `invoked`, `ok`, `fail`, `unknown`. `late` are the
+    edges of windows of which the workers were told when they had passed.
     """
 
     ops: list[Op]
@@ -67,6 +67,7 @@ class Folded(NamedTuple):
     counters: dict[str, int]
     segments: list[Segment]
     by_node: dict[str, dict[str, int]]
+    late: list[Late] = []
 
 
 def operation(invoke: Invoked, done: Completion | None, epoch_of_open: str | None) -> Op:
@@ -125,12 +126,28 @@ def _epoch_of_open(invoke_ns: int, windows: list[Window]) -> str | None:
     return None
 
 
-def _timed(op: Op, windows: list[Window], late: list[LateEdge]) -> Op:
-    """The operation, by its times where its worker may have stamped it by an old view."""
+def _is_edge(said: Late, windows: list[Window]) -> bool:
+    """Is it one of a window that there was, told of when it had passed? One whose heal nobody came
+    to write down has no end yet."""
+    return said.told_ns >= said.edge_ns and any(
+        window.epoch == said.epoch
+        and (
+            said.edge_ns in (window.inject_start, window.healed_at)
+            or (window.healed_at is None and said.edge_ns > window.inject_start)
+        )
+        for window in windows
+    )
+
+
+def _timed(op: Op, windows: list[Window], late: list[Late]) -> Op:
+    """The operation, by its times where its worker may have stamped it by an old view: a stamp is
+    made when an operation ends, and one without an end has its timeout's."""
     last = op.complete_ts
-    if not any(
-        op.invoke_ts <= edge.until_ns and (last is None or last >= edge.from_ns) for edge in late
-    ):
+    if last is None:
+        stale = any(op.invoke_ts <= edge.told_ns for edge in late)
+    else:
+        stale = any(edge.edge_ns <= last <= edge.told_ns for edge in late)
+    if not stale:
         return op
     begun = windows if last is None else [w for w in windows if w.inject_start <= last]
     epoch = _epoch_of_open(op.invoke_ts, begun)
@@ -145,7 +162,7 @@ class _Fold:
         self.done: dict[int, Completion] = {}
         self.faults: dict[str, LandingRecord] = {}
         self.notes: list[dict[str, Any]] = []
-        self.late: list[LateEdge] = []
+        self.late: list[Late] = []
         self.segments: list[Segment] = []
         self.counts: Counter[str] = Counter()
 
@@ -166,6 +183,8 @@ class _Fold:
                     header = event.facts
             elif isinstance(event, End):
                 end = event.lines
+            elif isinstance(event, Late) and (header is None or not header.control):
+                self.counts["malformed"] += 1
             else:
                 self._take(event)
         (found,) = damage
@@ -173,25 +192,19 @@ class _Fold:
             Segment(path.name, header, lines, end, list(found.lines), found.torn_tail)
         )
 
-    def _take(self, event: Invoked | Completion | Fault | Note) -> None:
+    def _take(self, event: Invoked | Completion | Fault | Late | Note) -> None:
         if isinstance(event, Invoked):
             self.invokes.append(event)
         elif isinstance(event, Note):
             self.notes.append({**event.facts, "time_ns": event.time_ns})
-            if LATE in event.facts:
-                self._late(event.facts[LATE])
+        elif isinstance(event, Late):
+            self.late.append(event)
         elif isinstance(event, Fault):
             self.faults[event.record.fault_id] = event.record
         else:
             self.counts["completions"] += 1
             self.counts["duplicates"] += event.op_id in self.done
             self.done[event.op_id] = event
-
-    def _late(self, said: Any) -> None:
-        try:
-            self.late.append(msgspec.convert(said, LateEdge))
-        except msgspec.ValidationError:
-            self.counts["malformed"] += 1
 
 
 _COUNTED: Final = {Succeeded: "ok", Failed: "fail", Unknown: "unknown"}
@@ -218,8 +231,9 @@ def fold(segments: Path) -> Folded:
     invokes, done = read.invokes, read.done
     invokes.sort(key=lambda e: (e.time_ns, e.op_id))
     ops = [operation(e, done.get(e.op_id), _epoch_of_open(e.time_ns, windows)) for e in invokes]
-    if read.late:
-        ops = [_timed(op, windows, read.late) for op in ops]
+    late = [said for said in read.late if _is_edge(said, windows)]
+    if late:
+        ops = [_timed(op, windows, late) for op in ops]
     known = {e.op_id for e in invokes}
     counters = {
         "invokes": len(invokes),
@@ -227,7 +241,7 @@ def fold(segments: Path) -> Folded:
         "duplicate_completions": read.counts["duplicates"],
         "orphan_completions": sum(1 for op_id in done if op_id not in known),
         "damaged_lines": sum(len(s.damaged) for s in read.segments),
-        "malformed_events": read.counts["malformed"],
+        "malformed_events": read.counts["malformed"] + len(read.late) - len(late),
         "torn_tails": sum(s.torn_tail for s in read.segments),
     }
     return Folded(
@@ -239,4 +253,5 @@ def fold(segments: Path) -> Folded:
         counters,
         read.segments,
         _by_node(invokes, done),
+        late,
     )

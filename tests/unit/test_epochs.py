@@ -12,7 +12,7 @@ import pytest
 from dstest.core.evidence import LandingRecord
 from dstest.runner.board import Board
 from dstest.runner.epochs import Journal, RunEpochs
-from dstest.store.events import Writer
+from dstest.store.events import Late, Writer
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter
 
@@ -40,28 +40,31 @@ def board(tmp_path: Path) -> Iterator[Board]:
     made.close()
 
 
-def notes(tmp_path: Path, board: Board, times_ms: list[int]) -> list[dict[str, Any]]:
+def told(tmp_path: Path, board: Board, times_ms: list[int]) -> list[Late]:
     clock: Any = Clock(times_ms)
     journal = Journal(SegmentWriter(tmp_path / "control.seg", Writer(control=True)), clock)
     epochs = RunEpochs(board, clock, journal)
 
     async def window() -> None:
-        await epochs.close(await epochs.open(RECORD))
+        journal.fault(await epochs.close(await epochs.open(RECORD)))
 
     asyncio.run(window())
     journal.close()
-    return [note["announced_late"] for note in fold(tmp_path).notes]
+    folded = fold(tmp_path)
+    assert folded.counters["malformed_events"] == 0
+    return folded.late
 
 
 def test_a_window_that_was_announced_in_time_needs_no_word(tmp_path: Path, board: Board) -> None:
-    assert notes(tmp_path, board, [10, 11, 50, 51]) == []
+    assert told(tmp_path, board, [10, 14, 50, 54]) == []
+
+
+def test_an_edge_that_passes_as_it_is_announced_is_late(tmp_path: Path, board: Board) -> None:
+    assert told(tmp_path, board, [10, 15, 15, 50, 54]) == [Late("f1", 15 * MS, 15 * MS)]
 
 
 def test_a_process_that_stood_between_the_two_says_of_which_edge(
     tmp_path: Path, board: Board
 ) -> None:
-    said = notes(tmp_path, board, [10, 30, 31, 50, 95, 96])
-    assert said == [
-        {"epoch": "f1", "from_ns": 15 * MS, "until_ns": 30 * MS},
-        {"epoch": "f1", "from_ns": 55 * MS, "until_ns": 95 * MS},
-    ]
+    said = told(tmp_path, board, [10, 30, 31, 50, 95, 96])
+    assert said == [Late("f1", 15 * MS, 31 * MS), Late("f1", 55 * MS, 96 * MS)]

@@ -17,7 +17,7 @@ from raw_segments import append, encode_line
 from dstest.core.evidence import LandingRecord
 from dstest.core.run_meta import RunMeta
 from dstest.runner.reconcile import Beside, Reconciled, issued, reconcile
-from dstest.store.events import Header, Writer
+from dstest.store.events import Header, Late, Writer
 from dstest.store.seal import fold
 from dstest.store.segment import SegmentWriter
 
@@ -236,6 +236,15 @@ def test_what_does_not_agree_is_named(name: str, tmp_path: Path) -> None:
     found = agreed(tmp_path, meta)
     assert any(said in line for line in found.wrong), found
     assert found.forgiven == []
+
+
+def test_edges_of_which_the_workers_heard_late_are_said(tmp_path: Path) -> None:
+    meta = run(tmp_path)
+    beside = Beside(schedule=SCHEDULE, spec=meta.get("spec"))
+    late = [Late("f1", 5_000_000, 6_000_000), Late("f1", 20_000_000, 62_000_000)]
+    found = reconcile(fold(tmp_path)._replace(late=late), RunMeta.of(meta), beside)
+    assert found.wrong == []
+    assert any("late of 2" in line and "42 ms" in line for line in found.forgiven)
 
 
 def test_a_note_is_of_the_time_of_its_line(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from raw_segments import append
 
 from dstest.core.evidence import LandingRecord
@@ -16,9 +17,12 @@ from dstest.store.jsonl import read_history, read_raw, write_history
 from dstest.store.seal import fold, windows_of
 from dstest.store.segment import SegmentWriter
 
+WORKER = Writer(worker=0)
+CONTROL = Writer(control=True)
 
-def segment(path: Path, events: list[list[Any]]) -> None:
-    writer = SegmentWriter(path, Writer(worker=0))
+
+def segment(path: Path, events: list[list[Any]], by: Writer = WORKER) -> None:
+    writer = SegmentWriter(path, by)
     for event in events:
         append(writer, event)
     writer.close()
@@ -125,12 +129,8 @@ def test_sealed_history_round_trips_with_all_twelve_keys(tmp_path: Path) -> None
     assert [len(row) for row in read_raw(tmp_path / "history.jsonl")] == [12]
 
 
-def late(from_ns: int, until_ns: int) -> list[Any]:
-    return [
-        "note",
-        until_ns,
-        {"announced_late": {"epoch": "f1", "from_ns": from_ns, "until_ns": until_ns}},
-    ]
+def late(edge_ns: int, told_ns: int, epoch: str = "f1") -> list[Any]:
+    return ["late", epoch, edge_ns, told_ns]
 
 
 STALE = [
@@ -141,14 +141,19 @@ STALE = [
     ["o", 2, 215, None, "n1", "f1"],
     ["i", 4, 0, 220, "write", "k", 3, "n1"],
     ["u", 4, 225, "TimeoutError", "f1"],
-    ["i", 6, 0, 290, "write", "k", 4, "n1"],
+    # It had heard of it when this one ended, and is wrong.
+    ["i", 6, 0, 235, "write", "k", 4, "n1"],
     ["o", 6, 295, None, "n1", "f1"],
 ]
 
 
-def stamps(path: Path, notes: list[list[Any]]) -> tuple[list[str | None], dict[str, int]]:
-    segment(path / "worker-0.seg", STALE)
-    segment(path / "control.seg", [record(injected_at=100, healed_at=200), *notes])
+def stamps(
+    path: Path, said: list[list[Any]], by_worker: list[list[Any]], **record_: Any
+) -> tuple[list[str | None], dict[str, int]]:
+    path.mkdir()
+    segment(path / "worker-0.seg", [*STALE, *by_worker])
+    window = {"injected_at": 100, "healed_at": 200, **record_}
+    segment(path / "control.seg", [record(**window), *said], CONTROL)
     folded = fold(path)
     return [op.fault_epoch for op in folded.ops], folded.counters
 
@@ -156,13 +161,35 @@ def stamps(path: Path, notes: list[list[Any]]) -> tuple[list[str | None], dict[s
 def test_a_stamp_by_an_old_view_is_corrected_only_while_the_edge_was_announced_late(
     tmp_path: Path,
 ) -> None:
-    for name in ("silent", "late", "broken"):
-        (tmp_path / name).mkdir()
-    assert stamps(tmp_path / "silent", [])[0] == ["f1"] * 4
-    assert stamps(tmp_path / "late", [late(200, 240)])[0] == ["f1", None, None, "f1"]
-    broken, counters = stamps(tmp_path / "broken", [["note", 1, {"announced_late": 7}]])
-    assert broken == ["f1"] * 4
+    assert stamps(tmp_path / "silent", [], [])[0] == ["f1"] * 4
+    found, counters = stamps(tmp_path / "late", [late(200, 240)], [])
+    assert found == ["f1", None, None, "f1"]
+    assert counters["malformed_events"] == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "by_worker"),
+    [
+        ([late(201, 240)], []),
+        ([late(200, 240, "f9")], []),
+        ([late(200, 199)], []),
+        ([late(0, 10**15)], []),
+        ([], [late(200, 240)]),
+        ([["late", "f1", 200]], []),
+    ],
+    ids=["no edge", "no window", "before it passed", "all of the run", "a worker", "half"],
+)
+def test_what_was_no_late_edge_corrects_nothing_and_is_counted(
+    tmp_path: Path, said: list[list[Any]], by_worker: list[list[Any]]
+) -> None:
+    found, counters = stamps(tmp_path / "run", said, by_worker)
+    assert found == ["f1"] * 4
     assert counters["malformed_events"] == 1
+
+
+def test_an_end_that_nobody_came_to_write_down_may_have_been_told_of_late(tmp_path: Path) -> None:
+    _, counters = stamps(tmp_path / "run", [late(200, 240)], [], healed_at=None)
+    assert counters["malformed_events"] == 0
 
 
 def test_what_ended_before_a_late_beginning_was_heard_of_is_in_the_window(tmp_path: Path) -> None:
@@ -175,5 +202,14 @@ def test_what_ended_before_a_late_beginning_was_heard_of_is_in_the_window(tmp_pa
             ["o", 2, 99, None, "n1", None],
         ],
     )
-    segment(tmp_path / "control.seg", [record(injected_at=100), late(100, 130)])
+    segment(tmp_path / "control.seg", [record(injected_at=100), late(100, 130)], CONTROL)
     assert [op.fault_epoch for op in fold(tmp_path).ops] == ["f1", None]
+
+
+def test_what_ended_before_the_next_window_began_is_not_in_it(tmp_path: Path) -> None:
+    ops = [["i", 0, 0, 205, "write", "k", 1, "n1"], ["o", 0, 215, None, "n1", "f1"]]
+    segment(tmp_path / "worker-0.seg", ops)
+    following = record(injected_at=230, fault_id="g2", epoch="f2")
+    first = record(injected_at=100, healed_at=200)
+    segment(tmp_path / "control.seg", [first, following, late(200, 240)], CONTROL)
+    assert [op.fault_epoch for op in fold(tmp_path).ops] == [None]
