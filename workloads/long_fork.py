@@ -15,7 +15,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=3, least=1, most=100_000, help="groups live at a time, per load worker"
     ),
-    "members": Option(
+    "group_size": Option(
         type=int, default=6, least=2, most=10_000, help="members of a group, each written once"
     ),
     "ops_per_key": Option(
@@ -35,7 +35,7 @@ class LongForkGenerator:
         self._rng = rng.stream(seed, "workload", "long-fork", worker)
         self._ops_per_key = max(1, int(options["ops_per_key"]))
         self._keys = RotatingKeys(worker, int(options["keys"]), self._ops_per_key)
-        self._members = max(2, int(options["members"]))
+        self._members = max(2, int(options["group_size"]))
         self._unwritten: dict[str, list[str]] = {}
         self._finals = FinalReads(
             lambda node: [OpDraft("read", key) for key in self._keys.used] if node == 0 else []

@@ -9,7 +9,7 @@ from clusters.remote.agent_start import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.ops import NOT_CONNECTED
 from clusters.supervise.residues import residues
-from clusters.supervise.some_nodes import first_members
+from clusters.supervise.some_nodes import MEMBERS, first_members
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, EndpointKind, Option
 from dstest.core.residue import Residue
@@ -71,7 +71,8 @@ class SupervisedSystem:
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """The first ones, as many as `members_most` and `-o members` say."""
         few = nodes[: self.members_most]
-        return first_members(few, options) if "members" in self.options else list(few)
+        takes = self.options.get("members") is MEMBERS["members"]
+        return first_members(few, options) if takes else list(few)
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
         return self.deployment(nodes, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["asked_of", "matrix", "no_client", "no_judge"]
+__all__ = ["asked_of", "matrix", "no_client", "no_judge", "shared_option"]
 
 
 def matrix() -> list[dict[str, Any]]:
@@ -25,7 +25,9 @@ def matrix() -> list[dict[str, Any]]:
         for workload_name, workload in workloads.items():
             refused = no_client(system, workload)
             for nemesis_name, (why, lacks) in asked.items():
-                reasons = [reason for reason in (refused, unjudged[workload_name], why) if reason]
+                shared = shared_option(system, workload, nemeses[nemesis_name])
+                given = (refused, unjudged[workload_name], why, shared)
+                reasons = [reason for reason in given if reason]
                 rows.append(
                     {
                         "system": system_name,
@@ -50,6 +52,17 @@ def no_client(system: Any, workload: Any) -> str | None:
         check_client(system, workload)
     except ConfigError as error:
         return error.message
+    return None
+
+
+def shared_option(*parts: Any) -> str | None:
+    """An option that two of them declare: nobody could say whose value is meant."""
+    owner: dict[str, str] = {}
+    for part in parts:
+        for option in part.options:
+            if option in owner:
+                return f"{owner[option]} and {part.name} both have an option {option}"
+            owner[option] = part.name
     return None
 
 

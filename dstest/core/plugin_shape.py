@@ -23,6 +23,7 @@ from dstest.core.protocols import (
     System,
     SystemTraits,
     Workload,
+    WorkloadTraits,
 )
 
 __all__ = ["NAME_CHARS_MAX", "require_name", "require_object", "require_plugin"]
@@ -41,6 +42,7 @@ _PROTOCOLS: Final[dict[str, type]] = {
 
 _TRAITS: Final[dict[str, type]] = {
     "systems": SystemTraits,
+    "workloads": WorkloadTraits,
     "nemeses": NemesisTraits,
     "checkers": CheckerTraits,
 }

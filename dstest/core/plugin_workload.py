@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_type_hints
+from typing import Final, get_type_hints
 
 from dstest.core.attributes import require_attributes
 from dstest.core.claims import CATEGORIES, FAMILIES, Fields
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Workload
+from dstest.core.protocols import Workload, WorkloadTraits
 
-__all__ = ["require_workload"]
+__all__ = ["FINAL_S_MAX", "require_workload"]
+
+FINAL_S_MAX: Final = 3600.0
 
 
 def require_workload(work: Workload, of: str) -> None:
@@ -19,7 +21,7 @@ def require_workload(work: Workload, of: str) -> None:
     Its attributes are of their types.
     """
     require_attributes(work.fields, get_type_hints(Fields), f"{of}: its fields")
-    for problems in (_judges(work), _counts(work), _fields(work)):
+    for problems in (_judges(work), _counts(work), _fields(work), _final(work)):
         for said, remedy in problems:
             raise ConfigError(f"{of} {said}", remedy=remedy)
 
@@ -49,6 +51,13 @@ def _counts(work: Workload) -> Iterator[tuple[str, str]]:
             yield said, f"its op_types are {known}"
         if least < 0:
             yield f"with its minimum asks for {least} {kind}", "0 or more"
+
+
+def _final(work: Workload) -> Iterator[tuple[str, str]]:
+    final_s = WorkloadTraits.of(work).final_s
+    if not 0 < final_s <= FINAL_S_MAX:
+        said = f"says that its final phase may take {final_s:g} s"
+        yield said, f"`final_s` above 0 and at most {FINAL_S_MAX:g}"
 
 
 def _fields(work: Workload) -> Iterator[tuple[str, str]]:

@@ -86,7 +86,7 @@ def _declared(*parts: Any) -> dict[str, Option]:
             if key in declared:
                 raise ConfigError(
                     f"{part.name} declares -o {key}, which another part has already",
-                    remedy="rename the option in one of the plug-ins",
+                    remedy="they cannot be run together; in a plug-in of yours, rename the option",
                 )
             declared[key] = option
     return declared

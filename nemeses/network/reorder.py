@@ -44,15 +44,15 @@ class Reorder(PacketShareFault):
     participle = "held back"
     options: Mapping[str, Option] = {
         "reorder_percent": percent(25.0, "are held back"),
-        "hold_ms": Option(
+        "reorder_ms": Option(
             type=float, default=50.0, least=1, most=60_000, help="how long they are held back"
         ),
         **Queued.options,
     }
 
     def more_params(self, options: Mapping[str, Any]) -> Facts:
-        check_range(options, "hold_ms", 20, 200)
-        return {"hold_ms": float(options["hold_ms"])}
+        check_range(options, "reorder_ms", 20, 200)
+        return {"hold_ms": float(options["reorder_ms"])}
 
     def more_settings(self, record: LandingRecord) -> Mapping[str, int]:
         return {"hold_us": round(record.facts["hold_ms"] * 1000)}

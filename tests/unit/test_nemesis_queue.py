@@ -88,7 +88,7 @@ def test_plans_are_seeded_and_complete(nemesis: Queued) -> None:
         (duplicate.NEMESIS, "duplicate_percent", 0.0),
         (duplicate.NEMESIS, "duplicate_percent", 101.0),
         (reorder.NEMESIS, "reorder_percent", 90.0),
-        (reorder.NEMESIS, "hold_ms", 1000.0),
+        (reorder.NEMESIS, "reorder_ms", 1000.0),
         (corrupt.NEMESIS, "corrupt_percent", 60.0),
     ],
 )

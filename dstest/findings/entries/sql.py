@@ -39,7 +39,7 @@ def _append(system: str, model: str, *settings: str) -> tuple[str, ...]:
 def _forks(system: str) -> tuple[str, ...]:
     """Groups of many keys, each written once, and read as a whole."""
     model = ("--model", "snapshot-isolation", "--concurrency", "40")
-    groups = options("keys=1", "members=60", "ops_per_key=120")
+    groups = options("keys=1", "group_size=60", "ops_per_key=120")
     return run(system, "long-fork", "none", *model, *groups, *_STOP)
 
 
