@@ -142,6 +142,7 @@ class Findings:
         self.undecided: dict[Any, str] = {}
         self.keys: list[Any] = []
         self.notes: list[str] = []
+        self.doubts: Counter[str] = Counter()
         self._time_s = budget.time_s
         self._memory_mb = budget.memory_mb
         self._deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
@@ -160,6 +161,10 @@ class Findings:
     def undecide(self, key: Any, why: str) -> None:
         """The key has no verdict, for this reason."""
         self.undecided.setdefault(key, why)
+
+    def doubt(self, what: str, n: int) -> None:
+        """There are so many of these, over all keys, and the verdict stands beside them."""
+        self.doubts[what] += n
 
     def anomaly(
         self, kind: str, key: Any, ops: Iterable[Op], message: str, *, minimal: bool = True
@@ -210,16 +215,17 @@ class Findings:
     def verdict(self, tested: int, vacuous: str) -> tuple[Valid, str | None]:
         """The verdict, and why it is not simply true."""
         why = [f"key {quoted(key)}: {text}" for key, text in list(self.undecided.items())[:3]]
+        notes = [*self.notes, *(f"{n:,} {what}" for what, n in self.doubts.items() if n)]
         if len(self.undecided) > 3:
             why.append(f"{len(self.undecided) - 3} more keys undecided")
         if self.counts:
             message = ", ".join(f"{n} {kind}" for kind, n in sorted(self.counts.items()))
-            return False, "; ".join([message, *why, *self.notes])
+            return False, "; ".join([message, *why, *notes])
         if self.undecided:
-            return "unknown", "; ".join([*why, *self.notes])
+            return "unknown", "; ".join([*why, *notes])
         if tested == 0:
-            return "unknown", "; ".join([f"nothing was tested: {vacuous}", *self.notes])
-        return True, "; ".join(self.notes) or None
+            return "unknown", "; ".join([f"nothing was tested: {vacuous}", *notes])
+        return True, "; ".join(notes) or None
 
 
 class _AnyType(frozenset[str]):

@@ -34,6 +34,7 @@ from typing import Final, NamedTuple
 from checkers._findings import Findings, Part, PerKey, end_of
 from checkers.total_queue import (
     AROUND_MAX,
+    HELD,
     Traffic,
     copies_missing,
     holders,
@@ -127,6 +128,7 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     if len(missing) <= len(who.takers):
         if why := who.unsure(len(missing), last_put_ns(part)):
             findings.undecide(part.key, why)
+        findings.doubt(HELD, len(missing))
         return 0
     takes = takes_of(t, missing)
     for at in missing:

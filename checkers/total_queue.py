@@ -46,6 +46,7 @@ from dstest.core.words import quoted
 __all__ = [
     "AROUND_MAX",
     "CHECKER",
+    "HELD",
     "Traffic",
     "at_once",
     "copies_missing",
@@ -58,6 +59,11 @@ __all__ = [
 
 
 _TAKERS: Final = ("dequeue", "drain")
+
+HELD: Final = (
+    "acknowledged elements that nobody got may be with takers that failed or have no known outcome"
+)
+"""What is said beside a verdict of elements that are missing and not surely lost."""
 
 AROUND_MAX: Final = 7
 """Operations on one element in a witness, beside the look."""
@@ -243,6 +249,7 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
     if len(missing) <= who.room:
         if why := who.unsure(len(missing), last_put_ns(part)):
             findings.undecide(part.key, why)
+        findings.doubt(HELD, len(missing))
         return 0
     look = looks[0] if who.by_first else looks[-1]
     takes = takes_of(t, missing)

@@ -263,6 +263,8 @@ def build_report(
     ended_by = meta.ended_by
     notices = [f"The run ended early: {ended_by}"] if ended_by else []
     notices += [notice] if notice else []
+    if evidence.checker.result == "clean" and evidence.checker.why:
+        notices.append(f"Found clean, and not sure of everything: {evidence.checker.why}")
     return RunReport(
         run=history.header.run or (path.name if path else "run"),
         path=str(path) if path else ".",

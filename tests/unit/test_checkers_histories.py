@@ -343,6 +343,17 @@ def test_nothing_to_refute_is_unknown(who: Any, text: str) -> None:
     assert result.reason
 
 
+def test_what_takers_of_the_load_may_have_is_said_beside_the_verdict() -> None:
+    text = "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"
+    letters = "\n1 enqueue 9 @0-1\n2 reject -> 9 @2-3\n2 collect -> 9 @21-22\n2 collect @23-24"
+    for who, more in ((QUEUE, ""), (DEAD, letters)):
+        result = check(who[0], who[1], text + more)
+        assert result.valid is True
+        assert str(result.reason).startswith("1 acknowledged elements that nobody got may be with")
+    whole = check(*QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n2 dequeue @10-11")
+    assert whole.reason is None
+
+
 @pytest.mark.parametrize(
     ("last_ns", "arrival_s", "valid"),
     [(20, 0, False), (20, 1e-9, False), (20, 13e-9, "unknown"), (30, 13e-9, False)]

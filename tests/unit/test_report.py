@@ -53,6 +53,16 @@ class Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.parametrize(("result", "said"), [("clean", True), ("violation", False)])
+def test_what_a_clean_verdict_is_not_sure_of_is_said(result: Any, said: bool) -> None:
+    found = evidence()
+    why = "total-queue: 3 may be with takers"
+    checker = msgspec.structs.replace(found.checker, result=result, why=why)
+    made = report(checker=checker)
+    for text in (summary_text(made), Page(render_html(made)).text):
+        assert (why in " ".join(text.split())) is said
+
+
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("hostile", [False, True])
 def test_the_page_asks_for_nothing_and_runs_nothing(hostile: bool, fail: bool) -> None:

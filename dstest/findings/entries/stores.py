@@ -126,7 +126,7 @@ STORES: Final[tuple[Finding, ...]] = (
     ),
     Finding(
         id="T1",
-        claim="readers see synchronous writes that are rolled back for want of a majority",
+        claim="readers see synchronous writes that are rolled back later",
         source="Tarantool, Synchronous replication; memtx_use_mvcc_engine came with 2.6.1",
         command=run("tarantool", "register", "none", *options("replication=synchronous"), *_STOP),
         expect=Exit.FAIL,
