@@ -41,7 +41,7 @@ class Tarantool(SupervisedSystem):
             type=str,
             default="local",
             choices=("local", "confirmed"),
-            help="local reads see writes that are not kept yet; confirmed: a read writes, too, and waits",
+            help="local reads see writes that are not kept yet; confirmed: a read writes too",
         ),
         "wal_mode": Option(
             type=str,
