@@ -39,6 +39,7 @@ from checkers.total_queue import (
     copies_missing,
     holders,
     last_put_ns,
+    owed,
     strangers,
     takes_of,
     traffic,
@@ -126,7 +127,7 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     who = holders(part, _TAKERS, look, looks.during)
     findings.count(unaccounted=min(len(missing), len(who.takers)))
     if len(missing) <= len(who.takers):
-        if why := who.unsure(len(missing), last_put_ns(part)):
+        if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
             findings.undecide(part.key, why)
         findings.doubt(HELD, len(missing))
         return 0

@@ -16,7 +16,8 @@ without anything being lost (`unaccounted` in the statistics), whichever is less
 The second one assumes that what failed takers gave back is in the queue again by the last look. A
 drain may have taken any number, so where one counts the answer is unknown if something is missing.
 So it is where only takers that began after the last enqueue can have what is missing: the longer
-somebody looks for it, the more of those there are.
+somebody looks for it, the more of those there are. And so it is where most of what was acknowledged
+is missing: what nobody has seen was not tested.
 
 | anomaly | meaning |
 |---|---|
@@ -52,6 +53,7 @@ __all__ = [
     "copies_missing",
     "holders",
     "last_put_ns",
+    "owed",
     "strangers",
     "takes_of",
     "traffic",
@@ -78,12 +80,15 @@ class Holders:
     room: float
     by_first: bool
 
-    def unsure(self, missing: int, last_put_ns: int) -> str | None:
-        """Why nobody can tell whether so many are lost, where they may have them all."""
+    def unsure(self, missing: int, owed: int, last_put_ns: int) -> str | None:
+        """Why nobody can tell whether so many of those that are owed are lost, where they may have
+        them all."""
         if not missing:
             return None
         if self.room == inf:
             return f"{missing} are missing; a drain of unknown outcome remains"
+        if 2 * missing > owed:
+            return f"{missing} of {owed} are missing: most of what was acknowledged was never seen"
         if missing > _room([op for op in self.takers if op.invoke_ts <= last_put_ns]):
             return (
                 f"{missing} are missing, and it takes takers that began after the last enqueue, and"
@@ -222,6 +227,11 @@ def at_once(one: Op, other: Op) -> bool:
     return one.invoke_ts <= end_of(other) and other.invoke_ts <= end_of(one)
 
 
+def owed(t: Traffic) -> int:
+    """How many acknowledgements there are."""
+    return sum(map(len, t.acked.values()))
+
+
 def copies_missing(t: Traffic, takers: Collection[str]) -> list[int]:
     """An id for each acknowledgement that is owed one, and of which none of `takers` got any."""
     got = Counter(at for op, at in t.out if op.op_type in takers)
@@ -247,7 +257,7 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
         return 0
     who = holders(part, _TAKERS, looks[0], lambda op: at_once(op, looks[-1]))
     if len(missing) <= who.room:
-        if why := who.unsure(len(missing), last_put_ns(part)):
+        if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
             findings.undecide(part.key, why)
         findings.doubt(HELD, len(missing))
         return 0

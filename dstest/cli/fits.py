@@ -57,7 +57,9 @@ def no_client(system: Any, workload: Any) -> str | None:
 
 def shared_option(*parts: Any) -> str | None:
     """An option that two of them declare: nobody could say whose value is meant."""
-    owner: dict[str, str] = {}
+    from dstest.runner.plugins import RUN_OPTIONS
+
+    owner = dict.fromkeys(RUN_OPTIONS, "every run")
     for part in parts:
         for option in part.options:
             if option in owner:

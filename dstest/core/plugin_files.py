@@ -151,12 +151,13 @@ def _module(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise ConfigError(f"{path} is no file of Python", remedy="its name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not by its loader, which runs what was compiled before of a file of that size and second.
+        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.verdict import State
 from dstest.findings.child import Ended, by_command
 from dstest.findings.entries.finding import Finding
 
@@ -36,7 +37,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     reason of a verdict that is neither pass nor fail, or what a run said that gave none; `landed`
     is how many of its faults are proven."""
 
-    seed: int
+    seed: Annotated[int, msgspec.Meta(ge=1)]
     exit: int
     verdict: str
     anomalies: list[str]
@@ -181,4 +182,15 @@ def read(path: Path) -> list[Measured]:
         twice += [f"{row.id} seed {seed}" for seed, count in seeds.items() if count > 1]
     if twice:
         raise ConfigError(f"{path} counts {', '.join(twice)} twice", remedy="leave one of them")
+    for row in rows:
+        if strange := sorted({t.verdict for t in row.trials} - {_NO_VERDICT, *State}):
+            raise ConfigError(
+                f"{path}: {row.id} ended with {', '.join(strange)}, which is no verdict",
+                remedy="leave those trials out",
+            )
+        if len(versions := sorted({t.version for t in row.trials} - {""})) > 1:
+            raise ConfigError(
+                f"{path} mixes versions {', '.join(versions)} in {row.id}",
+                remedy="leave the trials of one of them",
+            )
     return rows

@@ -25,7 +25,7 @@ counts where the run passes with all its faults landed, or has nothing against i
 for a pass, where the claim says so. The interval is Wilson's, 95 %. `after` is the median of the
 seconds of load until the violation was known: what only a last look can show (a lost element, a
 lost message) is known at the end of the load. What was published and is not here:
-[findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md). What was found that nobody
+[findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md). What was seen that nobody
 had published: [PostgreSQL](findings/postgresql-serializable.md),
 [Tarantool](findings/tarantool-synchronous.md),
 [ZooKeeper](findings/zookeeper-sync-at-the-leader.md).

@@ -126,15 +126,15 @@ def _epoch_of_open(invoke_ns: int, windows: list[Window]) -> str | None:
     return None
 
 
+LATE_MAX_NS: Final = 1_000_000_000
+"""A process that stood for longer is a host in trouble, and H08 is to tell."""
+
+
 def _is_edge(said: Late, windows: list[Window]) -> bool:
-    """Is it one of a window that there was, told of when it had passed? One whose heal nobody came
-    to write down has no end yet."""
-    return said.told_ns >= said.edge_ns and any(
-        window.epoch == said.epoch
-        and (
-            said.edge_ns in (window.inject_start, window.healed_at)
-            or (window.healed_at is None and said.edge_ns > window.inject_start)
-        )
+    """Is it one of a window that there was, told of soon after it had passed? One that was given up
+    for a later one, or that nobody came to write down, corrects nothing."""
+    return 0 <= said.told_ns - said.edge_ns <= LATE_MAX_NS and any(
+        window.epoch == said.epoch and said.edge_ns in (window.inject_start, window.healed_at)
         for window in windows
     )
 
@@ -147,7 +147,7 @@ def _timed(op: Op, windows: list[Window], late: list[Late]) -> Op:
         stale = any(op.invoke_ts <= edge.told_ns for edge in late)
     else:
         stale = any(edge.edge_ns <= last <= edge.told_ns for edge in late)
-    if not stale:
+    if not stale or op.fault_epoch not in (None, *(w.epoch for w in windows)):
         return op
     begun = windows if last is None else [w for w in windows if w.inject_start <= last]
     epoch = _epoch_of_open(op.invoke_ts, begun)
@@ -231,7 +231,7 @@ def fold(segments: Path) -> Folded:
     invokes, done = read.invokes, read.done
     invokes.sort(key=lambda e: (e.time_ns, e.op_id))
     ops = [operation(e, done.get(e.op_id), _epoch_of_open(e.time_ns, windows)) for e in invokes]
-    late = [said for said in read.late if _is_edge(said, windows)]
+    late = [said for said in dict.fromkeys(read.late) if _is_edge(said, windows)]
     if late:
         ops = [_timed(op, windows, late) for op in ops]
     known = {e.op_id for e in invokes}
@@ -241,7 +241,7 @@ def fold(segments: Path) -> Folded:
         "duplicate_completions": read.counts["duplicates"],
         "orphan_completions": sum(1 for op_id in done if op_id not in known),
         "damaged_lines": sum(len(s.damaged) for s in read.segments),
-        "malformed_events": read.counts["malformed"] + len(read.late) - len(late),
+        "malformed_events": read.counts["malformed"],
         "torn_tails": sum(s.torn_tail for s in read.segments),
     }
     return Folded(

@@ -18,6 +18,8 @@ DEAD = ("dead-letters", "at-least-once")
 LOCK = ("exclusion", "lease")
 REFUSED = "3 acquire[l] -> false @2-3\n"
 """As process 1 gets it; without such an acquire the checker says unknown."""
+SEEN = "8 enqueue 1 @0-1\n8 dequeue -> 1 @2-3\n"
+"""Without it, most of what was acknowledged would be missing."""
 KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
@@ -30,11 +32,17 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n2 dequeue @9-10"),
     (("total-queue", "at-least-once"), "1 enqueue 7 @0-5\n2 drain -> [7, 7] @9-10"),
     (LOCK, '1 acquire[l] {"ttl_ns":5} -> true @0-3\n2 acquire[l] {"ttl_ns":5} -> true @4-5'),
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"),
+    (QUEUE, SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"),
     # Who failed had the element in hand while the queue was seen empty; another one got it then.
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @4-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @4-18\n2 dequeue @16-17"),
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @4-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41"),
+    (
+        QUEUE,
+        SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ! @4-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41",
+    ),
+    (QUEUE, SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ! @4-18\n2 dequeue @16-17"),
+    (
+        QUEUE,
+        SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ? @4-8\n2 dequeue @16-17\n4 dequeue -> ? @40-41",
+    ),
     (
         DEAD,
         (
@@ -46,7 +54,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
         # The letter was on its way when somebody looked first.
         DEAD,
         (
-            "1 enqueue 7 @0-5\n2 reject -> 7 @1-2\n3 collect -> ? @3-16\n2 dequeue @9-10\n"
+            f"{SEEN}1 enqueue 7 @0-5\n2 reject -> 7 @1-2\n3 collect -> ? @3-16\n2 dequeue @9-10\n"
             "2 collect @11-12\n2 collect @20-21"
         ),
     ),
@@ -186,13 +194,20 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (("set", "eventual"), "1 add 7 @0-5\n2 read -> [7] @3-6"),
     (QUEUE, "1 enqueue 7 @0-5\n2 dequeue -> 7 @6-8\n1 enqueue 8 @9-10"),
     (QUEUE, "1 enqueue 7 @0-5\n2 drain -> ? @6-8\n3 dequeue @9-10"),
+    # Most of what was acknowledged was never seen.
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"),
+    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @4-18\n2 dequeue @16-17"),
+    (
+        DEAD,
+        "1 enqueue 7 @0-5\n2 reject -> 7 @1-2\n3 collect -> ? @3-16\n2 dequeue @9-10\n2 collect @20-21",
+    ),
     # The last phase asks as often as it likes: what nobody got is not excused by who asked there.
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
-    (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @6-18\n2 dequeue @16-17"),
+    (QUEUE, SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
+    (QUEUE, SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ! @6-18\n2 dequeue @16-17"),
     (
         QUEUE,
         (
-            "1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 dequeue -> ? @4-9\n4 dequeue -> ? @9-20\n"
+            f"{SEEN}8 enqueue 2 @0-1\n8 dequeue -> 2 @3-4\n1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 dequeue -> ? @4-9\n4 dequeue -> ? @9-20\n"
             "2 dequeue @10-11"
         ),
     ),
@@ -344,7 +359,7 @@ def test_nothing_to_refute_is_unknown(who: Any, text: str) -> None:
 
 
 def test_what_takers_of_the_load_may_have_is_said_beside_the_verdict() -> None:
-    text = "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"
+    text = SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ? @4-20\n2 dequeue @10-11"
     letters = "\n1 enqueue 9 @0-1\n2 reject -> 9 @2-3\n2 collect -> 9 @21-22\n2 collect @23-24"
     for who, more in ((QUEUE, ""), (DEAD, letters)):
         result = check(who[0], who[1], text + more)

@@ -286,7 +286,7 @@ def ended(words: Sequence[str]) -> Ended:
     found: list[str] = ["lost"] if seed == 1 else []
     said: dict[str, Any] = {
         "verdict": {
-            "verdict": "FAIL" if found else "PASS-smoke",
+            "verdict": "FAIL-nondeterministic" if found else "PASS-smoke",
             "checkers": {"set": {"valid": not found, "anomaly_types": found}},
             "evidence": {"faults": [{"landed": "yes"}, {"landed": "no"}]},
         }
@@ -390,13 +390,61 @@ def test_a_control_differs_in_one_word_that_is_there() -> None:
             pair(finding, wrong, "y", claim="c", source="s")
 
 
+def _trial_of(finding: Finding, **changes: Any) -> dict[str, Any]:
+    good = {
+        "seed": 1,
+        "exit": 1,
+        "verdict": "FAIL-nondeterministic",
+        "anomalies": [finding.anomalies[0]],
+        "version": "1",
+    }
+    return good | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": 0}, "int"),
+        ({"seed": -1}, "int"),
+        ({"verdict": "FAILURE"}, "FAILURE, which is no verdict"),
+        ({"verdict": "PASS-maybe"}, "PASS-maybe, which is no verdict"),
+        ({"seed": 2, "version": "2"}, "mixes versions 1, 2"),
+    ],
+)
+def test_a_file_of_what_no_run_can_have_said_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    finding, path = CATALOGUE[0], tmp_path / "results.json"
+    trials = [_trial_of(finding, **changes)]
+    if trials[0]["seed"] != 1:
+        trials.append(_trial_of(finding))
+    row = {"id": finding.id, "command": finding.command, "trials": trials}
+    path.write_bytes(msgspec.json.encode([row]))
+    done = CliRunner().invoke(app, ["findings", finding.id, "--results", str(path)])
+    assert isinstance(done.exception, DstestError)
+    assert done.exception.exit_code == Exit.USAGE
+    assert said in str(done.exception)
+
+
+def test_the_page_is_what_its_measurements_make() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    known = measuring.read(docs / "findings.json")
+    assert (docs / "findings.md").read_text() == markdown(known)
+
+
 def test_seeds_that_another_version_had_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One trial of the new version drops those of the old one: that is no green of two."""
     finding, path = CATALOGUE[0], tmp_path / "results.json"
     old, new = (
-        Trial(seed=n, exit=1, verdict="FAIL", anomalies=[finding.anomalies[0]], version=str(n))
+        Trial(
+            seed=n,
+            exit=1,
+            verdict="FAIL-nondeterministic",
+            anomalies=[finding.anomalies[0]],
+            version=str(n),
+        )
         for n in (1, 2)
     )
     path.write_bytes(

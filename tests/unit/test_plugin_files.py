@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import py_compile
+import sys
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,15 @@ def test_a_path_that_is_no_text_is_refused(
     monkeypatch.setenv(FILES, str(path))
     with pytest.raises(ConfigError, match=r"udcff.* is no UTF-8"):
         registry.names("systems")
+
+
+def test_what_was_compiled_before_is_not_what_runs(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    py_compile.compile(str(toy), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    kept = sorted((toy.parent / "__pycache__").iterdir())
+    toy.write_text(BARE.replace('"a toy"', '"a tot"'))
+    plugin_in("systems", toy)
+    assert registry.load("systems", "toy").doc == "a tot"
+    assert sorted((toy.parent / "__pycache__").iterdir()) == kept

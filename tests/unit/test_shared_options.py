@@ -23,6 +23,7 @@ def test_who_shares_an_option_is_said() -> None:
     assert shared_option(part("a", "x"), part("b", "y"), part("c")) is None
     said = shared_option(part("a", "x"), part("b", "y"), part("c", "z", "x"))
     assert said == "a and c both have an option x"
+    assert shared_option(part("a", "workers")) == "every run and a both have an option workers"
 
 
 class _Some(SupervisedSystem):
