@@ -199,7 +199,10 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (QUEUE, "1 enqueue 7 @0-5\n3 dequeue -> ! @4-18\n2 dequeue @16-17"),
     (
         DEAD,
-        "1 enqueue 7 @0-5\n2 reject -> 7 @1-2\n3 collect -> ? @3-16\n2 dequeue @9-10\n2 collect @20-21",
+        (
+            "1 enqueue 7 @0-5\n2 reject -> 7 @1-2\n3 collect -> ? @3-16\n2 dequeue @9-10\n"
+            "2 collect @20-21"
+        ),
     ),
     # The last phase asks as often as it likes: what nobody got is not excused by who asked there.
     (QUEUE, SEEN + "1 enqueue 7 @0-5\n3 dequeue -> ? @9-20\n2 dequeue @10-11"),
@@ -207,7 +210,8 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     (
         QUEUE,
         (
-            f"{SEEN}8 enqueue 2 @0-1\n8 dequeue -> 2 @3-4\n1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n3 dequeue -> ? @4-9\n4 dequeue -> ? @9-20\n"
+            f"{SEEN}8 enqueue 2 @0-1\n8 dequeue -> 2 @3-4\n1 enqueue 7 @0-5\n1 enqueue 8 @0-5\n"
+            "3 dequeue -> ? @4-9\n4 dequeue -> ? @9-20\n"
             "2 dequeue @10-11"
         ),
     ),
