@@ -45,6 +45,7 @@ from checkers.total_queue import (
     traffic,
 )
 from dstest.core.op import Op
+from dstest.core.protocols import Option
 from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
@@ -174,4 +175,12 @@ CHECKER: Final = PerKey(
     types=frozenset({"enqueue", *_TAKERS}),
     vacuous="nothing was rejected",
     observers=frozenset(),
+    options={
+        "arrival_s": Option(
+            type=float,
+            default=None,
+            least=0,
+            help="dead-letters: after so long all that was rejected has arrived; 0 by default",
+        )
+    },
 )

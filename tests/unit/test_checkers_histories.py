@@ -389,6 +389,11 @@ def test_letters_have_as_long_to_arrive_as_the_run_says(
     assert result.valid is valid or result.valid == valid
 
 
+def test_a_history_from_elsewhere_can_be_told_how_long_letters_take() -> None:
+    option = registry.load("checkers", "dead-letters").options["arrival_s"]
+    assert (option.default, option.least) == (None, 0)
+
+
 def test_an_empty_history_is_unknown_for_every_checker() -> None:
     for name in registry.names("checkers"):
         checker = registry.load("checkers", name)
