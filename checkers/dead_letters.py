@@ -130,7 +130,8 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     if len(missing) <= len(who.takers):
         if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
             findings.undecide(part.key, why)
-        findings.doubt(HELD, len(missing))
+        else:
+            findings.doubt(HELD, len(missing))
         return 0
     takes = takes_of(t, missing)
     for at in missing:

@@ -259,7 +259,8 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
     if len(missing) <= who.room:
         if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
             findings.undecide(part.key, why)
-        findings.doubt(HELD, len(missing))
+        else:
+            findings.doubt(HELD, len(missing))
         return 0
     look = looks[0] if who.by_first else looks[-1]
     takes = takes_of(t, missing)

@@ -36,6 +36,9 @@ from dstest.store.segment import Damage, read_lines
 
 __all__ = ["Folded", "Segment", "fold", "operation", "windows_of"]
 
+_LATE_MAX_NS: Final = 1_000_000_000
+"""A process that stood for longer is a host in trouble, and H08 is to tell."""
+
 
 class Segment(NamedTuple):
     """How one file reads. `lines` counts those that could be read, header and end included.
@@ -126,14 +129,10 @@ def _epoch_of_open(invoke_ns: int, windows: list[Window]) -> str | None:
     return None
 
 
-LATE_MAX_NS: Final = 1_000_000_000
-"""A process that stood for longer is a host in trouble, and H08 is to tell."""
-
-
 def _is_edge(said: Late, windows: list[Window]) -> bool:
     """Is it one of a window that there was, told of soon after it had passed? One that was given up
     for a later one, or that nobody came to write down, corrects nothing."""
-    return 0 <= said.told_ns - said.edge_ns <= LATE_MAX_NS and any(
+    return 0 <= said.told_ns - said.edge_ns <= _LATE_MAX_NS and any(
         window.epoch == said.epoch and said.edge_ns in (window.inject_start, window.healed_at)
         for window in windows
     )
