@@ -113,6 +113,13 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             "`True`",
             "`False`: there was one",
         ),
+        Operation(
+            "read",
+            "-",
+            "-",
+            '`{"pairs": [[pair, [id, ..]], ..]}`, those of which several rows stand that the'
+            ' predicate holds of; `"more": True` where some are left out',
+        ),
     ),
     "queue": (
         Operation("enqueue", "queue", "an element, unique in its queue", "-"),

@@ -2,7 +2,8 @@
 
 An `insert` looks for rows of its key in two tables, those that a predicate holds of, and puts a row
 into one of them where it finds none. Of all inserts of a key at most one may succeed, in whatever
-order they ran. Most keys get two inserts, at once; some that had theirs get another one later.
+order they ran. Most keys get two inserts, at once; some that had theirs get another one later. A
+last `read` of each node looks for keys of which several rows stand.
 Source: Adya, section 4.2 (G2, anti-dependency cycles by predicates); Jepsen's `tests.adya/g2`.
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
-from dstest.core.protocols import OpDraft, Option
-from workloads._workload import WORKERS_MAX, ObjectWorkload, revisit_ratio
+from dstest.core.protocols import Answer, OpDraft, Option
+from workloads._workload import WORKERS_MAX, FinalReads, ObjectWorkload, revisit_ratio
 
 __all__ = ["G2", "PairGenerator"]
 
@@ -30,6 +31,8 @@ class PairGenerator:
         self._revisit = float(options["revisit_ratio"])
         self._numbers = self._keys = 0
         self._waiting: list[OpDraft] = []
+        looks = [OpDraft("read", None)] if worker == 0 else []
+        self._finals = FinalReads(lambda node: list(looks))
 
     def _insert(self, key: int, side: str) -> OpDraft:
         self._numbers += 1
@@ -47,6 +50,10 @@ class PairGenerator:
         self._rng.shuffle(self._waiting)
         return self._waiting.pop()
 
+    def final(self, node: int, last: Answer | None) -> OpDraft | None:
+        """One look at each node for keys of which several rows stand."""
+        return self._finals.next(node, last)
+
 
 G2: Final = ObjectWorkload(
     name="g2",
@@ -54,7 +61,7 @@ G2: Final = ObjectWorkload(
     capability="pairs",
     model="serializable",
     checkers=("g2",),
-    op_types=frozenset({"insert"}),
+    op_types=frozenset({"insert", "read"}),
     make=PairGenerator,
     options=_OPTIONS,
     minimum={"insert": 100},

@@ -12,6 +12,9 @@ __all__ = ["PairsClient", "ViewsClient"]
 _CHOSEN: Final = 30
 """The predicate holds of it; numbers that it holds of have no index."""
 
+_SHOWN_MAX: Final = 100
+"""Keys of which several rows stand that one read tells of."""
+
 
 class ViewsClient(SqlClient):
     """A member of a group is a row; all of them together are never read by one statement."""
@@ -56,3 +59,20 @@ class PairsClient(SqlClient):
         text = f"INSERT INTO {table} (id, k, v) VALUES (?, ?, ?)"
         await self.change(text, number, str(key), _CHOSEN)
         return True
+
+    async def do_read(self, op: OpDraft) -> dict[str, Any]:
+        return await self.transact(self._read)
+
+    async def _read(self) -> dict[str, Any]:
+        tables = [f"pairs_{i}" for i in range(self.options["tables"])]
+        every = " UNION ALL ".join(f"SELECT k FROM {table} WHERE v % 3 = 0" for table in tables)
+        found: list[list[Any]] = []
+        twice = f"SELECT k FROM ({every}) AS chosen GROUP BY k HAVING COUNT(*) > 1"
+        keys = [row[0] for row in await self.rows(f"{twice} LIMIT {_SHOWN_MAX + 1}")]
+        for key in keys[:_SHOWN_MAX]:
+            ids: list[int] = []
+            for table in tables:
+                text = f"SELECT id FROM {table} WHERE k = ? AND v % 3 = 0"
+                ids += [int(row[0]) for row in await self.rows(text, str(key))]
+            found.append([key, sorted(ids)])
+        return {"pairs": found, "more": len(keys) > _SHOWN_MAX}

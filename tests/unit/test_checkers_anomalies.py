@@ -186,6 +186,16 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     (DEAD, "future-read", [0, 1], "2 reject -> 7 @0-5\n1 enqueue 7 @6-8"),
     (DEAD, "failed-but-applied", [0, 1], "1 enqueue 7 -> ! @0-5\n2 collect -> 7 @6-8"),
     (G2, "G2", [0, 1], '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> true @0-5'),
+    (
+        G2,
+        "G2",
+        [0, 1, 2],
+        (
+            '1 insert[p] ["a",1] -> ? @0-5\n2 insert[p] ["b",2] -> ? @0-5\n'
+            '3 read -> {"pairs":[["p",[1,2]]]} @6-8\n'
+            '1 insert[q] ["a",3] -> true @0-5\n2 insert[q] ["b",4] -> false @0-5'
+        ),
+    ),
     (G2, "G1a", [0, 1], '1 insert[p] ["a",1] -> ! @0-5\n2 insert[p] ["b",2] -> false @0-5'),
     (
         G2,

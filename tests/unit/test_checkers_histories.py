@@ -24,6 +24,8 @@ KAFKA = ("kafka", "linearizable")
 BANK = ("bank", "strict-serializable")
 
 
+RACED = '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @5-7'
+
 CLEAN: list[tuple[tuple[str, str], str]] = [
     (SET, "1 add 7 -> ? @0-5\n1 add 8 @0-1\n2 read -> [8] @10-15"),
     (SET, "1 add 7 @0-5\n1 add 8 @0-1\n2 read -> [8] @5-15"),
@@ -153,6 +155,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
         ("g2", "serializable"),
         '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> false @5-7',
     ),
+    (("g2", "serializable"), f'{RACED}\n3 read -> {{"pairs":[],"more":false}} @9-10'),
     (
         ("atomic-view", "snapshot-isolation"),
         '1 bump[g] [0,1] -> [1,1] @0-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
@@ -162,6 +165,37 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
         '1 bump[g] [0,1] -> ? @6-8\n2 look[g] -> [["r",0,1],["r",1,1]] @6-7',
     ),
 ]
+
+
+TWICE = '1 insert[p] ["a",1] -> true @0-5\n2 insert[p] ["b",2] -> true @0-5\n3 read -> '
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ('{"pairs":[["p",[1,2]]]} @9-10', "; read 2 found their rows"),
+        ('{"pairs":[["q",[1,2]]]} @9-10', "; read 2 did not find the rows of all of them"),
+        ('{"pairs":[["q",[1,2]]],"more":true} @9-10', ""),
+        ('{"pairs":[]} @4-10', ""),
+        ("[7] @9-10", ""),
+        ("? @9-10", ""),
+    ],
+)
+def test_where_two_inserts_were_acknowledged_a_later_read_tells_of_their_rows(
+    told: str, said: str
+) -> None:
+    result = check("g2", "serializable", TWICE + told)
+    ((found, *others),) = result.anomalies.values()
+    assert found.explanation == f"inserts 0, 1 took effect, each saw no row{said}"
+    assert [other.key for other in others] == ["q"] * ("q" in told)
+
+
+@pytest.mark.parametrize(
+    "told", ["7", "[]", "{}", '{"pairs":7}', '{"pairs":[["p",[1]]]}', '{"pairs":[[["p"],[1,2]]]}']
+)
+def test_a_read_of_pairs_that_cannot_be_read_leaves_the_verdict_open(told: str) -> None:
+    result = check("g2", "serializable", f"{RACED}\n3 read -> {told} @9-10")
+    assert (result.valid, result.keys.undecided) == ("unknown", [None])
 
 
 def test_tested_are_inserts_of_which_two_could_have_succeeded() -> None:

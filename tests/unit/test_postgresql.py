@@ -56,6 +56,7 @@ ONLY_READS = [
     ("bank", OpDraft("dump", None)),
     ("txn-append", OpDraft("txn", None, [["r", 1, None], ["r", 2, None]])),
     ("views", OpDraft("look", "g", [["r", 0, None], ["r", 1, None]])),
+    ("pairs", OpDraft("read", None)),
 ]
 WRITES = [
     ("register", OpDraft("write", "k", 1)),

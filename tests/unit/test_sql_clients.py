@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusters.sql import SqlClient, clients_on
-from clusters.sql.schema import schema
+from clusters.sql.schema import schema, table_of
 from clusters.systems.galera import GaleraClient
 from clusters.systems.mariadb import DIALECT as MARIADB
 from clusters.systems.postgresql import DIALECT, PostgresqlClient, numbered
@@ -192,6 +192,21 @@ def test_one_insert_of_a_pair_finds_nothing() -> None:
         for n, (key, side) in enumerate(zip("ppq", "abb", strict=True))
     ]
     assert World().does("pairs", *ops) == [True, False, True]
+
+
+def test_a_read_of_pairs_tells_of_those_that_stand_twice() -> None:
+    world = World()
+    ops = [OpDraft("insert", f"k{n}", ["a", n]) for n in range(200)]
+    world.does("pairs", *ops)
+    read = OpDraft("read", None)
+    assert world.does("pairs", read) == [{"pairs": [], "more": False}]
+    table = table_of("pairs", "k3/b", OPTIONS["tables"])
+    world.base.execute(f"INSERT INTO {table} VALUES (900, 'k3', 30), (901, 'k4', 31)")
+    assert world.does("pairs", read) == [{"pairs": [["k3", [3, 900]]], "more": False}]
+    doubled = ", ".join(f"({n + 1000}, 'k{n}', 30)" for n in range(101))
+    world.base.execute(f"INSERT INTO {table} VALUES {doubled}")
+    (told,) = world.does("pairs", read)
+    assert (len(told["pairs"]), told["more"]) == (100, True)
 
 
 TXN = OpDraft("txn", None, [["append", 1, 5], ["append", 1, 6]])
