@@ -200,7 +200,7 @@ def test_a_read_of_pairs_tells_of_those_that_stand_twice() -> None:
     world.does("pairs", *ops)
     read = OpDraft("read", None)
     assert world.does("pairs", read) == [{"pairs": [], "more": False}]
-    table = table_of("pairs", "k3/b", OPTIONS["tables"])
+    table = table_of("pairs", "k3/b", 3)
     world.base.execute(f"INSERT INTO {table} VALUES (900, 'k3', 30), (901, 'k4', 31)")
     assert world.does("pairs", read) == [{"pairs": [["k3", [3, 900]]], "more": False}]
     doubled = ", ".join(f"({n + 1000}, 'k{n}', 30)" for n in range(101))
