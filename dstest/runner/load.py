@@ -34,6 +34,7 @@ __all__ = ["Load", "LoadTraffic", "NoTraffic"]
 
 _READY_TIMEOUT_S: Final = 30.0
 _SILENCE_S: Final = 5.0
+_LOOK_S: Final = 1.0
 _PROCESSES_PER_WORKER: Final = 10
 _WORKERS_MAX: Final = 4
 
@@ -158,30 +159,35 @@ class Load:
                 remedy=self._see_logs(),
             )
         if now_ns is not None:
-            silent = [
-                i
-                for i, beat in enumerate(self.board.heartbeats())
-                if now_ns - beat > _SILENCE_S * 1e9
-            ]
-            if silent:
-                raise HarnessError(f"load worker {silent[0]} hangs", remedy=self._see_logs())
+            self._check_silence(now_ns)
+
+    def _check_silence(self, now_ns: int) -> None:
+        """Raise where a worker runs and gives no sign of life."""
+        beats = zip(self._processes, self.board.heartbeats(), strict=True)
+        for worker, (process, beat_ns) in enumerate(beats):
+            if process.returncode is None and now_ns - beat_ns > _SILENCE_S * 1e9:
+                raise HarnessError(f"load worker {worker} hangs", remedy=self._see_logs())
 
     def _last_words(self, worker: int) -> str:
         path = self._run.path / "workers" / f"worker-{worker}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
         return lines[-1][:300] if lines else "no message"
 
-    async def finish(self) -> None:
-        """End the load, then let each worker read the final state; waits until all are done."""
+    async def finish(self, run_clock: RunClock) -> None:
+        """End the load, then let each worker read the final state; waits until all are done, or
+        one of them hangs."""
         self.board.state = FINISHING
         op_timeout_s = float(self._plugins.spec.options["op_timeout_s"])
         patience_s = 2 * op_timeout_s + self._final_s + 4.0
-        waits = [process.wait() for process in self._processes]
+        end_ns = run_clock.now_ns() + int(patience_s * 1e9)
+        waits = [asyncio.create_task(process.wait()) for process in self._processes]
         try:
-            async with asyncio.timeout(patience_s):
-                await asyncio.gather(*waits)
-        except TimeoutError:
-            return
+            while not all(wait.done() for wait in waits) and run_clock.now_ns() < end_ns:
+                await asyncio.wait(waits, timeout=_LOOK_S)
+                self._check_silence(run_clock.now_ns())
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def stop(self) -> None:
         """Stop loading, let operations in flight end, end the processes. Never raises."""
