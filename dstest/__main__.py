@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
+
+from dstest.core.whole import said_of
 
 __all__ = ["main"]
 
+_HARNESS = 4
 _INTERRUPTED = 130
 
 
@@ -19,8 +23,11 @@ def _early(signum: int, frame: FrameType | None) -> None:
 def main() -> None:
     """Console entry point."""
     usual = signal.signal(signal.SIGINT, _early)
-    from dstest.cli import app
-
+    try:
+        from dstest.cli import app
+    except ImportError as error:
+        sys.stderr.write(f"{said_of(error)}\n")
+        sys.exit(_HARNESS)
     signal.signal(signal.SIGINT, usual)
     app.main()
 

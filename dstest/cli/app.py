@@ -26,6 +26,7 @@ from dstest.cli.streams import steady
 from dstest.core import plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit
+from dstest.core.whole import said_of
 
 __all__ = ["app", "main"]
 
@@ -111,9 +112,12 @@ def main() -> None:
         sys.exit(int(Exit.NOT_PROVEN))
     except Exception as error:
         # Exit 1 means that a violation was found; a bug must not look like one.
-        traceback.print_exc()
         place = plugin_files.place_of(error)
         own = any(place.startswith(f"{path}, ") for path in plugin_files.used())
+        if isinstance(error, ImportError) and not own:
+            typer.echo(said_of(error), err=True)
+            sys.exit(int(Exit.HARNESS))
+        traceback.print_exc()
         whose = f"a bug in {place}" if own else "a bug of dstest, not of what it tests"
         typer.echo(f"dstest: this is {whose}", err=True)
         sys.exit(int(Exit.HARNESS))
