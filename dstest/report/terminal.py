@@ -58,6 +58,8 @@ def _when(fault: FaultView) -> str:
 def _fault(fault: FaultView) -> list[str]:
     kind = f" ({fault.kind})" if fault.kind else ""
     heal = "heal proven" if fault.heal_verified else "HEAL NOT PROVEN"
+    if fault.start_ns is None and fault.heal_verified:
+        heal = "nothing to heal"
     lines = [
         (
             f"  {fault.id} {fault.nemesis}{kind} on {fault.targets}: landed {fault.landed}"

@@ -218,6 +218,13 @@ def test_terminal_summary() -> None:
     assert "\x1b[1;31mFAIL" in summary_text(report(fail=True), color=True)
 
 
+def test_what_was_never_injected_has_nothing_to_heal() -> None:
+    made = report()
+    fault = msgspec.structs.replace(made.faults[0], start_ns=None, heal_verified=True)
+    said = summary_text(msgspec.structs.replace(made, faults=[fault]))
+    assert "never injected, nothing to heal" in said
+
+
 def test_the_terminal_is_safe() -> None:
     assert "\x1b" not in summary_text(report(hostile=True, fail=True))
 
