@@ -262,8 +262,9 @@ class Postgresql(SupervisedSystem):
         "FATAL:  terminating connection due to unexpected postmaster exit",
         # Where the log ends, at the beginning of a page that was never written.
         "LOG:  invalid magic number 0000 in log segment",
-        # A hint after each recovery that was interrupted.
+        # Hints after each recovery that was interrupted.
         "If this has occurred more than once some data might be corrupted",
+        "This probably means that some data is corrupted and you will have to use the last backup",
     )
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT

@@ -58,6 +58,9 @@ _CAPABILITIES: Final = tuple(
 PINNED_CLIENTS: Final = "clients of one node"
 """What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
 
+MORE_MEMBERS: Final = "more members"
+"""What a system lacks that never has as many as the nemesis needs."""
+
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
     """A capability that a system does not have, and what of it is `missing`.
@@ -227,6 +230,10 @@ def _always(system: System, kind: type, nemesis: Nemesis) -> list[Lack]:
     if NemesisTraits.of(nemesis).shows_at_clients and where not in PINNED_KINDS:
         why = f"its clients go where they are sent: endpoint_kind {where}"
         lacks.append(Lack(nemesis=nemesis.name, capability=PINNED_CLIENTS, missing=(why,)))
+    most, least = SystemTraits.of(system).members_most, NemesisTraits.of(nemesis).members_least
+    if most is not None and most < least:
+        why = f"it has {most} at most, {least} are needed"
+        lacks.append(Lack(nemesis=nemesis.name, capability=MORE_MEMBERS, missing=(why,)))
     return lacks
 
 
@@ -289,7 +296,7 @@ def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) ->
     first = lacks[0]
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
     names = ", ".join(lack.text for lack in lacks)
-    methods = [lack for lack in lacks if lack.capability != PINNED_CLIENTS]
+    methods = [lack for lack in lacks if lack.capability not in (PINNED_CLIENTS, MORE_MEMBERS)]
     give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
     return ConfigError(
         f"system {system.name} cannot have {fault}: it lacks {names}",

@@ -296,7 +296,7 @@ async def _ask(
 async def _patches(
     ctx: NemesisContext, name: str, service: str = ""
 ) -> dict[Process, Patch | None]:
-    """What is in force in each process of a member; None of one that ended or cannot be read."""
+    """What is in force in each process of a member that runs; None of one that cannot be read."""
 
     async def read(process: Process) -> Patch | None:
         try:
@@ -305,7 +305,12 @@ async def _patches(
             return None
 
     rows = (await running(ctx, service)).get(name, [])
-    return dict(zip(rows, await asyncio.gather(*map(read, rows)), strict=True))
+    found = dict(zip(rows, await asyncio.gather(*map(read, rows)), strict=True))
+    if None not in found.values():
+        return found
+    # A server that forks has children which end while they are asked.
+    still = {*(await running(ctx, service)).get(name, [])}
+    return {process: patch for process, patch in found.items() if patch or process in still}
 
 
 async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:

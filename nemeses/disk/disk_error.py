@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
 from nemeses.base.process_fault import choose_processes, served_before
 from nemeses.base.process_heal import not_serving
-from nemeses.base.steps import Choice, Facts, Observed, with_facts
+from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.disk import faultfs, survivors
 from nemeses.disk.disk_fault import (
     DiskFault,
@@ -47,11 +48,15 @@ from nemeses.disk.survivors import (
     told,
     with_counts,
 )
-from nemeses.observe.processes import ProcessSnapshot
+from nemeses.observe.processes import ProcessSnapshot, running
 from nemeses.process.gone import gone_signal, not_replaced
 from nemeses.tools.calls import SYNCS, WRITES, sample
 
 __all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "DiskErrorFault"]
+
+ENDS_WITHIN_S: Final = 8.0
+"""After the heal, of a server that has found out about its disk; PostgreSQL waits 5 s for what it
+has asked to end."""
 
 INSIDE_S: Final = 0.2
 """How long the threads of a server that runs are looked at."""
@@ -146,6 +151,22 @@ class DiskErrorFault(DiskFault):
             moved=silent.moved and signal.moved,
             detail=f"{silent.detail}; {signal.detail}",
         )
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        """As `prove`: it may end after it was found to run."""
+        start = shlex.join(ctx.need(Supervised).restart_command(name))
+        later = ["sh", "-c", f"sleep {ENDS_WITHIN_S:g}; exec {start}"]
+        return [*super().heal_commands(ctx, record, name), later]
+
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+        """A server that ran at the heal may end only then: what it read or wrote had failed."""
+        now = await running(ctx)
+        ended = [n for n in record.targets if not any(p.main for p in now.get(n, ()))]
+        if ended:
+            await ctx.need(Supervised).restart(ended)
+        return await super().prove(ctx, record, healing)
 
     def injector(self, record: LandingRecord, snapshots: Snapshots) -> Signal:
         """Calls that were refused, by a setting that stands; and the servers' fates."""

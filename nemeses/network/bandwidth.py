@@ -15,6 +15,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Process
@@ -49,6 +50,7 @@ class Bandwidth(ProcessFault):
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
     residues: tuple[Residue, ...] = (RESIDUE,)
+    members_least: int = 2
     options: Mapping[str, Option] = {
         "kbit": Option(
             type=int,
@@ -62,6 +64,11 @@ class Bandwidth(ProcessFault):
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         check_range(options, "kbit", 100, 20_000)
+        if len(nodes) < self.members_least:
+            raise ConfigError(
+                f"--nemesis {self.name} with {len(nodes)} member: no transfer between two shows it",
+                remedy="more members, or another --nemesis",
+            )
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         return {"kbit": options["kbit"]}

@@ -43,6 +43,15 @@ CONNECT_S: Final = 1.0
 LOWERED_MAX: Final = 64
 """Nobody else lets a process open so few files."""
 
+_SET: Final = """\
+of() { sed -n "s/^$2:[[:space:]]*\\([0-9]*\\).*/\\1/p" "/proc/$1/status"; }
+set_limit() {
+    setpriv --reuid "$(of "$1" Uid)" --regid "$(of "$1" Gid)" --clear-groups \\
+        prlimit --pid "$1" --nofile="$2:"
+}
+"""
+"""A process's soft limit, set by its own user: root may not where it lacks CAP_SYS_RESOURCE."""
+
 _EACH_LOWERED: Final = f"""\
 grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ _ soft hard _; do
     pid=${{pid#/proc/}} pid=${{pid%%/*}}
@@ -56,7 +65,7 @@ LIMITS: Final = Residue(
     name="open files",
     mark=f"a process may open fewer than {LOWERED_MAX} files, and could allow itself more",
     look=f'{_EACH_LOWERED}    echo "ours limit of $soft open files on process $pid"\ndone\n',
-    remove=f'{_EACH_LOWERED}    prlimit --pid "$pid" --nofile="$hard:"\ndone\n:\n',
+    remove=f'{_SET}{_EACH_LOWERED}    set_limit "$pid" "$hard"\ndone\n:\n',
     rank=10,
 )
 
@@ -64,12 +73,12 @@ _SAME: Final = '[ "$(sed "s/.*) //" /proc/$0/stat 2>/dev/null | cut -d" " -f20)"
 """Is process $0 still the one that started at $1?"""
 
 _EXHAUST: Final = (
-    f"{_SAME} || exit 1; free=0; "
+    f"{_SET}{_SAME} || exit 1; free=0; "
     "while [ $free -lt 3 ] && [ -L /proc/$0/fd/$free ]; do free=$((free + 1)); done; "
-    'exec prlimit --pid "$0" --nofile="$free:"'
+    'set_limit "$0" "$free"'
 )
 _RESTORE: Final = (
-    'limit=$0; for p in "$@"; do [ ! -e /proc/$p ] || prlimit --pid $p --nofile=$limit:; done'
+    f'{_SET}limit=$0; for p in "$@"; do [ ! -e /proc/$p ] || set_limit "$p" "$limit"; done'
 )
 _READ: Final = f"{_SAME} || exit 1; sed -n 's/^Max open files *//p' /proc/$0/limits; ls /proc/$0/fd"
 

@@ -10,7 +10,7 @@ from clusters.systems.tarantool.link import PORT, WRITE, answer, connected
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
-    LogWords,
+    Ending,
     Probe,
     Replication,
     ServerTime,
@@ -82,7 +82,8 @@ class TarantoolDeployment(FullMesh, Durable, Clocked, Replication):
                 files={f"{HOME}/init.lua": config.encode()},
                 log=f"{HOME}/log",
                 probe=Probe(PORT, b"", b"Tarantool "),
-                words=LogWords(shutdown=("got signal 15",)),
+                # It writes nothing of its end.
+                ending=Ending(statuses=(0,)),
             )
         ]
 

@@ -95,7 +95,8 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
 
     async def version(self) -> str:
         rows = (await self._srvr()).values()
-        return ", ".join(sorted({r["Zookeeper version"].split("-")[0] for r in rows if r}))
+        told = (r["Zookeeper version"] for r in rows if "Zookeeper version" in r)
+        return ", ".join(sorted({text.split("-")[0] for text in told}))
 
     async def leaders(self) -> list[LeaderView]:
         return [
@@ -106,7 +107,7 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
                 tells=row["Mode"] == "leader",
             )
             for name, row in (await self._srvr()).items()
-            if "Mode" in row
+            if "Mode" in row and "Zxid" in row
         ]
 
     async def claims(self, name: str, group: str) -> bool:
@@ -115,4 +116,7 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         rows = await self._srvr()
-        return {n: {"": int(r["Zxid"], 16) & 0xFFFFFFFF} if r else None for n, r in rows.items()}
+        return {
+            n: {"": int(r["Zxid"], 16) & 0xFFFFFFFF} if "Zxid" in r else None
+            for n, r in rows.items()
+        }

@@ -52,7 +52,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     faults end servers, so that they are `kept` or `lost`; empty for any other fault.
     `shows_at_clients`: it is proven by what clients of its targets see, so that it is refused where
     clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
-    have laid on a node does not survive its faults. `injects`: it plans at least one fault."""
+    have laid on a node does not survive its faults. `injects`: it plans at least one fault.
+    `members_least`: with fewer members it cannot be proven."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -62,6 +63,7 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     shows_at_clients: bool = False
     restarts_nodes: bool = False
     injects: bool = True
+    members_least: int = 1
 
 
 class SystemTraits(_Traits, frozen=True, kw_only=True):
