@@ -11,14 +11,16 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from polling import wait_for
 
-from dstest.core.errors import ConfigError, FaultRefused
+from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
-from nemeses.clock import lease_clock
+from dstest.core.protocols import Process
+from nemeses.clock import clock, lease_clock
 from nemeses.clock.clock import NEMESIS
 from nemeses.clock.clock_evidence import slopes
 from nemeses.clock.lease_clock import End
@@ -268,3 +270,25 @@ def test_a_monotonic_shift_is_for_who_leads() -> None:
     with pytest.raises(ConfigError, match="no time that a lease has left"):
         values = options(monotonic=True, strobe_ms=200)
         NEMESIS.plan(random.Random(1), NODES, 20.0, values)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_child_that_ends_while_it_is_asked_is_no_process_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    main, child = (Process(pid=pid, start_time=1, main=pid == 7, service="s") for pid in (7, 8))
+    lists = [[main, child], [main] if ended else [main, child]]
+
+    async def running(ctx: Any, service: str = "") -> dict[str, list[Process]]:
+        return {"n1": lists.pop(0)}
+
+    async def ask(ctx: Any, name: str, process: Process, words: Any) -> Any:
+        if process == child:
+            raise LabError("no such process")
+        return "patched"
+
+    monkeypatch.setattr(clock, "running", running)
+    monkeypatch.setattr(clock, "_ask", ask)
+    ctx: Any = None
+    found = asyncio.run(clock._patches(ctx, "n1"))
+    assert found == ({main: "patched"} if ended else {main: "patched", child: None})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -185,3 +188,35 @@ def test_others_must_keep_their_limits() -> None:
     assert descriptors._spared(hit, {"n1": [FULL], "n2": [FULL]}, asked, looks).moved
     silent = {**asked, "control->n2": 0}
     assert descriptors._spared(hit, {"n1": [FULL], "n2": [WIDE]}, silent, looks).moved
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a process of another user")
+@pytest.mark.parametrize("user", [0, 65534])
+def test_a_limit_is_set_by_the_user_of_the_process(user: int) -> None:
+    """Root may not set that of others where it lacks CAP_SYS_RESOURCE."""
+    child = subprocess.Popen(["sleep", "60"], user=user, group=user, extra_groups=[])
+    try:
+        stat = Path(f"/proc/{child.pid}/stat").read_text()
+        start = stat.rpartition(")")[2].split()[19]
+        pid = str(child.pid)
+        assert _sh(descriptors._EXHAUST, pid, start) == 0
+        assert _soft(child.pid) == 3
+        assert _sh(descriptors._EXHAUST, pid, "1") == 1, "another process"
+        assert _sh(descriptors._RESTORE, "1000", pid, "999999999") == 0
+        assert _soft(child.pid) == 1000
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _sh(script: str, *words: str) -> int:
+    return subprocess.run(["sh", "-c", script, *words], timeout=20, check=False).returncode
+
+
+def _soft(pid: int) -> int:
+    (row,) = (
+        line
+        for line in Path(f"/proc/{pid}/limits").read_text().splitlines()
+        if line.startswith("Max open files")
+    )
+    return int(row.split()[3])

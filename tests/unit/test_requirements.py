@@ -374,3 +374,21 @@ def test_what_was_not_declared_is_refused_where_it_is_needed() -> None:
     assert ctx.offered(pause) is None
     etcd = ETCD.deploy([], {})
     assert msgspec.structs.replace(ctx, deployment=etcd).need(kill) is etcd
+
+
+@pytest.mark.parametrize(
+    ("system", "lacks"),
+    [
+        ("postgresql", ["more members (it has 1 at most, 2 are needed)"]),
+        ("postgresql-standby", []),
+        ("memcached", []),
+    ],
+)
+def test_what_shows_between_two_members_needs_two(system: str, lacks: list[str]) -> None:
+    found = lacking(registry.load("systems", system), registry.load("nemeses", "bandwidth"))
+    assert [lack.text for lack in found if not lack.when] == lacks
+
+
+def test_a_cap_on_a_cluster_of_one_is_refused_when_it_is_planned() -> None:
+    with pytest.raises(ConfigError, match="no transfer between two shows it"):
+        resolve(RunSpec(system="etcd", workload="register", nemesis="bandwidth", nodes=1), [])
