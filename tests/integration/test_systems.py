@@ -31,6 +31,12 @@ DAILY = {("redis-sentinel", "partition")}
 SYNCS_RARELY = {("nats", "fsync-error"): 70, ("nats", "slow-disk"): 70}
 """Seconds that a window needs where a server syncs once a minute, whatever it is told."""
 
+SYNCS_WHEN_TOLD = {
+    ("tarantool", "fsync-error"): ["wal_mode=fsync"],
+    ("tarantool", "slow-disk"): ["wal_mode=fsync"],
+}
+"""Options without which a server leaves syncs to the operating system."""
+
 PREFERRED = ("register", "work-queue")
 """Of the workloads for which a system has clients; any other one where it has none for these."""
 
@@ -57,7 +63,8 @@ def test_a_fault_lands_and_heals(
         seed=11,
         rate=RATE,
     )
-    plugins = resolve(wanted, [f"fault_s={fault_s}", "quiet_s=8"])
+    more = SYNCS_WHEN_TOLD.get((system, nemesis), [])
+    plugins = resolve(wanted, [f"fault_s={fault_s}", "quiet_s=8", *more])
     done = run_session(plugins, store=tmp_path, lab_id=lab_for(system), ui=Quiet())
     (fault,) = faults_of(done.path)
     told = (fault["notes"], fault["injector"], fault["victim"], fault["control"])
