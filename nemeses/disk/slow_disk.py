@@ -3,8 +3,9 @@
 Injector signal: syncs that the file system under the data delayed, on each target and on no other
 node. Victim signal: the server itself, by its own measure, waited at least 0.7 of the delay per
 sync; where it has no measure, its threads are sampled, and the time that they were seen inside a
-sync is divided by the number of syncs. Control: the other servers did not. It has healed when
-nothing is delayed and syncs are short again.
+sync (or a write, which syncs by itself where the file was opened so) is divided by the number of
+syncs. Control: the other servers did not. It has healed when nothing is delayed and syncs are short
+again.
 
 Catalogue: N18.
 """
@@ -28,7 +29,7 @@ from nemeses.disk import faultfs
 from nemeses.disk.disk_fault import clear_disks, faulty, readings
 from nemeses.disk.survivors import pids_of
 from nemeses.observe.relations import health_of
-from nemeses.tools.calls import SYNCS, sample
+from nemeses.tools.calls import SYNCING, sample
 from nemeses.tools.compiled import TOOLS
 
 __all__ = ["NEMESIS", "SlowDisk"]
@@ -64,7 +65,7 @@ async def _sampled(ctx: NemesisContext, record: LandingRecord, known: Stats | No
 
     async def one(name: str) -> tuple[float, float]:
         pids = pids_of(record, name)
-        seen = await sample(ctx.node(name), pids, folder, SYNCS, SAMPLED_S, faultfs.SOCKET)
+        seen = await sample(ctx.node(name), pids, folder, SYNCING, SAMPLED_S, faultfs.SOCKET)
         return known[name][0] + seen.syncs, known[name][1] + seen.inside_s
 
     found = await asyncio.gather(*map(one, ctx.nodes))

@@ -15,13 +15,16 @@ import msgspec
 from dstest.core.errors import RemoteTimeout
 from dstest.core.node import Node
 
-__all__ = ["SYNCS", "WRITES", "Samples", "sample"]
+__all__ = ["SYNCING", "SYNCS", "WRITES", "Samples", "sample"]
 
 SYNCS: Final = (74, 75, 277)
 """fsync, fdatasync, sync_file_range on x86-64."""
 
 WRITES: Final = (1, 18, 20, 77, 285, 296, 328)
 """write, pwrite64, writev, ftruncate, fallocate, pwritev, pwritev2 on x86-64."""
+
+SYNCING: Final = (*SYNCS, *WRITES)
+"""Calls that may wait for a sync: a write does to a file that is opened with O_SYNC."""
 
 GAP_S: Final = 0.01
 SLACK_S: Final = 5.0
