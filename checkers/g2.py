@@ -13,8 +13,8 @@ tells whether their rows are there.
 | anomaly | meaning |
 |---|---|
 | G2 | two inserts of a key took effect: in a serial order the later one sees the other one's row |
-| G1a | an insert saw a row, and only inserts that had failed can have put one |
-| phantom | an insert saw a row, and no insert can have put one |
+| G1a | an insert or a read saw a row, and only inserts that had failed can have put it |
+| phantom | an insert or a read saw a row, and no insert can have put it |
 
 Tested are inserts of known outcome of which two could have succeeded. The first of a key to end
 shows that there is a row by then, so these are the ones that had begun, where there are two or
@@ -28,12 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
 __all__ = ["CHECKER"]
+
+_TOLD_MAX: Final = 2
+"""Reads that are quoted with an anomaly."""
 
 
 def _took(op: Op) -> bool:
@@ -58,57 +63,131 @@ def _tested(done: list[Op]) -> int:
     return racing if racing > 1 else 0
 
 
-def _number(insert: Op) -> Any:
+def _number(insert: Op) -> int | str | None:
     """Of the row that it puts; None where its input cannot be read."""
     match insert.input:
-        case [_, int() | str() as number]:
-            return number
+        case [_, number] if type(number) in (int, str):
+            return number  # type: ignore[no-any-return]
     return None
 
 
-def _standing(read: Op) -> dict[Any, set[int]]:
-    """Keys of which a read has found several rows, and these. Raises Unreadable."""
+def _pairs(read: Op) -> list[Any]:
+    """What a read has found, not looked into yet. Raises Unreadable."""
     match read.output:
-        case {"pairs": [*pairs]} if all(
-            isinstance(pair, list) and len(pair) == 2 and len(pair[1]) > 1 for pair in pairs
-        ):
-            return {key: set(numbers) for key, numbers in pairs}
+        case {"pairs": [*pairs], **rest} if rest.keys() <= {"more"}:
+            more = rest.get("more", False)
+            if type(more) is bool and (pairs or not more):
+                return pairs
     raise Unreadable(read, "its output is not a list of pairs with several rows each")
 
 
+def _rows_of(read: Op, pair: Any) -> tuple[Any, list[int | str]]:
+    """A key and the numbers of its rows, several and each once. Raises Unreadable."""
+    match pair:
+        case [None | bool() | int() | float() | str() as key, [*numbers]] if (
+            len(numbers) > 1
+            and all(type(number) in (int, str) for number in numbers)
+            and len(set(numbers)) == len(numbers)
+        ):
+            return key, numbers
+    raise Unreadable(read, "one of its pairs is not a key with the numbers of several rows")
+
+
 def _told(findings: Findings, key: Any, won: list[Op]) -> Iterator[str]:
-    """What later reads say of the rows of inserts that were acknowledged."""
+    """What the first reads after inserts that were acknowledged say of their rows."""
     after, numbers = max(map(end_of, won)), {_number(op) for op in won}
-    for op in findings.history.ops:
-        if op.op_type == "read" and op.outcome is Outcome.OK and op.invoke_ts > after:
-            with suppress(Unreadable, TypeError):
-                rows = _standing(op).get(key, set())
-                if rows >= numbers:
-                    yield f"read {op.op_id} found their rows"
-                elif not op.output.get("more"):
-                    yield f"read {op.op_id} did not find the rows of all of them"
+    if None in numbers or len(numbers) < len(won):
+        return
+    later = (op for op in findings.history.ops if op.op_type == "read" and op.invoke_ts > after)
+    for op in islice((op for op in later if op.outcome is Outcome.OK), _TOLD_MAX):
+        with suppress(Unreadable):
+            rows = dict(_rows_of(op, pair) for pair in _pairs(op)).get(key, [])
+            if numbers <= {*rows}:
+                yield f"read {op.op_id} found their rows"
+            elif not op.output.get("more"):
+                where = f" at {op.node_seen}" if op.node_seen else ""
+                yield f"read {op.op_id}{where} did not find the rows of all of them"
 
 
-def _rows(reads: list[Op], findings: Findings) -> None:
-    """Keys of which several rows stand, but those of which two inserts were acknowledged."""
-    found = {key: (read, rows) for read in reads for key, rows in _standing(read).items()}
-    inserts: dict[Any, list[Op]] = {key: [] for key in found}
-    for op in findings.history.ops if found else ():
-        if op.op_type == "insert" and op.key in inserts and _number(op) in found[op.key][1]:
-            inserts[op.key].append(op)
-    for key, (read, rows) in found.items():
-        findings.tick()
-        if sum(op.outcome is Outcome.OK and op.output is True for op in inserts[key]) < 2:
-            names = ", ".join(str(number) for number in sorted(rows)[:8])
-            message = f"read {read.op_id} found rows {names}, of which each was put where none was"
-            findings.anomaly("G2", key, [*inserts[key], read], message)
-    findings.count(reads=len(reads), keys_with_several_rows=len(found))
+class _Inserts:
+    """All inserts of a history by their keys, made when they are asked for; None of a key that also
+    has operations of which nobody knows what they did."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._of: dict[tuple[type, Any], list[Op] | None] = {}
+
+    def of(self, key: Any) -> list[Op] | None:
+        if not self._of:
+            self._read()
+        return self._of.get((type(key), key), [])
+
+    def _read(self) -> None:
+        for op in self._history.ops:
+            name = type(op.key), op.key
+            if op.op_type == "insert":
+                there = self._of.setdefault(name, [])
+                if there is not None:
+                    there.append(op)
+            elif op.op_type != "read":
+                self._of[name] = None
+
+
+def _judge_rows(read: Op, key: Any, rows: list[int | str], inserts: list[Op], f: Findings) -> None:
+    """Several rows of a key stand: who may have put them?"""
+    began = [op for op in inserts if op.invoke_ts <= end_of(read)]
+    done = [op for op in inserts if op.outcome is Outcome.OK]
+    won = [op for op in done if op.output is True]
+    may = [op for op in began if op.outcome is Outcome.UNKNOWN or op in won]
+    putters = [op for op in may if _number(op) in rows]
+    # The key itself tells of inserts that were acknowledged, where it can be read.
+    named = len(won) > 1 and all(type(op.output) is bool for op in done)
+    if len({_number(op) for op in putters}) > 1 and not named:
+        names = ", ".join(str(number) for number in rows[:8])
+        message = f"read {read.op_id} found rows {names}, of which each was put where none was"
+        f.anomaly("G2", key, [*putters, read], message)
+    for number in rows:
+        if any(_number(op) == number for op in may):
+            continue
+        failed = [op for op in began if _number(op) == number and op.outcome is Outcome.FAIL]
+        kind = "G1a" if failed else "phantom"
+        who = "only a failed insert" if failed else "no insert"
+        message = f"read {read.op_id} found row {number}, and {who} can have put it"
+        f.anomaly(kind, key, [*failed, read], message)
+
+
+def _judge_reads(reads: list[Op], findings: Findings) -> None:
+    """Each pair of each read by itself, so that none hides another. Raises Unreadable at the end,
+    where one could not be read."""
+    inserts, wrong, several = _Inserts(findings.history), None, 0
+    seen: set[tuple[type, Any, frozenset[int | str]]] = set()
+    for read in reads:
+        try:
+            pairs = _pairs(read)
+        except Unreadable as error:
+            wrong = wrong or error
+            continue
+        for pair in pairs:
+            findings.tick()
+            try:
+                key, rows = _rows_of(read, pair)
+            except Unreadable as error:
+                wrong = wrong or error
+                continue
+            same = (type(key), key, frozenset(rows))
+            known = inserts.of(key)
+            if same in seen or known is None:
+                continue
+            seen.add(same)
+            several += 1
+            _judge_rows(read, key, rows, known, findings)
+    findings.count(reads=len(reads), keys_with_several_rows=several)
+    if wrong is not None:
+        raise wrong
 
 
 def decide(part: Part, findings: Findings) -> int:
     """Inserts of one key; how many of them could have succeeded beside another one. Or reads."""
-    if reads := part.of("read"):
-        _rows(reads, findings)
     done = part.of("insert")
     won = [op for op in done if _took(op)]
     refused = [op for op in done if not op.output]
@@ -136,6 +215,8 @@ def decide(part: Part, findings: Findings) -> int:
         seen = [failed, op] if failed is not None and kind == "G1a" else [op]
         findings.anomaly(kind, part.key, seen, message)
     findings.count(keys_with_a_row=int(bool(won)), inserts=len(won), refused=len(refused))
+    if reads := part.of("read"):
+        _judge_reads(reads, findings)
     return _tested(done)
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from dstest.core.whole import said_of
+from dstest.core.whole import is_missing, said_of
 
 __all__ = ["main"]
 
@@ -26,6 +26,8 @@ def main() -> None:
     try:
         from dstest.cli import app
     except ImportError as error:
+        if not is_missing(error):
+            raise
         sys.stderr.write(f"{said_of(error)}\n")
         sys.exit(_HARNESS)
     signal.signal(signal.SIGINT, usual)

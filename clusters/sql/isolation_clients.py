@@ -66,13 +66,13 @@ class PairsClient(SqlClient):
     async def _read(self) -> dict[str, Any]:
         tables = [f"pairs_{i}" for i in range(self.options["tables"])]
         every = " UNION ALL ".join(f"SELECT k FROM {table} WHERE v % 3 = 0" for table in tables)
-        found: list[list[Any]] = []
         twice = f"SELECT k FROM ({every}) AS chosen GROUP BY k HAVING COUNT(*) > 1"
         keys = [row[0] for row in await self.rows(f"{twice} LIMIT {_SHOWN_MAX + 1}")]
-        for key in keys[:_SHOWN_MAX]:
-            ids: list[int] = []
-            for table in tables:
-                text = f"SELECT id FROM {table} WHERE k = ? AND v % 3 = 0"
-                ids += [int(row[0]) for row in await self.rows(text, str(key))]
-            found.append([key, sorted(ids)])
+        shown = dict[str, list[int]]((str(key), []) for key in keys[:_SHOWN_MAX])
+        marks = ", ".join("?" for _ in shown)
+        for table in tables if shown else ():
+            text = f"SELECT k, id FROM {table} WHERE v % 3 = 0 AND k IN ({marks})"
+            for row in await self.rows(text, *shown):
+                shown[str(row[0])].append(int(row[1]))
+        found = [[key, sorted(ids)] for key, ids in shown.items()]
         return {"pairs": found, "more": len(keys) > _SHOWN_MAX}

@@ -189,6 +189,7 @@ REFUSED: Final = {
     "40P01": f"deadlock_detected. {ABORTED}",
     "55P03": f"lock_not_available. {ABORTED}",
     "23505": f"unique_violation. {ABORTED}",
+    "0A000": f"feature_not_supported, as SERIALIZABLE on a standby. {ABORTED}",
     "25006": f"read_only_sql_transaction. {ABORTED}",
 }
 

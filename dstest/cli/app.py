@@ -26,7 +26,7 @@ from dstest.cli.streams import steady
 from dstest.core import plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit
-from dstest.core.whole import said_of
+from dstest.core.whole import is_missing, said_of
 
 __all__ = ["app", "main"]
 
@@ -114,7 +114,7 @@ def main() -> None:
         # Exit 1 means that a violation was found; a bug must not look like one.
         place = plugin_files.place_of(error)
         own = any(place.startswith(f"{path}, ") for path in plugin_files.used())
-        if isinstance(error, ImportError) and not own:
+        if isinstance(error, ImportError) and is_missing(error) and not own:
             typer.echo(said_of(error), err=True)
             sys.exit(int(Exit.HARNESS))
         traceback.print_exc()

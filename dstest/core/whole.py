@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["said_of"]
+__all__ = ["is_missing", "said_of"]
+
+
+def is_missing(error: BaseException) -> bool:
+    """Is a module not there, or our extension not built? All else that an import says is a bug."""
+    if isinstance(error, ModuleNotFoundError):
+        return True
+    return isinstance(error, ImportError) and "_core" in str(error)
 
 
 def said_of(error: ImportError) -> str:

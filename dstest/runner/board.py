@@ -128,6 +128,10 @@ class Board:
         if lag_ns > self._slots[at + _LAG_MAX]:
             self._slots[at + _LAG_MAX] = lag_ns
 
+    def done(self, worker: int) -> None:
+        """A worker has nothing more to do than to end; it gives no more signs of life."""
+        self._slots[self._at(worker) + _HEARTBEAT] = OPEN_END
+
     def invoked(self, worker: int, node: int, lateness_ns: int) -> None:
         """An operation is about to leave, `lateness_ns` after it was due."""
         at = self._at(worker)

@@ -167,6 +167,8 @@ class NemesisLoop:
         record = self._keep(await self._in_time(record.fault_id, "heal", healed))
         del self.standing[record.fault_id]
         state = "heal proven" if record.heal_verified else "HEAL NOT PROVEN"
+        if record.injected_at is None and record.heal_verified:
+            state = "never injected, nothing to heal"
         self._tell(f"{record.fault_id}: {state}")
 
     async def finish(self) -> list[str]:

@@ -135,6 +135,8 @@ class Worker:
                 self._segment.finish()
         finally:
             beat.cancel()
+            # What is left to do here takes as long as the disk, and the client's own threads, take.
+            self._board.done(config.worker)
             self._segment.sync()
             self._segment.close()
 
