@@ -31,3 +31,17 @@ def test_what_is_missing_is_named_with_what_helps(tmp_path: Path, missing: str) 
     (said,) = ended.stderr.splitlines()
     assert missing in said
     assert "`make setup`" in said
+
+
+def test_any_other_failure_of_an_import_is_a_bug(tmp_path: Path) -> None:
+    code = (
+        "import sys, dstest.cli.check_models as m; del m.with_options;"
+        " sys.argv = ['dstest', 'check', 'h.jsonl', '--workload', 'register'];"
+        " from dstest.__main__ import main; main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert ended.returncode not in (0, 1, Exit.USAGE)
+    assert "Traceback" in ended.stderr
+    assert "make setup" not in ended.stderr

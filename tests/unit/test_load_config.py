@@ -63,3 +63,18 @@ def test_a_worker_that_hangs_in_the_final_phase_is_noticed_at_once(
         asyncio.run(finish())
     assert time.monotonic() - began < 20
     load.close()
+
+
+def test_a_worker_that_is_about_to_end_does_not_hang(tmp_path: Path) -> None:
+    """Its disk, or threads of its client, may keep it for longer than its silence may last."""
+    load = _load(tmp_path)
+
+    async def finish() -> None:
+        load._processes = [await asyncio.create_subprocess_exec("sleep", "2") for _ in range(2)]
+        for worker in range(load.workers):
+            load.board.done(worker)
+        await load.finish(RunClock(time.monotonic_ns() - int(60e9)))
+        assert load.exits() == [0, 0]
+
+    asyncio.run(finish())
+    load.close()
