@@ -120,7 +120,7 @@ def lab_for(lab_packages: tuple[str, ...]) -> Iterator[Callable[[str], str]]:
             for lab_id in up.values():
                 LAB.down(lab_id)
             up.clear()
-            lab_id = f"{_free_id()}-{system}"
+            lab_id = f"{_free_id()}-{system}"[:32].rstrip("-")
             LAB.down(lab_id)
             up[packages] = lab_id
             LAB.up(lab_id, 5, packages=packages)
