@@ -109,43 +109,37 @@ def _told(findings: Findings, key: Any, won: list[Op]) -> Iterator[str]:
                 yield f"read {op.op_id}{where} did not find the rows of all of them"
 
 
-class _Inserts:
-    """All inserts of a history by their keys, made when they are asked for; None of a key that also
-    has operations of which nobody knows what they did."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._of: dict[tuple[type, Any], list[Op] | None] = {}
-
-    def of(self, key: Any) -> list[Op] | None:
-        if not self._of:
-            self._read()
-        return self._of.get((type(key), key), [])
-
-    def _read(self) -> None:
-        for op in self._history.ops:
-            name = type(op.key), op.key
-            if op.op_type == "insert":
-                there = self._of.setdefault(name, [])
-                if there is not None:
-                    there.append(op)
-            elif op.op_type != "read":
-                self._of[name] = None
+def _inserts_of(history: History) -> dict[tuple[type, Any], list[Op] | None]:
+    """All inserts by their keys; None of a key that also has operations of which nobody knows what
+    they did."""
+    found: dict[tuple[type, Any], list[Op] | None] = {}
+    for op in history.ops:
+        name = type(op.key), op.key
+        if op.op_type == "insert":
+            there = found.setdefault(name, [])
+            if there is not None:
+                there.append(op)
+        elif op.op_type != "read":
+            found[name] = None
+    return found
 
 
-def _judge_rows(read: Op, key: Any, rows: list[int | str], inserts: list[Op], f: Findings) -> None:
+def _judge_rows(
+    read: Op, key: Any, rows: list[int | str], inserts: list[Op], findings: Findings
+) -> None:
     """Several rows of a key stand: who may have put them?"""
     began = [op for op in inserts if op.invoke_ts <= end_of(read)]
     done = [op for op in inserts if op.outcome is Outcome.OK]
     won = [op for op in done if op.output is True]
-    may = [op for op in began if op.outcome is Outcome.UNKNOWN or op in won]
+    maybe = [op for op in inserts if op.outcome is Outcome.UNKNOWN]
+    may = [op for op in (*won, *maybe) if op.invoke_ts <= end_of(read)]
     putters = [op for op in may if _number(op) in rows]
     # The key itself tells of inserts that were acknowledged, where it can be read.
     named = len(won) > 1 and all(type(op.output) is bool for op in done)
     if len({_number(op) for op in putters}) > 1 and not named:
         names = ", ".join(str(number) for number in rows[:8])
         message = f"read {read.op_id} found rows {names}, of which each was put where none was"
-        f.anomaly("G2", key, [*putters, read], message)
+        findings.anomaly("G2", key, [*putters, read], message)
     for number in rows:
         if any(_number(op) == number for op in may):
             continue
@@ -153,13 +147,13 @@ def _judge_rows(read: Op, key: Any, rows: list[int | str], inserts: list[Op], f:
         kind = "G1a" if failed else "phantom"
         who = "only a failed insert" if failed else "no insert"
         message = f"read {read.op_id} found row {number}, and {who} can have put it"
-        f.anomaly(kind, key, [*failed, read], message)
+        findings.anomaly(kind, key, [*failed, read], message)
 
 
 def _judge_reads(reads: list[Op], findings: Findings) -> None:
     """Each pair of each read by itself, so that none hides another. Raises Unreadable at the end,
     where one could not be read."""
-    inserts, wrong, several = _Inserts(findings.history), None, 0
+    inserts, wrong, several = None, None, 0
     seen: set[tuple[type, Any, frozenset[int | str]]] = set()
     for read in reads:
         try:
@@ -175,7 +169,8 @@ def _judge_reads(reads: list[Op], findings: Findings) -> None:
                 wrong = wrong or error
                 continue
             same = (type(key), key, frozenset(rows))
-            known = inserts.of(key)
+            inserts = inserts or _inserts_of(findings.history)
+            known = inserts.get((type(key), key), [])
             if same in seen or known is None:
                 continue
             seen.add(same)

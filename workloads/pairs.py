@@ -32,7 +32,7 @@ class PairGenerator:
         self._numbers = self._keys = 0
         self._waiting: list[OpDraft] = []
         looks = [OpDraft("read", None)] if worker == 0 else []
-        self._finals = FinalReads(lambda node: list(looks))
+        self._finals = FinalReads(lambda node: looks)
 
     def _insert(self, key: int, side: str) -> OpDraft:
         self._numbers += 1

@@ -68,7 +68,7 @@ class PairsClient(SqlClient):
         every = " UNION ALL ".join(f"SELECT k FROM {table} WHERE v % 3 = 0" for table in tables)
         twice = f"SELECT k FROM ({every}) AS chosen GROUP BY k HAVING COUNT(*) > 1"
         keys = [row[0] for row in await self.rows(f"{twice} LIMIT {_SHOWN_MAX + 1}")]
-        shown = dict[str, list[int]]((str(key), []) for key in keys[:_SHOWN_MAX])
+        shown: dict[str, list[int]] = {str(key): [] for key in keys[:_SHOWN_MAX]}
         marks = ", ".join("?" for _ in shown)
         for table in tables if shown else ():
             text = f"SELECT k, id FROM {table} WHERE v % 3 = 0 AND k IN ({marks})"

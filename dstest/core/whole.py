@@ -9,7 +9,9 @@ def is_missing(error: BaseException) -> bool:
     """Is a module not there, or our extension not built? All else that an import says is a bug."""
     if isinstance(error, ModuleNotFoundError):
         return True
-    return isinstance(error, ImportError) and "_core" in str(error)
+    if not isinstance(error, ImportError) or error.name not in ("checkers", "checkers._core"):
+        return False
+    return "_core" in str(error)
 
 
 def said_of(error: ImportError) -> str:

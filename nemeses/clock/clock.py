@@ -310,7 +310,7 @@ async def _patches(
         return found
     # A server that forks has children which end while they are asked.
     still = {*(await running(ctx, service)).get(name, [])}
-    return {process: patch for process, patch in found.items() if patch or process in still}
+    return {one: patch for one, patch in found.items() if patch is not None or one in still}
 
 
 async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:

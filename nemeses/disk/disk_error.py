@@ -15,6 +15,7 @@ serve.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import shlex
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
@@ -165,7 +167,9 @@ class DiskErrorFault(DiskFault):
         now = await running(ctx)
         ended = [n for n in record.targets if not any(p.main for p in now.get(n, ()))]
         if ended:
-            await ctx.need(Supervised).restart(ended)
+            # One that does not start is found to be missing, and started again with the next look.
+            with contextlib.suppress(LabError):
+                await ctx.need(Supervised).restart(ended)
         return await super().prove(ctx, record, healing)
 
     def injector(self, record: LandingRecord, snapshots: Snapshots) -> Signal:
