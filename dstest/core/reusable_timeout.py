@@ -28,7 +28,8 @@ class ReusableTimeout:
 
     async def wait_for(self, wanted: Coroutine[Any, Any, T], timeout_s: float) -> T:
         """What a coroutine returns. Raises TimeoutError where that takes longer."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         if self._loop is not loop:
             # Of another loop that has ended, perhaps in the middle of a wait.
             self._loop, self._task, self._timer, self._expired = loop, None, None, False

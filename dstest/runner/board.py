@@ -6,7 +6,7 @@ worker while it loads, and live figures cost no message.
 
 Layout (in int64 slots): state, origin_ns, window count, then `WINDOWS_MAX` pairs (start, end),
 then per worker: heartbeat_ns, trouble, lateness_max_ns, late count, lag_max_ns, offered, cpu_ms,
-and per node: invoked, ok, fail, unknown.
+and per node: invoked, ok, fail, unknown, and how many of the ok ones another node answered.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ OPEN_END: Final = (1 << 63) - 1
 
 _HEAD: Final = 8
 _WORKER: Final = 8
-_NODE: Final = 4
+_NODE: Final = 5
 _HEARTBEAT, _TROUBLE, _LATE_MAX, _LATE, _LAG_MAX, _OFFERED, _CPU = range(7)
-_INVOKED, _OK, _FAIL, _UNKNOWN = range(4)
+_INVOKED, _OK, _FAIL, _UNKNOWN, _ELSEWHERE = range(5)
 _COUNTERS: Final = {Outcome.OK: _OK, Outcome.FAIL: _FAIL, Outcome.UNKNOWN: _UNKNOWN}
 
 
@@ -143,9 +143,12 @@ class Board:
             if lateness_ns > slots[at + _LATE_MAX]:
                 slots[at + _LATE_MAX] = lateness_ns
 
-    def completed(self, worker: int, node: int, outcome: Outcome) -> None:
-        """An operation ended."""
-        self._slots[self._at(worker) + _WORKER + _NODE * node + _COUNTERS[outcome]] += 1
+    def completed(self, worker: int, node: int, outcome: Outcome, *, elsewhere: bool) -> None:
+        """An operation ended; one that is ok may have been answered by another node."""
+        at = self._at(worker) + _WORKER + _NODE * node
+        self._slots[at + _COUNTERS[outcome]] += 1
+        if elsewhere:
+            self._slots[at + _ELSEWHERE] += 1
 
     def trouble(self, worker: int, code: int) -> None:
         """A worker cannot go on."""
@@ -172,7 +175,7 @@ class Board:
         }
 
     def by_node(self) -> list[dict[str, int]]:
-        """Per node: invoked, ok, fail, unknown, over all workers."""
+        """Per node: invoked, ok, fail, unknown; `elsewhere` are some of ok. Over all workers."""
         out = []
         for node in range(self._nodes):
             at = [self._at(w) + _WORKER + _NODE * node for w in range(self._workers)]
@@ -182,6 +185,7 @@ class Board:
                     "ok": sum(self._slots[a + _OK] for a in at),
                     "fail": sum(self._slots[a + _FAIL] for a in at),
                     "unknown": sum(self._slots[a + _UNKNOWN] for a in at),
+                    "elsewhere": sum(self._slots[a + _ELSEWHERE] for a in at),
                 }
             )
         return out

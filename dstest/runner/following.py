@@ -48,21 +48,31 @@ def prefix(ops: list[Op], cut_ns: int) -> list[Op]:
 
 
 class _Tail:
-    """One segment, read as far as its last whole line."""
+    """One segment, read as far as its last whole line.
+
+    A line may be seen while it is written. One whose checksum does not match is waited for until
+    the next look; then it is damaged, and left out.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._waited_for: int | None = None
 
     def read(self) -> list[Event]:
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        texts = map(text_of, data[:end].split(b"\n")[:-1])
-        events = (event_of(text) for text in texts if text is not None)
-        return [event for event in events if event is not None]
+        events = []
+        for line in data.split(b"\n")[:-1]:
+            text = text_of(line)
+            if text is None and self._waited_for != self._offset:
+                self._waited_for = self._offset
+                break
+            self._offset += len(line) + 1
+            if text is not None and (event := event_of(text)) is not None:
+                events.append(event)
+        return events
 
 
 class Following:

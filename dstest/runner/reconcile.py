@@ -214,7 +214,8 @@ def _traffic(
     slack = sum(1 for name in dead if name != CONTROL)
     for node in sorted({*meta.traffic, *folded.by_node}):
         board = meta.traffic.get(node, {})
-        for kind in ("invoked", "ok", "fail", "unknown"):
+        # Boards of before did not count what was answered elsewhere.
+        for kind in ("invoked", "ok", "fail", "unknown", *({"elsewhere"} & {*board})):
             counted = int(board.get(kind, 0))
             held = folded.by_node.get(node, {}).get(kind, 0)
             if held == counted:

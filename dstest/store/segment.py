@@ -2,20 +2,22 @@
 
 A line is `CCCCCCCC [json array]\\n`: eight hex digits of CRC-32 over everything that follows them,
 the separator and the newline included, so that a flip anywhere in the line is noticed. Lines are
-written with one unbuffered `write(2)` each: what was recorded survives `kill -9` of the writer, and
-at most the line in flight is torn. `dstest.store.events` has what the arrays say.
+put into pages that the kernel shares: what was recorded survives `kill -9` of the writer, and at
+most the line in flight is torn. `dstest.store.events` has what the arrays say.
 
-A file without an `End` is of a writer that died.
+Room is taken ahead, so that a full disk refuses a line and no writer dies of it. What of it is not
+written yet is NUL bytes, cut off when the writer closes its file; where it was killed they stay. A
+file without an `End` is of a writer that died.
 """
 
 from __future__ import annotations
 
-import errno
+import mmap
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +32,9 @@ __all__ = [
     "text_of",
 ]
 
-_ENCODER = msgspec.json.Encoder()
+ROOM_BYTES: Final = 1 << 18
+
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode_line(event: Event) -> bytes:
@@ -40,14 +44,13 @@ def encode_line(event: Event) -> bytes:
 
 
 class SegmentWriter:
-    """Appends events. `append` raises OSError where the disk refuses; nothing is half-believed.
-
-    After a failed or short write the torn line is cut off again if the file system allows it, so
-    that a later line starts at a line's beginning.
-    """
+    """Appends events. `append` raises OSError where the disk refuses; nothing is half-believed."""
 
     def __init__(self, path: Path, writer: Writer) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._pages: mmap.mmap | None = None
+        self._pages_from = 0
+        self._room_end = 0
         self._end = 0
         self._lines = 0
         self.append(Header.of(writer))
@@ -55,33 +58,42 @@ class SegmentWriter:
     def append(self, event: Event) -> None:
         """Write one event; when this returns, the kernel has it."""
         line = encode_line(event)
-        try:
-            written = os.pwrite(self._fd, line, self._end)
-        except OSError:
-            self._cut()
-            raise
-        if written != len(line):
-            self._cut()
-            raise OSError(errno.ENOSPC, "short write: no space left for an event")
-        self._end += written
+        end = self._end + len(line)
+        if end > self._room_end:
+            self._take_room(end)
+        assert self._pages is not None
+        self._pages[self._end - self._pages_from : end - self._pages_from] = line
+        self._end = end
         self._lines += 1
+
+    def _take_room(self, end: int) -> None:
+        """Have pages allocated and mapped from the page that is being written to, to `end` at
+        least."""
+        page = mmap.ALLOCATIONGRANULARITY
+        start = self._end // page * page
+        size = max(ROOM_BYTES, (end - start + page - 1) // page * page)
+        os.posix_fallocate(self._fd, start, size)
+        pages = mmap.mmap(self._fd, size, offset=start)
+        if self._pages is not None:
+            self._pages.close()
+        self._pages, self._pages_from, self._room_end = pages, start, start + size
 
     def finish(self) -> None:
         """Say that nothing is missing: how many lines there are. Nothing is appended afterwards."""
         self.append(End(self._lines))
-
-    def _cut(self) -> None:
-        try:
-            os.ftruncate(self._fd, self._end)
-        except OSError:
-            return
 
     def sync(self) -> None:
         """Make what was written survive a power cut."""
         os.fdatasync(self._fd)
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Give back what room is left."""
+        if self._pages is not None:
+            self._pages.close()
+        try:
+            os.ftruncate(self._fd, self._end)
+        finally:
+            os.close(self._fd)
 
 
 class Damage(NamedTuple):
@@ -94,23 +106,28 @@ class Damage(NamedTuple):
 def read_lines(path: Path, damage: list[Damage] | None = None) -> Iterator[bytes]:
     """The texts of one segment's lines, in order.
 
-    A torn last line is what a killed writer leaves behind and is dropped. A damaged line elsewhere
-    is skipped and counted; without a `damage` list to count in, it raises HistoryError.
+    A torn last line is what a killed writer leaves behind and is dropped: where room follows it,
+    its end may be there and its middle not. A damaged line elsewhere is skipped and counted;
+    without a `damage` list to count in, it raises HistoryError.
     """
     bad: list[int] = []
     torn = False
     data = path.read_bytes()
-    lines = data.split(b"\n")
+    written = data.rstrip(b"\0")
+    lines = written.split(b"\n")
     last = len(lines) - 1
     for number, line in enumerate(lines):
         if number == last:
             torn = line != b""
             break
         text = text_of(line)
-        if text is None:
+        if text is not None:
+            yield text
+        elif number == last - 1 and not lines[last] and len(written) < len(data):
+            torn = True
+            break
+        else:
             bad.append(number + 1)
-            continue
-        yield text
     if damage is not None:
         damage.append(Damage(bad, torn))
     elif bad:

@@ -2,14 +2,15 @@
 
 Victim: none of the services that were hit answers anybody (neither the control host nor another
 node), the count of good operations of its clients stands still, and they saw operations end badly.
-Of members whose clients are served elsewhere (`Endpoint.pinned`), clients prove nothing. Control:
-every other server is the processes it was, runs and answers.
+Of members whose clients are served elsewhere (`Endpoint.pinned`, and what they were answered by so
+far), clients prove nothing. Control: every other server is the processes it was, runs, and answers,
+but for one that is `silent_without_majority` of members that were not hit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
@@ -20,7 +21,15 @@ from nemeses.base.steps import with_facts
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
 
-__all__ = ["BAD_OUTCOMES", "Snapshots", "control", "gather", "victim", "with_clients"]
+__all__ = [
+    "BAD_OUTCOMES",
+    "Snapshots",
+    "control",
+    "gather",
+    "victim",
+    "with_clients",
+    "without_majority",
+]
 
 Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
 """Of each member, two a moment apart."""
@@ -35,15 +44,20 @@ transaction that had only read so far)."""
 
 def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
     """Members that answer clients themselves, by one of the services that the fault is about."""
-    found = []
+    found: list[str] = []
+    traffic = ctx.traffic.by_node()
     for endpoint in ctx.deployment.endpoints():
-        if not endpoint.pinned:
+        if not endpoint.pinned or _only_elsewhere(traffic.get(endpoint.node, {})):
             continue
         services = services_of(ctx, endpoint.node, facts.get("service", ""))
         ports = {port for s in services for port in (s.probe.port, *s.ports.values())}
         if endpoint.port in ports and endpoint.node not in found:
             found.append(endpoint.node)
     return found
+
+
+def _only_elsewhere(counts: Mapping[str, int]) -> bool:
+    return bool(counts.get("elsewhere")) and not counts["ok"]
 
 
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
@@ -108,24 +122,40 @@ def victim(
     )
 
 
+def without_majority(ctx: NemesisContext, record: LandingRecord) -> list[str]:
+    """Members that are silent now that most of them are hit."""
+    left = [name for name in voters(ctx) if name not in record.targets]
+    if 2 * len(left) > len(voters(ctx)):
+        return []
+    service = ProcessDetails.of(record).service
+    return [n for n in left if any(s.silent_without_majority for s in services_of(ctx, n, service))]
+
+
 def control(
     record: LandingRecord,
     asked: Mapping[str, int],
     snapshots: Snapshots,
+    alone: Sequence[str] = (),
 ) -> Signal:
+    """Members that are `alone` need not answer."""
     before = ProcessDetails.of(record).asked_before
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
-    silent = [p for p in paths if asked[p] < before.get(p, 0)]
+    silent = [
+        p for p in paths if asked[p] < before.get(p, 0) and p.rpartition("->")[2] not in alone
+    ]
     hit = [name for name, (_, now) in snapshots.items() if not now.whole]
     problems = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
         problems.append(f"no answer either: {', '.join(silent)}")
+    told = "untouched" if paths else "no server was left out"
+    if alone:
+        told += f", {', '.join(alone)} without a majority"
     return Signal(
         signal="answers of servers that were not to be hit",
         before={p: before.get(p, 0) for p in paths},
         during={p: asked[p] for p in paths},
         moved=bool(problems),
-        detail="; ".join(problems) or ("untouched" if paths else "no server was left out"),
+        detail="; ".join(problems) or told,
     )
 
 
@@ -158,5 +188,5 @@ async def gather(
         record,
         {n: snapshots[n] for n in targets if n in snapshots},
         victim(record, asked, bad, problems),
-        control(record, asked, others),
+        control(record, asked, others, without_majority(ctx, record)),
     )

@@ -22,7 +22,7 @@ from nemeses.observe.processes import (
 )
 from nemeses.observe.relations import health_of, leaders_of
 
-__all__ = ["leaks", "not_serving", "still_standing", "whole"]
+__all__ = ["incomplete", "leaks", "not_serving", "still_standing", "whole"]
 
 Healed = Callable[[LandingRecord, str, Sequence[Process], ProcessSnapshot], str | None]
 """What is wrong with a target's processes, None where nothing is."""
@@ -36,7 +36,7 @@ def not_serving(now: Sequence[Process], snapshot: ProcessSnapshot) -> str | None
     return None if snapshot.serves else f"processes {pids} do not serve"
 
 
-def _incomplete(ctx: NemesisContext, name: str, now: Sequence[Process]) -> str | None:
+def incomplete(ctx: NemesisContext, name: str, now: Sequence[Process]) -> str | None:
     """Which services of a member have no main process, None where all have one."""
     there = {p.service for p in now if p.main}
     lost = [s.name for s in services_of(ctx, name) if s.name not in there]
@@ -63,7 +63,7 @@ async def whole(
     snapshots = await take_snapshots(ctx, {n: now[n] for n in names if n in now}, now)
     missing: list[str] = []
     for name in names:
-        lost = _incomplete(ctx, name, now.get(name, ()))
+        lost = incomplete(ctx, name, now.get(name, ()))
         wrong = (
             lost
             or still_standing(snapshots[name])
@@ -96,7 +96,7 @@ async def leaks(ctx: NemesisContext, extra: Extra) -> dict[str, list[str]]:
 
     async def check(node: Node) -> list[str]:
         rows = now.get(node.name, [])
-        wrong = _incomplete(ctx, node.name, rows)
+        wrong = incomplete(ctx, node.name, rows)
         if wrong:
             return [wrong]
         found: list[str] = []

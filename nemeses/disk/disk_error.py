@@ -4,8 +4,8 @@ A file system of ours lies under the data (`nemeses/disk/faultfs.py`) and counts
 Injector signal: calls that it refused, on each target and on no other node, and what became of the
 server. Victim signal: a server that is gone answers nobody, and clients saw operations end badly.
 Of a server that survives, far more operations end badly than before (`nemeses/disk/survivors.py`).
-It has healed when the file system refuses nothing and the servers, those that ended started again,
-serve.
+It has healed when the file system refuses nothing and the servers serve: those that ended are
+started again, and those that stay stuck (`Service.stuck_by_disk_error`) are killed before.
 
     disk-full     N16  every write fails with ENOSPC, as on a full file system that never overwrites
     fsync-error   N20  every fsync fails with EIO, and what it should have made safe is not safe
@@ -28,11 +28,12 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
 from nemeses.base.process_fault import choose_processes, served_before
-from nemeses.base.process_heal import not_serving
-from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
+from nemeses.base.process_heal import incomplete, not_serving
+from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, with_facts
 from nemeses.disk import faultfs, survivors
 from nemeses.disk.disk_fault import (
     DiskFault,
+    clear_disks,
     counter_delta,
     disk_control,
     disk_signal,
@@ -50,6 +51,7 @@ from nemeses.disk.survivors import (
     told,
     with_counts,
 )
+from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, running
 from nemeses.process.gone import gone_signal, not_replaced
 from nemeses.tools.calls import SYNCS, WRITES, sample
@@ -162,10 +164,24 @@ class DiskErrorFault(DiskFault):
         later = ["sh", "-c", f"sleep {ENDS_WITHIN_S:g}; exec {start}"]
         return [*super().heal_commands(ctx, record, name), later]
 
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
+        await clear_disks(ctx, record.targets)
+        service, found = owner(ctx), await running(ctx)
+        stuck = [
+            name
+            for name in record.targets
+            if any(s.stuck_by_disk_error for s in services_of(ctx, name, service))
+            and any(process.main for process in found.get(name, ()))
+        ]
+        if stuck:
+            await ctx.need(Supervised).kill(stuck, service)
+        await ctx.need(Supervised).restart(record.targets)
+        return Reverted(facts={"killed_when_healed": stuck})
+
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """A server that ran at the heal may end only then: what it read or wrote had failed."""
         now = await running(ctx)
-        ended = [n for n in record.targets if not any(p.main for p in now.get(n, ()))]
+        ended = [n for n in record.targets if incomplete(ctx, n, now.get(n, ()))]
         if ended:
             # One that does not start is found to be missing, and started again with the next look.
             with contextlib.suppress(LabError):

@@ -14,7 +14,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Process, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts, Healing
+from nemeses.base.steps import Facts, Healing, Reverted
 from nemeses.disk import faultfs
 from nemeses.tools.compiled import TOOLS
 
@@ -98,9 +98,10 @@ class DiskFault(ProcessFault):
         restart = shlex.join(ctx.need(Supervised).restart_command(name))
         return [["sh", "-c", f"{clear}; exec {restart}"]]
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted | None:
         await clear_disks(ctx, record.targets)
         await ctx.need(Supervised).restart(record.targets)
+        return None
 
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing

@@ -55,9 +55,10 @@ def client_counts(ctx: NemesisContext, names: Sequence[str]) -> dict[str, list[i
     Of a node that does not answer its clients itself: those of all clients.
     """
     rows, own = ctx.traffic.by_node(), with_clients(ctx, {})
-    every = {kind: sum(row[kind] for row in rows.values()) for kind in ("ok", *BAD)}
-    seen = {name: rows[name] if name in own else every for name in names}
-    return {n: [row["ok"], sum(row[kind] for kind in BAD)] for n, row in seen.items()}
+    alone = {name: [row["ok"], sum(row[kind] for kind in BAD)] for name, row in rows.items()}
+    good = sum(row["ok"] + row["elsewhere"] for row in rows.values())
+    every = [good, sum(bad for _, bad in alone.values())]
+    return {name: alone[name] if name in own else every for name in names}
 
 
 def difference(now: Mapping[str, Counts], before: Mapping[str, Counts]) -> dict[str, list[int]]:

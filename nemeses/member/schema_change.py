@@ -100,7 +100,7 @@ class SchemaChange(MemberFault):
 
 def _answers(ctx: NemesisContext) -> dict[str, int]:
     """Operations that ended well, by the node of their client."""
-    return {n: row["ok"] for n, row in ctx.traffic.by_node().items()}
+    return {n: row["ok"] + row["elsewhere"] for n, row in ctx.traffic.by_node().items()}
 
 
 def _victim(ctx: NemesisContext, facts: Facts, now: Mapping[str, int | None]) -> Signal:

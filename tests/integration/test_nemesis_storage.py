@@ -17,6 +17,7 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
+from nemeses.base.steps import Reverted
 from nemeses.disk import faultfs
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR, IO_ERROR, DiskErrorFault
 from nemeses.disk.power import NEMESIS as POWER
@@ -98,8 +99,9 @@ class Elsewhere(DiskErrorFault):
         other = next(n for n in ctx.nodes if n not in record.targets)
         await super().apply(ctx, msgspec.structs.replace(record, targets=[other]))
 
-    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        await super().revert(ctx, msgspec.structs.replace(record, targets=list(ctx.nodes)))
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
+        everywhere = msgspec.structs.replace(record, targets=list(ctx.nodes))
+        return await super().revert(ctx, everywhere)
 
 
 @pytest.mark.parametrize("real", [DISK_FULL, FSYNC_ERROR, IO_ERROR], ids=lambda v: v.name)

@@ -17,6 +17,7 @@ from third_party import context
 from clusters.supervise import Durable
 from dstest.core import answers, registry
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
 from dstest.core.plugin_files import offered
 from dstest.core.protocols import (
     Endpoint,
@@ -35,7 +36,7 @@ from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
 from nemeses.base.leadership import lead
 from nemeses.base.path_evidence import use_of
-from nemeses.base.process_evidence import with_clients
+from nemeses.base.process_evidence import control, with_clients, without_majority
 
 NAMES = ["n1", "n2"]
 NODES: Any = {n: SimpleNamespace(name=n, info=SimpleNamespace(address=f"10.0.0.{n[1]}"))
@@ -124,6 +125,14 @@ def test_a_proxy_of_no_member_may_be_anywhere_and_proves_nothing_of_members() ->
     ends = [end("lb", 80, address="10.0.0.9", kind="proxy"), end("n1")]
     places(Toy(endpoints=ends))
     assert with_clients(context(Toy(endpoints=ends)), {}) == ["n1"]
+
+
+def test_clients_that_were_answered_by_others_alone_prove_nothing_of_their_node() -> None:
+    rows = {"n1": {"ok": 5, "elsewhere": 9}, "n2": {"ok": 0, "elsewhere": 9}}
+    deployment = Toy(endpoints=[end("n1"), end("n2", kind="replica")])
+    assert with_clients(context(deployment), {}) == ["n1", "n2"]
+    traffic = SimpleNamespace(by_node=lambda: rows)
+    assert with_clients(context(deployment, traffic=traffic), {}) == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -323,3 +332,33 @@ def test_no_data_is_refused() -> None:
     deployment: Any = Kept()
     with pytest.raises(ConfigError, match="none of its services names any data"):
         deployment.data_dir()
+
+
+@pytest.mark.parametrize(
+    ("declared", "targets", "moved"),
+    [
+        (True, ["n1", "n2"], False),
+        (True, ["n1"], True),
+        (False, ["n1", "n2"], True),
+    ],
+)
+def test_who_is_silent_without_a_majority_was_not_hit(
+    declared: bool, targets: list[str], moved: bool
+) -> None:
+    service = msgspec.structs.replace(DB, silent_without_majority=declared)
+    names = ["n1", "n2", "n3"]
+    members = {name: Member(name, [service]) for name in names}
+    ctx = context(SimpleNamespace(members=members), nodes=dict.fromkeys(names))
+    record = LandingRecord(
+        fault_id="f1",
+        nemesis="kill",
+        targets=targets,
+        scheduled_at=1,
+        facts={"asked_before": {"control->n3": 1}},
+    )
+    alone = without_majority(ctx, record)
+    said = control(record, {"control->n3": 0}, {}, alone)
+    assert said.moved is moved
+    assert said.detail == (
+        "no answer either: control->n3" if moved else "untouched, n3 without a majority"
+    )

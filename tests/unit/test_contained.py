@@ -162,7 +162,7 @@ def operated(draft: Any, invoke: Callable[[], Any]) -> list[Any]:
             return invoke()
 
     made = worker.Worker.__new__(worker.Worker)
-    nothing = SimpleNamespace(invoked=lambda *a: None, completed=lambda *a: None)
+    nothing = SimpleNamespace(invoked=lambda *a: None, completed=lambda *a, elsewhere: None)
     made._config = cast(Any, SimpleNamespace(
         workers=1, worker=0, op_timeout_s=1.0, endpoints=[SimpleNamespace(node="n1")],
         workload="mine",

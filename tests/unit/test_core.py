@@ -170,8 +170,10 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
     theirs.forget_before(10**15)
     assert theirs.first_window(150, 400) == second, "one that is open is never forgotten"
     theirs.invoked(1, 2, 5_000_000)
-    theirs.completed(1, 2, Outcome.OK)
-    assert ours.by_node()[2] == {"invoked": 1, "ok": 1, "fail": 0, "unknown": 0}
+    theirs.completed(1, 2, Outcome.OK, elsewhere=False)
+    theirs.completed(1, 2, Outcome.OK, elsewhere=True)
+    counts = {"invoked": 1, "ok": 2, "fail": 0, "unknown": 0, "elsewhere": 1}
+    assert ours.by_node()[2] == counts
     assert ours.lateness()["late"] == 1
     ours.close()
     theirs.close()

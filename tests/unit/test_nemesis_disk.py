@@ -72,7 +72,8 @@ class Traffic:
     """Counts of clients that a test moves on."""
 
     def __init__(self, *names: str) -> None:
-        self.rows = {n: {"invoked": 0, "ok": 0, "fail": 0, "unknown": 0} for n in names}
+        kinds = ("invoked", "ok", "elsewhere", "fail", "unknown")
+        self.rows = {n: dict.fromkeys(kinds, 0) for n in names}
 
     def by_node(self) -> dict[str, dict[str, int]]:
         return {name: dict(row) for name, row in self.rows.items()}

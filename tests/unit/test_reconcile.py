@@ -55,7 +55,7 @@ def run(path: Path) -> dict[str, Any]:
     append(control, ["fault", msgspec.to_builtins(RECORD)])
     control.finish()
     control.close()
-    per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2}
+    per_node = {"invoked": 20, "ok": 16, "fail": 2, "unknown": 2, "elsewhere": 0}
     return WHOLE | {
         "spec": SPEC,
         "nodes": list(NODES),
@@ -267,6 +267,15 @@ def test_a_killed_worker_is_forgiven_its_last_line_and_no_more(tmp_path: Path) -
     assert agreed(tmp_path, meta).wrong
     meta["traffic"]["n2"]["ok"] += 5
     assert agreed(tmp_path, meta).wrong
+
+
+def test_what_was_answered_elsewhere_is_counted_alike(tmp_path: Path) -> None:
+    meta = run(tmp_path)
+    meta["traffic"]["n2"]["elsewhere"] = 3
+    (said,) = agreed(tmp_path, meta).wrong
+    assert said == "n2: the workers counted 3 elsewhere, the segments hold 0"
+    del meta["traffic"]["n2"]["elsewhere"]
+    assert agreed(tmp_path, meta) == Reconciled([], []), "runs of before did not count it"
 
 
 def test_an_unknown_status_is_missing_and_one_before_the_load_may_be(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -69,24 +70,73 @@ def test_damage_without_a_place_to_count_it_raises(tmp_path: Path) -> None:
         list(read_segment(tmp_path / "b.seg"))
 
 
-def test_a_refused_write_leaves_no_half_line(
+def test_a_full_disk_refuses_a_line_and_leaves_no_half_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.seg"
     writer = SegmentWriter(path, Writer())
-    real = os.pwrite
+    real = os.posix_fallocate
 
-    def short(fd: int, data: bytes, at: int) -> int:
-        return real(fd, data[:7], at)
+    def full(fd: int, at: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", short)
-    with pytest.raises(OSError, match="no space") as caught:
-        append(writer, EVENTS[0])
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    long = ["i", 1, 0, 10, "write", "k", "x" * segment.ROOM_BYTES, "n1"]
+    with pytest.raises(OSError, match="No space") as caught:
+        append(writer, long)
     assert caught.value.errno == errno.ENOSPC
-    monkeypatch.setattr(os, "pwrite", real)
+    append(writer, EVENTS[0])
+    monkeypatch.setattr(os, "posix_fallocate", real)
+    append(writer, long)
     append(writer, EVENTS[1])
     writer.close()
-    assert list(read_segment(path))[1:] == [EVENTS[1]]
+    assert list(read_segment(path))[1:] == [EVENTS[0], long, EVENTS[1]]
+
+
+def test_lines_go_on_over_the_end_of_what_room_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.seg"
+    writer = SegmentWriter(path, Writer())
+    many = [["i", n, 0, 10, "write", "k", "x" * (n % 700), "n1"] for n in range(2000)]
+    for event in many:
+        append(writer, event)
+    writer.close()
+    assert path.stat().st_size > 2 * segment.ROOM_BYTES
+    damage: list[Damage] = []
+    assert list(read_segment(path, damage))[1:] == many
+    assert damage == [Damage([], False)]
+    assert b"\0" not in path.read_bytes()
+
+
+def test_what_a_killed_writer_had_appended_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.seg"
+    child = os.fork()
+    if not child:
+        writer = SegmentWriter(path, Writer(worker=0))
+        for event in EVENTS:
+            append(writer, event)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    damage: list[Damage] = []
+    assert list(read_segment(path, damage))[1:] == EVENTS
+    assert damage == [Damage([], False)]
+
+
+@pytest.mark.parametrize("held", ["begin", "end", "both ends"])
+def test_a_line_that_was_put_down_in_part_is_torn(tmp_path: Path, held: str) -> None:
+    data = written(tmp_path / "a.seg")
+    good = list(read_segment(tmp_path / "a.seg"))
+    start = data[:-1].rindex(b"\n") + 1
+    broken = bytearray(data + bytes(100))
+    lost = {
+        "begin": slice(start, start + 9),
+        "end": slice(len(data) - 5, len(data)),
+        "both ends": slice(start + 5, len(data) - 5),
+    }[held]
+    broken[lost] = bytes(lost.stop - lost.start)
+    (tmp_path / "b.seg").write_bytes(broken)
+    damage: list[Damage] = []
+    assert list(read_segment(tmp_path / "b.seg", damage)) == good[:-1]
+    assert damage == [Damage([], True)]
 
 
 def test_a_segment_is_never_overwritten(tmp_path: Path) -> None:

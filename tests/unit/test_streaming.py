@@ -110,6 +110,29 @@ def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
         resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]
 
 
+def test_a_line_that_is_seen_while_it_is_written_is_waited_for(tmp_path: Path) -> None:
+    made = history("set-full", 2, 80, unknown=0.0, fail=0.0)
+    _segment(tmp_path / "segments", made)
+    path = tmp_path / "segments" / "worker-0.seg"
+    data = path.read_bytes()
+    middle = len(data) // 2
+    in_flight = bytearray(data + bytes(1000))
+    in_flight[middle - 3 : middle] = bytes(3)
+    end_ns = max(op.complete_ts or op.invoke_ts for op in made.ops)
+
+    path.write_bytes(in_flight)
+    waiting = Following(tmp_path / "segments", keyed=False)
+    assert len(waiting.look(end_ns)) < len(made.ops)
+    path.write_bytes(data)
+    assert len(waiting.look(end_ns)) == len(made.ops)
+
+    path.write_bytes(in_flight)
+    damaged = Following(tmp_path / "segments", keyed=False)
+    first = damaged.look(end_ns)
+    assert len(first) < len(damaged.look(end_ns))
+    assert damaged.look(end_ns + 1) == []
+
+
 class Writing:
     """Segments that grow."""
 
@@ -153,7 +176,7 @@ def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     following_ = Following(run.folder, keyed=True)
     run.invoke(0, "a", 10)
     path = run.folder / "worker-0.seg"
-    whole = path.read_bytes()
+    whole = path.read_bytes().rstrip(b"\0")
     path.write_bytes(whole[:-5])
     assert seen(following_, 20) == []
     path.write_bytes(whole)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dstest.core import registry
+from dstest.runner.load import NoTraffic
 
 BARE = '''\
 """A system that can do nothing for a nemesis; `Toy` may be given more."""
@@ -89,9 +90,7 @@ def ship(folder: Path, source: str, **groups: str) -> None:
 
 def context(deployment: Any, **rest: Any) -> Any:
     """A nemesis' context whose deployment is taken to have whatever is asked of it."""
+    asked = {"deployment": deployment, "traffic": NoTraffic(), **rest}
     return SimpleNamespace(
-        deployment=deployment,
-        need=lambda capability: deployment,
-        offered=lambda capability: deployment,
-        **rest,
+        need=lambda capability: deployment, offered=lambda capability: deployment, **asked
     )

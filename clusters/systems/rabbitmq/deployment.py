@@ -99,8 +99,10 @@ class RabbitmqDeployment(FullMesh, Durable):
             after=("epmd",),
             probe=Probe(PORT, HELLO, b"\x01"),
             ports={"peer": PEERS},
-            words=LogWords(shutdown=("Successfully stopped RabbitMQ",)),
+            words=LogWords(shutdown=("SIGTERM received - shutting down",)),
             ending=Ending(statuses=(0,)),
+            stuck_by_disk_error=True,
+            silent_without_majority=self.options["partition_handling"] == "pause_minority",
         )
         return [mapper, server]
 
