@@ -354,6 +354,7 @@ def test_who_is_silent_without_a_majority_was_not_hit(
         nemesis="kill",
         targets=targets,
         scheduled_at=1,
+        epoch="f1",
         facts={"asked_before": {"control->n3": 1}},
     )
     alone = without_majority(ctx, record)
