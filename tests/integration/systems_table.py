@@ -32,18 +32,22 @@ Written by `make systems-selftest`, which tries every fault that fits on a five-
 | **landed** | a fault has landed by both of its sides, and was healed; the numbers are below |
 | no | refused when a run is planned: the system does not offer what the fault asks for, as below |
 | fits | of etcd, on which `make nemesis-selftest` tries each fault |
-| missed | tried, and not landed |
+| missed | tried, and not landed; where it is known, why is said below |
 | - | fits, and has not been tried yet |
 
 """
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault on a system; `landed` is what its record says, empty where it has not landed."""
+    """A fault on a system; `landed` is what its record says, empty where it has not landed.
+
+    `why` it misses is written by hand, and stays for as long as it does.
+    """
 
     system: str
     nemesis: str
     landed: str
+    why: str = ""
 
 
 Rows = dict[tuple[str, str], Tried]
@@ -85,7 +89,9 @@ def _joined(known: Sequence[Tried], seen: Sequence[Seen], tests: Collection[str]
     }
     for system, nemesis in pairs_of(tests):
         told = _landed(system, nemesis, seen)
-        rows[system, nemesis] = Tried(system=system, nemesis=nemesis, landed=told)
+        earlier = rows.get((system, nemesis))
+        why = "" if told or earlier is None else earlier.why
+        rows[system, nemesis] = Tried(system=system, nemesis=nemesis, landed=told, why=why)
     return dict(sorted(rows.items()))
 
 
@@ -103,8 +109,9 @@ def _of_system(system: str, rows: Rows) -> list[str]:
     faults = [name for name in registry.names("nemeses") if name != "none"]
     wanting = [(fault, lacks(system, fault)) for fault in faults]
     lines = ["", f"## {system}", "", "| fault | what its landing record says |", "|---|---|"]
-    landed = [rows[system, fault] for fault in faults if (system, fault) in rows]
-    lines += [f"| {row.nemesis} | {row.landed} |" for row in landed if row.landed]
+    tried = [rows[system, fault] for fault in faults if (system, fault) in rows]
+    lines += [f"| {row.nemesis} | {row.landed} |" for row in tried if row.landed]
+    lines += [f"| {row.nemesis} | missed: {row.why} |" for row in tried if row.why]
     lines += [f"| {fault} | lacks {', '.join(names)} |" for fault, names in wanting if names]
     return lines
 

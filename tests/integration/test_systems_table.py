@@ -65,6 +65,15 @@ def test_what_no_longer_lands_is_not_said_to(tmp_path: Path) -> None:
         assert row(tried, "kill")["zookeeper"] == "missed"
 
 
+def test_why_a_fault_misses_is_said_until_it_lands(tmp_path: Path) -> None:
+    page, tests = tmp_path / "systems.md", {f"{TEST}[nats-slow-disk]"}
+    known = [Tried(system="nats", nemesis="slow-disk", landed="", why="it never syncs")]
+    page.with_suffix(".json").write_bytes(msgspec.json.encode(known))
+    assert "| slow-disk | missed: it never syncs |" in systems_table([], tests, page)
+    assert "it never syncs" not in systems_table([a_run("nats", "slow-disk")], tests, page)
+    assert "it never syncs" not in systems_table([], tests, page)
+
+
 def test_a_fault_that_a_system_lacks_is_dropped(tmp_path: Path) -> None:
     page = tmp_path / "systems.md"
     stale = [Tried(system="memcached", nemesis="partition", landed="once")]
