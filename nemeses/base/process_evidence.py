@@ -140,16 +140,16 @@ def control(
     """Members that are `alone` need not answer."""
     before = ProcessDetails.of(record).asked_before
     paths = [p for p in asked if p.rpartition("->")[2] not in record.targets]
-    silent = [
-        p for p in paths if asked[p] < before.get(p, 0) and p.rpartition("->")[2] not in alone
-    ]
+    quiet = [p for p in paths if asked[p] < before.get(p, 0)]
+    silent = [p for p in quiet if p.rpartition("->")[2] not in alone]
+    without = sorted({p.rpartition("->")[2] for p in quiet} & {*alone})
     hit = [name for name, (_, now) in snapshots.items() if not now.whole]
     problems = [f"hit as well: {', '.join(hit)}"] if hit else []
     if silent:
         problems.append(f"no answer either: {', '.join(silent)}")
     told = "untouched" if paths else "no server was left out"
-    if alone:
-        told += f", {', '.join(alone)} without a majority"
+    if without:
+        told += f", {', '.join(without)} without a majority"
     return Signal(
         signal="answers of servers that were not to be hit",
         before={p: before.get(p, 0) for p in paths},

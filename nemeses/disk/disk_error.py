@@ -5,7 +5,7 @@ Injector signal: calls that it refused, on each target and on no other node, and
 server. Victim signal: a server that is gone answers nobody, and clients saw operations end badly.
 Of a server that survives, far more operations end badly than before (`nemeses/disk/survivors.py`).
 It has healed when the file system refuses nothing and the servers serve: those that ended are
-started again, and those that stay stuck (`Service.stuck_by_disk_error`) are killed before.
+started again, and those that stay stuck (`Service.stuck_after`) are killed before.
 
     disk-full     N16  every write fails with ENOSPC, as on a full file system that never overwrites
     fsync-error   N20  every fsync fails with EIO, and what it should have made safe is not safe
@@ -19,7 +19,7 @@ import contextlib
 import errno
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -79,6 +79,11 @@ class DiskErrorFault(DiskFault):
         self.setting, self.number = setting, number
         self.counter, self.signal = counter, signal
 
+    @property
+    def refuses(self) -> Literal["write", "sync"]:
+        """The calls that fail."""
+        return "sync" if self.setting == "sync_errno" else "write"
+
     async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
         """It is about the service that keeps its data there: others beside it notice nothing."""
         return await choose_processes(ctx, plan, service=owner(ctx))
@@ -124,7 +129,7 @@ class DiskErrorFault(DiskFault):
     ) -> Facts:
         """What became of the servers, those that are `alive` by what their threads do."""
         folder = ctx.need(DataDir).data_dir()
-        calls = SYNCS if self.counter == "refused_syncs" else WRITES
+        calls = SYNCS if self.refuses == "sync" else WRITES
         found = await asyncio.gather(
             *(sample(ctx.node(n), pids_of(record, n), folder, calls, INSIDE_S) for n in alive)
         )
@@ -170,7 +175,7 @@ class DiskErrorFault(DiskFault):
         stuck = [
             name
             for name in record.targets
-            if any(s.stuck_by_disk_error for s in services_of(ctx, name, service))
+            if any(self.refuses in s.stuck_after for s in services_of(ctx, name, service))
             and any(process.main for process in found.get(name, ()))
         ]
         if stuck:

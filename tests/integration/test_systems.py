@@ -28,8 +28,9 @@ UNFIT = [pair for pair in PAIRS if lacks(*pair)]
 DAILY = {("redis-sentinel", "partition")}
 """`kill` is tried on a system of a user's own in `test_lab_packages`."""
 
-SYNCS_RARELY = {("nats", "fsync-error"): 70, ("nats", "slow-disk"): 70}
-"""Seconds that a window needs where a server syncs once a minute, whatever it is told."""
+WINDOW_S = {("nats", "fsync-error"): 70, ("nats", "slow-disk"): 70, ("rabbitmq", "io-error"): 15}
+"""Longer windows: NATS syncs once a minute, whatever it is told, and RabbitMQ answers nobody until
+each client's time is up."""
 
 SYNCS_WHEN_TOLD = {
     ("tarantool", "fsync-error"): ["wal_mode=fsync"],
@@ -54,7 +55,7 @@ PREFERRED = ("register", "work-queue")
 def test_a_fault_lands_and_heals(
     lab_for: Callable[[str], str], tmp_path: Path, system: str, nemesis: str
 ) -> None:
-    fault_s = SYNCS_RARELY.get((system, nemesis), 4)
+    fault_s = WINDOW_S.get((system, nemesis), 4)
     wanted = RunSpec(
         system=system,
         workload=_workload(system),

@@ -71,7 +71,7 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
                 ports={"client": PORT, "monitor": MONITOR, "peer": ROUTES},
                 words=LogWords(shutdown=("Server Exiting..",)),
                 ending=Ending(statuses=(1,)),
-                stuck_by_disk_error=True,
+                stuck_after=("write",),
             )
         ]
 

@@ -101,7 +101,7 @@ class RabbitmqDeployment(FullMesh, Durable):
             ports={"peer": PEERS},
             words=LogWords(shutdown=("SIGTERM received - shutting down",)),
             ending=Ending(statuses=(0,)),
-            stuck_by_disk_error=True,
+            stuck_after=("write", "sync"),
             silent_without_majority=self.options["partition_handling"] == "pause_minority",
         )
         return [mapper, server]

@@ -58,6 +58,7 @@ class ClusterDeployment(resp.RespDeployment, FullMesh, Durable, Leadership, Repl
             probe=resp.probe(port),
             ports={"peer": port + BUS},
             words=LogWords(shutdown=("exit, bye bye",)),
+            stuck_after=("sync",),
         )
 
     async def arrange(self) -> None:

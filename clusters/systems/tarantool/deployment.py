@@ -84,7 +84,7 @@ class TarantoolDeployment(FullMesh, Durable, Clocked, Replication):
                 probe=Probe(PORT, b"", b"Tarantool "),
                 # It writes nothing of its end.
                 ending=Ending(statuses=(0,)),
-                stuck_by_disk_error=True,
+                stuck_after=("sync",),
             )
         ]
 

@@ -71,8 +71,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     commands for empty data, run once, in order; files within `data` are laid after them, over what
     they have made. `data` is what must survive a restart. `ports` are
     further ports by their purpose (`client`, `peer`). A service starts when those in `after` have.
-    One that is `stuck_by_disk_error` serves again only when it is started again: so ends a fault of
-    its disk. One that is `silent_without_majority` answers nobody while most members are away.
+    One that is `stuck_after` a write or a sync that failed serves again only when it is started
+    again: so ends a fault of its disk. One that is `silent_without_majority` answers nobody while most members are away.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     words: LogWords = LogWords()
     ending: Ending = Ending()
-    stuck_by_disk_error: bool = False
+    stuck_after: tuple[Literal["write", "sync"], ...] = ()
     silent_without_majority: bool = False
 
 
