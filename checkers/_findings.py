@@ -257,7 +257,7 @@ class PerKey:
     are the operations by model, for those who ask before there is a history; `options` what `dstest
     check -o` may tell of a history that does not say it. `owed` are types of operation whose
     acknowledgement must be looked for: a key that has one, and of which nothing was tested, is not
-    decided by what was tested of others.
+    decided by what was tested of others. One that is not `keyed` looks at other keys beside.
     """
 
     kind = "history"
@@ -277,6 +277,7 @@ class PerKey:
         prefix_closed: bool = False,
         options: Mapping[str, Option] = MappingProxyType({}),
         owed: frozenset[str] = frozenset(),
+        keyed: bool = True,
     ) -> None:
         self.name = self.mutants = name
         self.models = models
@@ -291,7 +292,8 @@ class PerKey:
         self.op_types = {} if types is ANY_TYPE else dict.fromkeys(models, types | passes)
         self._vacuous = vacuous
         self._key_of = key_of
-        self.keyed = key_of is _by_key
+        self._split = key_of is _by_key
+        self.keyed = keyed and self._split
 
     def _parts(self, history: History, excluded: Counter[str], findings: Findings) -> list[Part]:
         keys = Interner()
@@ -303,7 +305,7 @@ class PerKey:
                 message = f"{op.op_type}: not an operation of {self.name}"
                 excluded[message] += 1
                 if op.op_type not in self._passes:
-                    number = keys.id_of(op.key) if self.keyed else -1
+                    number = keys.id_of(op.key) if self._split else -1
                     foreign.setdefault(number, (op.key, message))
                 continue
             key = key_of(op)
@@ -322,10 +324,10 @@ class PerKey:
             else:
                 part.unknown.append(op)
         for number, (key, message) in foreign.items():
-            if self.keyed or not parts:
+            if self._split or not parts:
                 parts.setdefault(number, Part(key))
                 findings.undecide(key, message)
-            for part in () if self.keyed else parts.values():
+            for part in () if self._split else parts.values():
                 findings.undecide(part.key, message)
         return list(parts.values())
 

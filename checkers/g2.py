@@ -223,4 +223,5 @@ CHECKER: Final = PerKey(
     prefix_closed=True,
     vacuous="no two inserts of a key ran before there was a row",
     observers=frozenset({"read"}),
+    keyed=False,
 )

@@ -6,7 +6,8 @@ worker while it loads, and live figures cost no message.
 
 Layout (in int64 slots): state, origin_ns, window count, then `WINDOWS_MAX` pairs (start, end),
 then per worker: heartbeat_ns, trouble, lateness_max_ns, late count, lag_max_ns, offered, cpu_ms,
-and per node: invoked, ok, fail, unknown, and how many of the ok ones another node answered.
+and per node: invoked, ok, fail, unknown, elsewhere. `ok` was answered by that node, or nobody knows
+by which; `elsewhere` ended well, too, and was answered by another one.
 """
 
 from __future__ import annotations
@@ -144,11 +145,9 @@ class Board:
                 slots[at + _LATE_MAX] = lateness_ns
 
     def completed(self, worker: int, node: int, outcome: Outcome, *, elsewhere: bool) -> None:
-        """An operation ended; one that is ok may have been answered by another node."""
-        at = self._at(worker) + _WORKER + _NODE * node
-        self._slots[at + _COUNTERS[outcome]] += 1
-        if elsewhere:
-            self._slots[at + _ELSEWHERE] += 1
+        """An operation ended; one that ended well may have been answered by another node."""
+        counter = _ELSEWHERE if elsewhere else _COUNTERS[outcome]
+        self._slots[self._at(worker) + _WORKER + _NODE * node + counter] += 1
 
     def trouble(self, worker: int, code: int) -> None:
         """A worker cannot go on."""
@@ -175,7 +174,7 @@ class Board:
         }
 
     def by_node(self) -> list[dict[str, int]]:
-        """Per node: invoked, ok, fail, unknown; `elsewhere` are some of ok. Over all workers."""
+        """Per node: invoked, ok, elsewhere, fail, unknown, over all workers."""
         out = []
         for node in range(self._nodes):
             at = [self._at(w) + _WORKER + _NODE * node for w in range(self._workers)]

@@ -58,11 +58,6 @@ class LoadTraffic:
         self._members = list(dict.fromkeys([*members, *names]))
 
     def by_node(self) -> dict[str, dict[str, int]]:
-        rows = self.counted()
-        return {n: {**row, "ok": row["ok"] - row["elsewhere"]} for n, row in rows.items()}
-
-    def counted(self) -> dict[str, dict[str, int]]:
-        """As the workers count: `elsewhere` are some of those that are `ok`."""
         rows = self._board.by_node()
         found = {name: dict.fromkeys(rows[0], 0) for name in self._members}
         for name, row in zip(self._names, rows, strict=True):
@@ -70,9 +65,10 @@ class LoadTraffic:
         return found
 
     def total(self) -> dict[str, int]:
-        """Sums over all nodes."""
+        """Sums over all nodes; `ok` are all that ended well."""
         rows = self._board.by_node()
-        return {kind: sum(row[kind] for row in rows) for kind in rows[0]}
+        sums = {kind: sum(row[kind] for row in rows) for kind in rows[0]}
+        return {**sums, "ok": sums["ok"] + sums["elsewhere"]}
 
 
 class Load:

@@ -216,10 +216,10 @@ def _by_node(invokes: list[Invoked], done: dict[int, Completion]) -> dict[str, d
         row = found.setdefault(event.node, dict.fromkeys(kinds, 0))
         row["invoked"] += 1
         end = done.get(event.op_id)
-        if end is not None:
+        if isinstance(end, Succeeded) and end.node_seen not in (None, event.node):
+            row["elsewhere"] += 1
+        elif end is not None:
             row[_COUNTED[type(end)]] += 1
-        if isinstance(end, Succeeded):
-            row["elsewhere"] += end.node_seen not in (None, event.node)
     return found
 
 

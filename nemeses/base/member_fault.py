@@ -87,7 +87,7 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
     before = FaultDetails.of(record).traffic_at_inject
     others = [n for n in ctx.nodes if n not in record.targets]
     problems = [f"{n} has another process" for n in replaced(record, processes, others)]
-    own = with_clients(ctx, {})
+    own = with_clients(ctx, record)
     answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
     problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
     problems += hit

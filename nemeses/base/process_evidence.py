@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
@@ -42,14 +42,20 @@ BAD_OUTCOMES: Final = ("fail", "unknown")
 transaction that had only read so far)."""
 
 
-def with_clients(ctx: NemesisContext, facts: Mapping[str, Any]) -> list[str]:
-    """Members that answer clients themselves, by one of the services that the fault is about."""
+def with_clients(
+    ctx: NemesisContext, record: LandingRecord | None = None, *, service: str = ""
+) -> list[str]:
+    """Members that answer clients themselves, by this service or any.
+
+    Of a record's fault it is what they did when that was injected, whatever they do now.
+    """
     found: list[str] = []
-    traffic = ctx.traffic.by_node()
+    then = FaultDetails.of(record).traffic_at_inject if record is not None else {}
+    traffic = then or ctx.traffic.by_node()
     for endpoint in ctx.deployment.endpoints():
         if not endpoint.pinned or _only_elsewhere(traffic.get(endpoint.node, {})):
             continue
-        services = services_of(ctx, endpoint.node, facts.get("service", ""))
+        services = services_of(ctx, endpoint.node, service)
         ports = {port for s in services for port in (s.probe.port, *s.ports.values())}
         if endpoint.port in ports and endpoint.node not in found:
             found.append(endpoint.node)
@@ -74,7 +80,7 @@ def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
 
 def _answering(ctx: NemesisContext, record: LandingRecord) -> list[str]:
     """The targets whose clients can tell of the fault."""
-    own = with_clients(ctx, record.facts)
+    own = with_clients(ctx, record, service=ProcessDetails.of(record).service)
     return [name for name in record.targets if name in own]
 
 

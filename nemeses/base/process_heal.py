@@ -82,7 +82,7 @@ async def whole(
     led = ctx.offered(Leadership)
     missing += agreement(await leaders_of(ctx, led), ctx.nodes) if led else []
     traffic = ctx.traffic.by_node()
-    own = [n for n in with_clients(ctx, {}) if n in names]
+    own = [n for n in with_clients(ctx, record) if n in names]
     answered = {n: traffic[n]["ok"] - before[n]["ok"] for n in own}
     missing += [f"clients of {n} are not answered yet" for n, k in answered.items() if not k]
     paths = {p: n for p, n in asked.items() if p.rpartition("->")[2] in names}

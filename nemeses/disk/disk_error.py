@@ -90,10 +90,12 @@ class DiskErrorFault(DiskFault):
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Watch the clients for a while, too."""
-        earlier = client_counts(ctx, record.targets)
+        own = with_clients(ctx)
+        earlier = client_counts(ctx, record.targets, own)
         await asyncio.sleep(BASELINE_S)
-        counts = client_counts(ctx, record.targets)
+        counts = client_counts(ctx, record.targets, own)
         return {
+            "answering": own,
             "disk_before": await readings(ctx),
             "clients_before": difference(counts, earlier),
             "client_rows": with_counts((), ctx.clock.now_ns(), counts),
@@ -108,7 +110,7 @@ class DiskErrorFault(DiskFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         disk = await readings(ctx)
-        counts = client_counts(ctx, record.targets)
+        counts = client_counts(ctx, record.targets, record.facts["answering"])
         rows = with_counts(record.facts["client_rows"], ctx.clock.now_ns(), counts)
         facts = {"disk": disk, "client_rows": rows, "clients_since": counts_since(rows)}
         record = with_facts(record, facts)
@@ -136,7 +138,7 @@ class DiskErrorFault(DiskFault):
         inside = {n: samples.share for n, samples in zip(alive, found, strict=True)}
         before, since = record.facts["clients_before"], record.facts["clients_since"]
         fates: dict[str, Fate] = dict.fromkeys(record.targets, "gone")
-        apart = record.targets if len(record.targets) == 1 else with_clients(ctx, {})
+        apart = record.targets if len(record.targets) == 1 else record.facts["answering"]
         fates |= {
             n: fate_of(before[n], since[n], share, own=n in apart) for n, share in inside.items()
         }

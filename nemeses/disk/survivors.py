@@ -9,12 +9,12 @@ does not match), so that one that fails proves nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext
-from nemeses.base.process_evidence import BAD_OUTCOMES, with_clients
+from nemeses.base.process_evidence import BAD_OUTCOMES
 from nemeses.observe.processes import processes_before
 
 __all__ = [
@@ -49,12 +49,14 @@ def pids_of(record: LandingRecord, name: str) -> list[int]:
     return [process.pid for process in processes_before(record, name)]
 
 
-def client_counts(ctx: NemesisContext, names: Sequence[str]) -> dict[str, list[int]]:
+def client_counts(
+    ctx: NemesisContext, names: Sequence[str], own: Container[str]
+) -> dict[str, list[int]]:
     """Operations of clients of each node since the run began.
 
-    Of a node that does not answer its clients itself: those of all clients.
+    Of a node that does not answer its `own` clients itself: those of all clients.
     """
-    rows, own = ctx.traffic.by_node(), with_clients(ctx, {})
+    rows = ctx.traffic.by_node()
     alone = {name: [row["ok"], sum(row[kind] for kind in BAD)] for name, row in rows.items()}
     good = sum(row["ok"] + row["elsewhere"] for row in rows.values())
     every = [good, sum(bad for _, bad in alone.values())]

@@ -86,7 +86,7 @@ class Credentials(MemberFault):
         facts, targets = {**record.facts, **await _seen(ctx, "")}, record.targets
         if not any(facts["refuses_other"][n] for n in targets):
             now = ctx.traffic.by_node()
-            answered = {n: now[n]["ok"] for n in with_clients(ctx, {}) if n in targets}
+            answered = {n: now[n]["ok"] for n in with_clients(ctx, record) if n in targets}
             facts.setdefault("answered_until_then", answered)
         record = with_facts(record, facts)
         others = [n for n in ctx.nodes if n not in targets]
@@ -150,7 +150,7 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         f"{n}: {right[n] or 'takes it'}" for n in targets if not right[n].startswith(REFUSED)
     ]
     now, before = ctx.traffic.by_node(), facts["traffic_at_inject"]
-    own = with_clients(ctx, {})
+    own = with_clients(ctx, record)
     refused = {n: now[n]["fail"] - before[n]["fail"] for n in targets if n in own}
     problems += [f"no client of {n} was refused yet" for n, k in refused.items() if not k]
     then = facts.get("answered_until_then", {})

@@ -77,7 +77,7 @@ class SchemaChange(MemberFault):
                 idle if made else ["nothing was changed", *idle],
                 f"{made} changes made, {sum(meanwhile.values())} operations answered between them",
             ),
-            victim=_victim(ctx, facts, now),
+            victim=_victim(ctx, record, now),
             control=await _control(ctx, record),
         )
 
@@ -103,13 +103,14 @@ def _answers(ctx: NemesisContext) -> dict[str, int]:
     return {n: row["ok"] + row["elsewhere"] for n, row in ctx.traffic.by_node().items()}
 
 
-def _victim(ctx: NemesisContext, facts: Facts, now: Mapping[str, int | None]) -> Signal:
+def _victim(ctx: NemesisContext, record: LandingRecord, now: Mapping[str, int | None]) -> Signal:
+    facts = record.facts
     before, answers = facts["changed_before"], _answers(ctx)
     made, was = facts["changes"], facts["answers_after"]
     problems = [f"{n} showed {k} changes before" for n, k in before.items() if k != 0]
     problems += [f"{n} shows {k} of {made} changes" for n, k in now.items() if k != made]
     later = {n: k - was.get(n, 0) for n, k in answers.items()}
-    own = [n for n in with_clients(ctx, {}) if n in later]
+    own = [n for n in with_clients(ctx, record) if n in later]
     problems += [f"clients of {n} were not answered afterwards" for n in own if later[n] <= 0]
     problems += [] if any(later.values()) else ["no client was answered afterwards"]
     return signal(

@@ -116,7 +116,7 @@ class BuildFault(MemberFault):
                 "at_ns": ctx.clock.now_ns(),
                 "versions": await ctx.need(Builds).versions(),
             }
-            if name in with_clients(ctx, {}):
+            if name in with_clients(ctx):
                 step["answered"] = ctx.traffic.by_node()[name]["ok"]
             steps.append(step)
         return steps
@@ -178,7 +178,7 @@ def answered_signal(ctx: NemesisContext, record: LandingRecord) -> Signal:
         for s in record.facts["steps"]
         if "answered" in s
     }
-    own = [n for n in with_clients(ctx, {}) if n in record.targets]
+    own = [n for n in with_clients(ctx, record) if n in record.targets]
     problems = [f"no client of {n} was answered by it yet" for n in own if not answered.get(n)]
     problems += [] if own else [f"{', '.join(record.targets)} answer no clients themselves"]
     return signal(

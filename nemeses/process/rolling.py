@@ -208,7 +208,7 @@ def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
 def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
     steps, now = record.facts["steps"], ctx.traffic.by_node()
     before = record.facts["traffic_at_inject"]
-    own = with_clients(ctx, {})
+    own = with_clients(ctx, record)
     bad = {
         n: sum(now[n][kind] - before[n][kind] for kind in ("fail", "unknown"))
         for n in record.targets

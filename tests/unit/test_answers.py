@@ -124,15 +124,23 @@ def test_so_is_the_port_that_its_clients_really_dial() -> None:
 def test_a_proxy_of_no_member_may_be_anywhere_and_proves_nothing_of_members() -> None:
     ends = [end("lb", 80, address="10.0.0.9", kind="proxy"), end("n1")]
     places(Toy(endpoints=ends))
-    assert with_clients(context(Toy(endpoints=ends)), {}) == ["n1"]
+    assert with_clients(context(Toy(endpoints=ends))) == ["n1"]
 
 
 def test_clients_that_were_answered_by_others_alone_prove_nothing_of_their_node() -> None:
     rows = {"n1": {"ok": 5, "elsewhere": 9}, "n2": {"ok": 0, "elsewhere": 9}}
     deployment = Toy(endpoints=[end("n1"), end("n2", kind="replica")])
-    assert with_clients(context(deployment), {}) == ["n1", "n2"]
-    traffic = SimpleNamespace(by_node=lambda: rows)
-    assert with_clients(context(deployment, traffic=traffic), {}) == ["n1"]
+    assert with_clients(context(deployment)) == ["n1", "n2"]
+    ctx = context(deployment, traffic=SimpleNamespace(by_node=lambda: rows))
+    assert with_clients(ctx) == ["n1"]
+    then = {name: {**row, "ok": 1} for name, row in rows.items()}
+    assert with_clients(ctx, of_targets(["n2"], traffic_at_inject=then)) == ["n1", "n2"]
+
+
+def of_targets(targets: list[str], **facts: Any) -> LandingRecord:
+    return LandingRecord(
+        fault_id="f1", nemesis="kill", targets=targets, scheduled_at=1, epoch="f1", facts=facts
+    )
 
 
 @pytest.mark.parametrize(
@@ -349,14 +357,7 @@ def test_who_is_silent_without_a_majority_was_not_hit(
     names = ["n1", "n2", "n3"]
     members = {name: Member(name, [service]) for name in names}
     ctx = context(SimpleNamespace(members=members), nodes=dict.fromkeys(names))
-    record = LandingRecord(
-        fault_id="f1",
-        nemesis="kill",
-        targets=targets,
-        scheduled_at=1,
-        epoch="f1",
-        facts={"asked_before": {"control->n3": 1}},
-    )
+    record = of_targets(targets, asked_before={"control->n3": 1})
     alone = without_majority(ctx, record)
     said = control(record, {"control->n3": 0}, {}, alone)
     assert said.moved is moved

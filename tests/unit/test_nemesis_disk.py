@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from third_party import context
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import Process
-from nemeses.disk import disk_error, survivors
+from dstest.core.protocols import Probe, Process, Service
+from nemeses.base.process_fault import ProcessFault
+from nemeses.base.steps import Proven
+from nemeses.disk import disk_error
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR
 from nemeses.disk.survivors import fate_of, is_worse, with_counts
 from nemeses.observe.processes import ProcessSnapshot
@@ -104,7 +107,7 @@ class Cluster:
             nodes=dict.fromkeys(self.disks),
         )
         monkeypatch.setattr(disk_error, "gather", self._gather)
-        monkeypatch.setattr(survivors, "with_clients", lambda ctx, facts: list(ctx.nodes))
+        monkeypatch.setattr(disk_error, "with_clients", lambda ctx: list(ctx.nodes))
         monkeypatch.setattr(disk_error, "readings", self._readings)
         monkeypatch.setattr(disk_error, "sample", self._sample)
 
@@ -121,7 +124,7 @@ class Cluster:
     async def _sample(self, *given: Any) -> Samples:
         return self.samples
 
-    def record(self) -> LandingRecord:
+    def record(self, answering: Sequence[str] = ("n1", "n2", "n3")) -> LandingRecord:
         counts = {n: [100, 0] for n in self.targets}
         return LandingRecord(
             fault_id="f1", nemesis="disk-full", targets=self.targets, scheduled_at=0, epoch="f1",
@@ -132,6 +135,7 @@ class Cluster:
                 "listening_before": {n: [100] for n in self.targets},
                 "disk_before": {n: dict(row) for n, row in self.disks.items()},
                 "clients_before": counts,
+                "answering": list(answering),
                 "client_rows": [[self.now_ns, {n: [0, 0] for n in self.targets}]],
                 "scope": "one",
                 "rechecks": [],
@@ -235,7 +239,6 @@ def test_what_is_no_survivor(cluster: Cluster, why: str) -> None:
 
 
 def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_error, "with_clients", lambda ctx, facts: ["n1", "n2"])
     cluster = Cluster(monkeypatch, "n1", "n2")
     record = cluster.record()
     cluster.refuse()
@@ -254,9 +257,8 @@ def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_two_whose_clients_are_the_same_none_is_known_to_refuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(disk_error, "with_clients", lambda ctx, facts: [])
     cluster = Cluster(monkeypatch, "n1", "n2")
-    record = cluster.record()
+    record = cluster.record(answering=[])
     cluster.refuse()
     cluster.ended("n1")
     cluster.traffic.add("n2", ok=0, fail=40)
@@ -339,3 +341,80 @@ def test_each_fault_looks_for_threads_in_the_calls_that_it_refuses(
         )
         asyncio.run(nemesis.fates(cluster.ctx, record, ["n1"]))
     assert asked == [([100], "/data", WRITES), ([100], "/data", SYNCS)]
+
+
+class Servers:
+    """One server of two a node, and what a nemesis has done to them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *stuck_after: Any) -> None:
+        self.done: list[tuple[str, list[str]]] = []
+        one, other = (
+            Service(
+                name=name,
+                argv=(name,),
+                probe=Probe(port),
+                log="/l",
+                data=(f"/data/{name}",),
+                stuck_after=stuck_after,
+            )
+            for name, port in (("one", 1), ("other", 2))
+        )
+        self.running = {n: [Process("one", 7, 1), Process("other", 8, 1)] for n in ("n1", "n2")}
+        members = {n: SimpleNamespace(services=[one, other]) for n in self.running}
+        self.ctx = context(
+            SimpleNamespace(
+                data_dir=lambda: "/data",
+                members=members,
+                kill=self._kill,
+                restart=self._restart,
+            )
+        )
+        monkeypatch.setattr(disk_error, "clear_disks", self._clear)
+        monkeypatch.setattr(disk_error, "running", self._running)
+        self.record = LandingRecord(
+            fault_id="f1", nemesis="disk-full", targets=["n1"], scheduled_at=0, epoch="f1"
+        )
+
+    async def _clear(self, ctx: Any, names: Sequence[str]) -> None:
+        self.done.append(("clear", list(names)))
+
+    async def _kill(self, names: Sequence[str], service: str = "") -> None:
+        self.done.append(("kill", list(names)))
+
+    async def _restart(self, names: Sequence[str]) -> None:
+        self.done.append(("restart", list(names)))
+
+    async def _running(self, ctx: Any) -> Any:
+        return self.running
+
+
+@pytest.mark.parametrize(
+    ("stuck_after", "nemesis", "killed"),
+    [((), DISK_FULL, False), (("sync",), DISK_FULL, False), (("sync",), FSYNC_ERROR, True)],
+)
+def test_a_server_that_stays_stuck_is_killed_when_its_disk_is_well(
+    monkeypatch: pytest.MonkeyPatch, stuck_after: tuple[str, ...], nemesis: Any, killed: bool
+) -> None:
+    servers = Servers(monkeypatch, *stuck_after)
+    reverted = asyncio.run(nemesis.revert(servers.ctx, servers.record))
+    assert reverted.facts == {"killed_when_healed": ["n1"] if killed else []}
+    kill = [("kill", ["n1"])] if killed else []
+    assert servers.done == [("clear", ["n1"]), *kill, ("restart", ["n1"])]
+    servers.running["n1"] = []
+    reverted = asyncio.run(nemesis.revert(servers.ctx, servers.record))
+    assert reverted.facts == {"killed_when_healed": []}, "what has ended need not be killed"
+
+
+def test_a_server_that_ends_after_the_heal_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def proven(*given: Any) -> Proven:
+        return Proven([])
+
+    monkeypatch.setattr(ProcessFault, "prove", proven)
+    servers = Servers(monkeypatch)
+    asyncio.run(DISK_FULL.prove(servers.ctx, servers.record, cast(Any, None)))
+    assert servers.done == []
+    servers.running["n1"].pop()
+    asyncio.run(DISK_FULL.prove(servers.ctx, servers.record, cast(Any, None)))
+    assert servers.done == [("restart", ["n1"])]

@@ -34,9 +34,9 @@ C = TypeVar("C")
 
 
 class Traffic(Protocol):
-    """Live counts of the load, cumulative, per node to whose endpoint a client belongs: `{node:
-    {"invoked", "ok", "elsewhere", "fail", "unknown": n}}`. `ok` are those that this node answered,
-    `elsewhere` those that were answered by another one."""
+    """Live counts of the load, cumulative, by the node to whose endpoint a client belongs: `{node:
+    {"invoked", "ok", "elsewhere", "fail", "unknown": n}}`. `ok` ended well and were answered by
+    this node, `elsewhere` by another one."""
 
     def by_node(self) -> dict[str, dict[str, int]]: ...
 

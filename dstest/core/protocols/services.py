@@ -72,7 +72,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     they have made. `data` is what must survive a restart. `ports` are
     further ports by their purpose (`client`, `peer`). A service starts when those in `after` have.
     One that is `stuck_after` a write or a sync that failed serves again only when it is started
-    again: so ends a fault of its disk. One that is `silent_without_majority` answers nobody while most members are away.
+    again: so ends a fault of its disk. One that is `silent_without_majority` answers nobody while
+    most members are away.
     """
 
     name: str
