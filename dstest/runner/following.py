@@ -50,8 +50,8 @@ def prefix(ops: list[Op], cut_ns: int) -> list[Op]:
 class _Tail:
     """One segment, read as far as its last whole line.
 
-    A line may be seen while it is written. One whose checksum does not match is waited for until
-    the next look; then it is damaged, and left out.
+    A line may be seen while it is written. One whose checksum does not match is waited for; it is
+    damaged, and left out, when it is still there at the next look and whole lines follow it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,8 +63,11 @@ class _Tail:
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
+        lines = data.split(b"\n")[:-1]
+        while lines and text_of(lines[-1]) is None:
+            lines.pop()
         events = []
-        for line in data.split(b"\n")[:-1]:
+        for line in lines:
             text = text_of(line)
             if text is None and self._waited_for != self._offset:
                 self._waited_for = self._offset

@@ -5,8 +5,8 @@ the separator and the newline included, so that a flip anywhere in the line is n
 put into pages that the kernel shares: what was recorded survives `kill -9` of the writer, and at
 most the line in flight is torn. `dstest.store.events` has what the arrays say.
 
-Room is taken ahead, so that a full disk refuses a line and no writer dies of it. What of it is not
-written yet is NUL bytes, cut off when the writer closes its file; where it was killed they stay. A
+Room is taken ahead, so that a full disk refuses a line: no writer dies of it where the file system
+keeps what `fallocate` has given, as ext4, xfs and tmpfs do. What of it is not written yet is NUL bytes, cut off when the writer closes its file; where it was killed they stay. A
 file without an `End` is of a writer that died.
 """
 

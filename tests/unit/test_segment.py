@@ -111,11 +111,14 @@ def test_what_a_killed_writer_had_appended_is_there(tmp_path: Path) -> None:
     path = tmp_path / "a.seg"
     child = os.fork()
     if not child:
-        writer = SegmentWriter(path, Writer(worker=0))
-        for event in EVENTS:
-            append(writer, event)
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+        try:
+            writer = SegmentWriter(path, Writer(worker=0))
+            for event in EVENTS:
+                append(writer, event)
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     damage: list[Damage] = []
     assert list(read_segment(path, damage))[1:] == EVENTS
     assert damage == [Damage([], False)]

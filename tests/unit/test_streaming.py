@@ -132,6 +132,13 @@ def test_a_line_that_is_seen_while_it_is_written_is_waited_for(tmp_path: Path) -
     assert len(first) < len(damaged.look(end_ns))
     assert damaged.look(end_ns + 1) == []
 
+    path.write_bytes(data[:-9] + b"\n")
+    last = Following(tmp_path / "segments", keyed=False)
+    first = last.look(end_ns)
+    assert last.look(end_ns) == []
+    path.write_bytes(data)
+    assert len(last.look(end_ns)) == len(made.ops) >= len(first)
+
 
 class Writing:
     """Segments that grow."""
