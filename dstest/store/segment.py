@@ -6,8 +6,9 @@ put into pages that the kernel shares: what was recorded survives `kill -9` of t
 most the line in flight is torn. `dstest.store.events` has what the arrays say.
 
 Room is taken ahead, so that a full disk refuses a line: no writer dies of it where the file system
-keeps what `fallocate` has given, as ext4, xfs and tmpfs do. What of it is not written yet is NUL bytes, cut off when the writer closes its file; where it was killed they stay. A
-file without an `End` is of a writer that died.
+keeps what `fallocate` has given, as ext4, xfs and tmpfs do. What of it is not written yet is NUL
+bytes, cut off when the writer closes its file; where it was killed they stay. A file without an
+`End` is of a writer that died.
 """
 
 from __future__ import annotations
