@@ -55,7 +55,8 @@ class OpsClient:
     `refusals` are the library's exceptions, by name or by the first word of what they say, after
     which the operation had no effect, with the code of each in the system's `definite_errors`;
     `refused` finds the code otherwise. The client is closed after one, unless its code is among
-    `kept`, and may be used again. `seen` is the node that answered last, where the client knows.
+    `kept`, and may be used again. `seen` is the node that the
+    last operation went to, where the client knows.
     """
 
     refusals: ClassVar[Mapping[str, str]] = {}

@@ -6,8 +6,8 @@ worker while it loads, and live figures cost no message.
 
 Layout (in int64 slots): state, origin_ns, window count, then `WINDOWS_MAX` pairs (start, end),
 then per worker: heartbeat_ns, trouble, lateness_max_ns, late count, lag_max_ns, offered, cpu_ms,
-and per node: invoked, ok, fail, unknown, elsewhere. `ok` was answered by that node, or nobody knows
-by which; `elsewhere` ended well, too, and was answered by another one.
+and per node to whose endpoint a client belongs: invoked, ok, fail, unknown, and the same three of
+operations that went to another node.
 """
 
 from __future__ import annotations
@@ -43,10 +43,15 @@ OPEN_END: Final = (1 << 63) - 1
 
 _HEAD: Final = 8
 _WORKER: Final = 8
-_NODE: Final = 5
+_NODE: Final = 7
 _HEARTBEAT, _TROUBLE, _LATE_MAX, _LATE, _LAG_MAX, _OFFERED, _CPU = range(7)
-_INVOKED, _OK, _FAIL, _UNKNOWN, _ELSEWHERE = range(5)
-_COUNTERS: Final = {Outcome.OK: _OK, Outcome.FAIL: _FAIL, Outcome.UNKNOWN: _UNKNOWN}
+_COUNTED: Final = (
+    *("invoked", "ok", "fail", "unknown"),
+    *("ok_elsewhere", "fail_elsewhere", "unknown_elsewhere"),
+)
+_AT: Final = {name: index for index, name in enumerate(_COUNTED)}
+_INVOKED: Final = _AT["invoked"]
+_ELSEWHERE: Final = _AT["ok_elsewhere"] - _AT["ok"]
 
 
 class Board:
@@ -145,8 +150,8 @@ class Board:
                 slots[at + _LATE_MAX] = lateness_ns
 
     def completed(self, worker: int, node: int, outcome: Outcome, *, elsewhere: bool) -> None:
-        """An operation ended; one that ended well may have been answered by another node."""
-        counter = _ELSEWHERE if elsewhere else _COUNTERS[outcome]
+        """An operation ended; it may have gone `elsewhere` than to its client's node."""
+        counter = _AT[outcome] + (_ELSEWHERE if elsewhere else 0)
         self._slots[self._at(worker) + _WORKER + _NODE * node + counter] += 1
 
     def trouble(self, worker: int, code: int) -> None:
@@ -174,17 +179,9 @@ class Board:
         }
 
     def by_node(self) -> list[dict[str, int]]:
-        """Per node: invoked, ok, elsewhere, fail, unknown, over all workers."""
+        """Per node, over all workers."""
         out = []
         for node in range(self._nodes):
             at = [self._at(w) + _WORKER + _NODE * node for w in range(self._workers)]
-            out.append(
-                {
-                    "invoked": sum(self._slots[a + _INVOKED] for a in at),
-                    "ok": sum(self._slots[a + _OK] for a in at),
-                    "fail": sum(self._slots[a + _FAIL] for a in at),
-                    "unknown": sum(self._slots[a + _UNKNOWN] for a in at),
-                    "elsewhere": sum(self._slots[a + _ELSEWHERE] for a in at),
-                }
-            )
+            out.append({name: sum(self._slots[a + i] for a in at) for name, i in _AT.items()})
         return out

@@ -20,6 +20,12 @@ class BoundedClient:
         self._client = client
         self._timeout = ReusableTimeout()
 
+    @property
+    def seen(self) -> str | None:
+        """The node that the last operation went to, where the client knows."""
+        seen: str | None = getattr(self._client, "seen", None)
+        return seen
+
     async def open(self) -> None:
         await self._client.open()
 

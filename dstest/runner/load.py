@@ -39,6 +39,9 @@ _PROCESSES_PER_WORKER: Final = 10
 _WORKERS_MAX: Final = 4
 
 
+KINDS: Final = ("invoked", "ok", "fail", "unknown")
+
+
 class NoTraffic:
     """The Traffic of a cluster without load."""
 
@@ -64,11 +67,17 @@ class LoadTraffic:
             found[name] = {kind: found[name][kind] + count for kind, count in row.items()}
         return found
 
+    def counted(self) -> dict[str, dict[str, int]]:
+        """By the node of the client, wherever an operation went."""
+        return {
+            name: {kind: row[kind] + row.get(f"{kind}_elsewhere", 0) for kind in KINDS}
+            for name, row in self.by_node().items()
+        }
+
     def total(self) -> dict[str, int]:
-        """Sums over all nodes; `ok` are all that ended well."""
-        rows = self._board.by_node()
-        sums = {kind: sum(row[kind] for row in rows) for kind in rows[0]}
-        return {**sums, "ok": sums["ok"] + sums["elsewhere"]}
+        """Sums over all nodes."""
+        rows = self.counted().values()
+        return {kind: sum(row[kind] for row in rows) for kind in KINDS}
 
 
 class Load:

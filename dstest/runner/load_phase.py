@@ -131,8 +131,7 @@ class LoadPhase:
                 f"  unknown {now['unknown']}  {fault}"
             )
             last, last_ns = now, now_ns
-            rows = load.traffic.by_node().values()
-            served = [row["ok"] + row["elsewhere"] for row in rows]
+            served = [row["ok"] for row in load.traffic.counted().values()]
             self._recovery.look(now_ns, served, now["unknown"], whole=not standing)
 
     async def _ping(self, node: Any) -> None:

@@ -102,9 +102,8 @@ def issued(meta: RunMeta) -> dict[str, int]:
     if meta.traffic is None:
         return {}
     rows = list(meta.traffic.values())
-    kinds = ("invoked", "ok", "fail", "elsewhere")
-    sums = {kind: sum(row.get(kind, 0) for row in rows) for kind in kinds}
-    invoked, ok, fail = sums["invoked"], sums["ok"] + sums["elsewhere"], sums["fail"]
+    sums = {kind: sum(row[kind] for row in rows) for kind in ("invoked", "ok", "fail")}
+    invoked, ok, fail = sums["invoked"], sums["ok"], sums["fail"]
     return {"issued": invoked, "ok": ok, "fail": fail, "unknown": invoked - ok - fail}
 
 
@@ -214,13 +213,10 @@ def _traffic(
     # A worker that is killed between its write and its count is one event ahead of the board.
     slack = sum(1 for name in dead if name != CONTROL)
     for node in sorted({*meta.traffic, *folded.by_node}):
-        board, segments = meta.traffic.get(node, {}), {**folded.by_node.get(node, {})}
-        if board and "elsewhere" not in board:
-            # Boards of before counted it as ok.
-            segments["ok"] = segments.get("ok", 0) + segments.pop("elsewhere", 0)
-        for kind in ("invoked", "ok", "elsewhere", "fail", "unknown"):
+        board = meta.traffic.get(node, {})
+        for kind in ("invoked", "ok", "fail", "unknown"):
             counted = int(board.get(kind, 0))
-            held = segments.get(kind, 0)
+            held = folded.by_node.get(node, {}).get(kind, 0)
             if held == counted:
                 continue
             message = f"{node}: the workers counted {counted:,} {kind}, the segments hold {held:,}"

@@ -309,7 +309,7 @@ class Run:
             await self._load.stop()
             self._meta.worker_exits = self._load.exits()
             self._meta.load = self._load.figures()
-            self._meta.traffic = self._load.traffic.by_node()
+            self._meta.traffic = self._load.traffic.counted()
             self._load.close()
         self._meta.clock_end_ns = host.wall_minus_mono_ns()
         if self._nodes:

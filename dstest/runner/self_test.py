@@ -15,6 +15,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.judge.canary_audit import row
 from dstest.runner.reconcile import Beside, Reconciled
 from dstest.store.seal import Folded
+from dstest.store.segment import text_of
 
 __all__ = ["Fold", "Reconcile", "record_canaries"]
 
@@ -37,7 +38,8 @@ def _segments(segments: Path, fold: Fold) -> list[dict[str, Any]]:
     if not files:
         return []
     with files[0].open("rb") as file:
-        lines = [line for line in file.readlines(1 << 20) if line.endswith(b"\n")][:LINES_MAX]
+        lines = [line for line in file.readlines(1 << 20) if text_of(line[:-1]) is not None]
+    lines = lines[:LINES_MAX]
     # Nothing may follow the line that ends a segment.
     lines = [line for line in lines if line[9:13] != b'["e"']
     answers = [line for line in lines if line[9:13] in (b'["o"', b'["f"')]

@@ -310,7 +310,7 @@ class Worker:
         self._board.invoked(config.worker, node, invoke_ns - due_ns)
         event: Completion
         output: Any = None
-        elsewhere = False
+        seen: str | None = None
         outcome: Outcome
         try:
             reply = await client.invoke(draft, config.op_timeout_s)
@@ -334,8 +334,9 @@ class Worker:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)
             outcome, event = Outcome.OK, Succeeded(op_id, now_ns, output, seen, epoch)
-            elsewhere = seen is not None and seen != name
         if self._write(event):
+            went_to = seen if outcome is Outcome.OK else getattr(client, "seen", None)
+            elsewhere = went_to is not None and went_to != name
             self._board.completed(config.worker, node, outcome, elsewhere=elsewhere)
         return Answer(draft, outcome, output)
 

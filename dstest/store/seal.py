@@ -58,7 +58,7 @@ class Segment(NamedTuple):
 class Folded(NamedTuple):
     """What the segments hold. `process_nodes` maps each process to the node it was bound to.
 
-    `by_node` counts per node as the board does. `late` are the
+    `by_node` counts per node as the board does: `invoked`, `ok`, `fail`, `unknown`. `late` are the
     edges of windows of which the workers were told when they had passed.
     """
 
@@ -211,14 +211,11 @@ _COUNTED: Final = {Succeeded: "ok", Failed: "fail", Unknown: "unknown"}
 
 def _by_node(invokes: list[Invoked], done: dict[int, Completion]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    kinds = ("invoked", "ok", "fail", "unknown", "elsewhere")
     for event in invokes:
-        row = found.setdefault(event.node, dict.fromkeys(kinds, 0))
+        row = found.setdefault(event.node, {"invoked": 0, "ok": 0, "fail": 0, "unknown": 0})
         row["invoked"] += 1
         end = done.get(event.op_id)
-        if isinstance(end, Succeeded) and end.node_seen not in (None, event.node):
-            row["elsewhere"] += 1
-        elif end is not None:
+        if end is not None:
             row[_COUNTED[type(end)]] += 1
     return found
 

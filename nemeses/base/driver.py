@@ -318,7 +318,7 @@ class Driver(ABC):
         healing = Healing(
             counts_before=counts_before, counts_after=ctx.traffic.by_node(), reverted=reverted
         )
-        proven = await self._proven(ctx, record, healing)
+        record, proven = await self._proven(ctx, record, healing)
         await self.disarm(ctx, record)
         record = await ctx.epochs.close(record)
         injector, victim = record.injector, record.victim
@@ -353,18 +353,21 @@ class Driver(ABC):
         record = msgspec.structs.replace(with_facts(record, reverted.facts), notes=notes)
         return record, reverted
 
-    async def _proven(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+    async def _proven(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> tuple[LandingRecord, Proven]:
         deadline_ns = ctx.clock.now_ns() + int(self.heal_within_s(ctx) * 1e9)
         while True:
             try:
                 async with asyncio.timeout(LOOK_S_MAX):
                     proven = await self.prove(ctx, record, healing)
                     own = await self.missing(ctx, record, healing)
+                record = with_facts(record, proven.facts)
                 proven = msgspec.structs.replace(proven, missing=[*own, *proven.missing])
             except TimeoutError:
                 proven = Proven([f"no look at its heal could be taken within {LOOK_S_MAX:g} s"])
             if not proven.missing or ctx.clock.now_ns() > deadline_ns:
-                return proven
+                return record, proven
             await asyncio.sleep(POLL_S)
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from dstest.core.details import FaultDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.process_evidence import with_clients
+from nemeses.base.process_evidence import all_ok, with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.observe.processes import replaced, running
@@ -88,7 +88,7 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
     others = [n for n in ctx.nodes if n not in record.targets]
     problems = [f"{n} has another process" for n in replaced(record, processes, others)]
     own = with_clients(ctx, record)
-    answered = {n: now[n]["ok"] - before[n]["ok"] for n in others if n in own}
+    answered = {n: all_ok(now[n]) - all_ok(before[n]) for n in others if n in own}
     problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]
     problems += hit
     return Signal(

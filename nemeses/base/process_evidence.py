@@ -24,6 +24,7 @@ from nemeses.observe.processes import ProcessSnapshot, processes_before, take_tw
 __all__ = [
     "BAD_OUTCOMES",
     "Snapshots",
+    "all_ok",
     "control",
     "gather",
     "victim",
@@ -62,8 +63,14 @@ def with_clients(
     return found
 
 
+def all_ok(counts: Mapping[str, int]) -> int:
+    """Operations of a node's clients that ended well, whoever answered: they say that its clients
+    fare well, and nothing of the node."""
+    return counts["ok"] + counts.get("ok_elsewhere", 0)
+
+
 def _only_elsewhere(counts: Mapping[str, int]) -> bool:
-    return bool(counts.get("elsewhere")) and not counts["ok"]
+    return bool(counts.get("ok_elsewhere")) and not counts["ok"]
 
 
 def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
@@ -128,13 +135,22 @@ def victim(
     )
 
 
-def without_majority(ctx: NemesisContext, record: LandingRecord) -> list[str]:
-    """Members that are silent now that most of them are hit."""
-    left = [name for name in voters(ctx) if name not in record.targets]
-    if 2 * len(left) > len(voters(ctx)):
+def without_majority(
+    ctx: NemesisContext, record: LandingRecord, asked: Mapping[str, int]
+) -> list[str]:
+    """Members that were not hit and need not answer: most of all are targets that answer nobody."""
+    heard = {path.rpartition("->")[2] for path, answers in asked.items() if answers}
+    every = voters(ctx)
+    left = [name for name in every if name not in record.targets or name in heard]
+    if 2 * len(left) > len(every):
         return []
     service = ProcessDetails.of(record).service
-    return [n for n in left if any(s.silent_without_majority for s in services_of(ctx, n, service))]
+    return [
+        name
+        for name in every
+        if name not in record.targets
+        and any(s.silent_without_majority for s in services_of(ctx, name, service))
+    ]
 
 
 def control(
@@ -155,7 +171,7 @@ def control(
         problems.append(f"no answer either: {', '.join(silent)}")
     told = "untouched" if paths else "no server was left out"
     if without:
-        told += f", {', '.join(without)} without a majority"
+        told = f"{', '.join(without)} silent, without a majority; no other one was hit"
     return Signal(
         signal="answers of servers that were not to be hit",
         before={p: before.get(p, 0) for p in paths},
@@ -194,5 +210,5 @@ async def gather(
         record,
         {n: snapshots[n] for n in targets if n in snapshots},
         victim(record, asked, bad, problems),
-        control(record, asked, others, without_majority(ctx, record)),
+        control(record, asked, others, without_majority(ctx, record, asked)),
     )

@@ -10,7 +10,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import Leadership, NemesisContext, Process
 from nemeses.base.cluster import audit_each
 from nemeses.base.leadership import agreement
-from nemeses.base.process_evidence import with_clients
+from nemeses.base.process_evidence import all_ok, with_clients
 from nemeses.base.steps import Proven
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import (
@@ -83,7 +83,7 @@ async def whole(
     missing += agreement(await leaders_of(ctx, led), ctx.nodes) if led else []
     traffic = ctx.traffic.by_node()
     own = [n for n in with_clients(ctx, record) if n in names]
-    answered = {n: traffic[n]["ok"] - before[n]["ok"] for n in own}
+    answered = {n: all_ok(traffic[n]) - all_ok(before[n]) for n in own}
     missing += [f"clients of {n} are not answered yet" for n, k in answered.items() if not k]
     paths = {p: n for p, n in asked.items() if p.rpartition("->")[2] in names}
     clients = {f"clients->{n}": k for n, k in answered.items()}

@@ -93,13 +93,14 @@ class Healing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """What is still missing for a proven heal (nothing: proven), the figures afterwards, and what
-    is still on a node."""
+    """What is still missing for a proven heal (nothing: proven), the figures afterwards, what is
+    still on a node, and facts for the record."""
 
     missing: Sequence[str]
     injector: Mapping[str, Any] = {}
     victim: Mapping[str, Any] = {}
     residue: Sequence[str] = ()
+    facts: Facts = {}
 
 
 class ApplyFailed(Exception):

@@ -15,7 +15,6 @@ started again, and those that stay stuck (`Service.stuck_after`) are killed befo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import shlex
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
@@ -52,7 +50,12 @@ from nemeses.disk.survivors import (
     with_counts,
 )
 from nemeses.observe.answers import services_of
-from nemeses.observe.processes import ProcessSnapshot, running
+from nemeses.observe.processes import (
+    ProcessSnapshot,
+    processes_before,
+    running,
+    signal_command,
+)
 from nemeses.process.gone import gone_signal, not_replaced
 from nemeses.tools.calls import SYNCS, WRITES, sample
 
@@ -61,6 +64,11 @@ __all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "DiskErrorFault"]
 ENDS_WITHIN_S: Final = 8.0
 """After the heal, of a server that has found out about its disk; PostgreSQL waits 5 s for what it
 has asked to end."""
+
+STARTS_MAX: Final = 2
+"""After the heal: one may be too early for a server that is still ending."""
+
+START_S: Final = 10.0
 
 INSIDE_S: Final = 0.2
 """How long the threads of a server that runs are looked at."""
@@ -166,18 +174,26 @@ class DiskErrorFault(DiskFault):
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        """As `prove`: it may end after it was found to run."""
-        start = shlex.join(ctx.need(Supervised).restart_command(name))
-        later = ["sh", "-c", f"sleep {ENDS_WITHIN_S:g}; exec {start}"]
-        return [*super().heal_commands(ctx, record, name), later]
+        """As `revert` and `prove`: it may end after it was found to run."""
+        start = ctx.need(Supervised).restart_command(name)
+        kill = [signal_command(processes_before(record, name), "KILL")]
+        return [
+            faultfs.asking("clear"),
+            *(kill if self._stays_stuck(ctx, name) else []),
+            start,
+            ["sh", "-c", f"sleep {ENDS_WITHIN_S:g}; exec {shlex.join(start)}"],
+        ]
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> Reverted:
         await clear_disks(ctx, record.targets)
-        service, found = owner(ctx), await running(ctx)
+        service = owner(ctx)
+        found = await running(ctx, service)
+        fates = record.facts.get("fates", {})
         stuck = [
             name
             for name in record.targets
-            if any(self.refuses in s.stuck_after for s in services_of(ctx, name, service))
+            if self._stays_stuck(ctx, name)
+            and fates.get(name) != "unharmed"
             and any(process.main for process in found.get(name, ()))
         ]
         if stuck:
@@ -185,15 +201,22 @@ class DiskErrorFault(DiskFault):
         await ctx.need(Supervised).restart(record.targets)
         return Reverted(facts={"killed_when_healed": stuck})
 
+    def _stays_stuck(self, ctx: NemesisContext, name: str) -> bool:
+        services = services_of(ctx, name, owner(ctx))
+        return any(self.refuses in service.stuck_after for service in services)
+
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
-        """A server that ran at the heal may end only then: what it read or wrote had failed."""
+        """A server that ran at the heal may end only then: what it read or wrote had failed. It is
+        started again, but not for ever: one that does not stay is not healed."""
         now = await running(ctx)
-        ended = [n for n in record.targets if incomplete(ctx, n, now.get(n, ()))]
-        if ended:
-            # One that does not start is found to be missing, and started again with the next look.
-            with contextlib.suppress(LabError):
-                await ctx.need(Supervised).restart(ended)
-        return await super().prove(ctx, record, healing)
+        starts: dict[str, int] = {**record.facts.get("started_again", {})}
+        for name in record.targets:
+            if incomplete(ctx, name, now.get(name, ())) and starts.get(name, 0) < STARTS_MAX:
+                starts[name] = starts.get(name, 0) + 1
+                start = ctx.need(Supervised).restart_command(name)
+                await ctx.node(name).run(start, timeout_s=START_S, check=False)
+        proven = await super().prove(ctx, record, healing)
+        return msgspec.structs.replace(proven, facts={"started_again": starts})
 
     def injector(self, record: LandingRecord, snapshots: Snapshots) -> Signal:
         """Calls that were refused, by a setting that stands; and the servers' fates."""

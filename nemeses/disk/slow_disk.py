@@ -29,7 +29,7 @@ from nemeses.disk import faultfs
 from nemeses.disk.disk_fault import clear_disks, faulty, readings
 from nemeses.disk.survivors import pids_of
 from nemeses.observe.relations import health_of
-from nemeses.tools.calls import SYNCING, sample
+from nemeses.tools.calls import SYNCS, WRITES, sample
 from nemeses.tools.compiled import TOOLS
 
 __all__ = ["NEMESIS", "SlowDisk"]
@@ -65,7 +65,15 @@ async def _sampled(ctx: NemesisContext, record: LandingRecord, known: Stats | No
 
     async def one(name: str) -> tuple[float, float]:
         pids = pids_of(record, name)
-        seen = await sample(ctx.node(name), pids, folder, SYNCING, SAMPLED_S, faultfs.SOCKET)
+        seen = await sample(
+            ctx.node(name),
+            pids,
+            folder,
+            SYNCS,
+            SAMPLED_S,
+            synced=WRITES,
+            control_socket=faultfs.SOCKET,
+        )
         return known[name][0] + seen.syncs, known[name][1] + seen.inside_s
 
     found = await asyncio.gather(*map(one, ctx.nodes))

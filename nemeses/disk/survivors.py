@@ -57,10 +57,14 @@ def client_counts(
     Of a node that does not answer its `own` clients itself: those of all clients.
     """
     rows = ctx.traffic.by_node()
-    alone = {name: [row["ok"], sum(row[kind] for kind in BAD)] for name, row in rows.items()}
-    good = sum(row["ok"] + row["elsewhere"] for row in rows.values())
-    every = [good, sum(bad for _, bad in alone.values())]
-    return {name: alone[name] if name in own else every for name in names}
+    everywhere = [
+        sum(row[kind] + row[f"{kind}_elsewhere"] for row in rows.values() for kind in kinds)
+        for kinds in (("ok",), BAD)
+    ]
+    return {
+        n: [rows[n]["ok"], sum(rows[n][kind] for kind in BAD)] if n in own else everywhere
+        for n in names
+    }
 
 
 def difference(now: Mapping[str, Counts], before: Mapping[str, Counts]) -> dict[str, list[int]]:

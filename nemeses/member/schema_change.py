@@ -20,7 +20,7 @@ from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import ChangesSchema, NemesisContext, Option, Process
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
-from nemeses.base.process_evidence import with_clients
+from nemeses.base.process_evidence import all_ok, with_clients
 from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Healing, Observed
 from nemeses.observe.processes import ProcessSnapshot, mains, replaced, running
@@ -100,7 +100,7 @@ class SchemaChange(MemberFault):
 
 def _answers(ctx: NemesisContext) -> dict[str, int]:
     """Operations that ended well, by the node of their client."""
-    return {n: row["ok"] + row["elsewhere"] for n, row in ctx.traffic.by_node().items()}
+    return {n: all_ok(row) for n, row in ctx.traffic.by_node().items()}
 
 
 def _victim(ctx: NemesisContext, record: LandingRecord, now: Mapping[str, int | None]) -> Signal:

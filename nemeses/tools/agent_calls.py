@@ -1,8 +1,9 @@
 """Runs on a node: how often threads of some processes are inside some system calls on files.
 
-    agent_calls.py SECONDS GAP_S FOLDER CALL,... SOCKET PID ...
+    agent_calls.py SECONDS GAP_S FOLDER CALL,... CALL,... SOCKET PID ...
 
-Looks every GAP_S for threads inside one of the calls (numbers) on a file below FOLDER, and prints
+Looks every GAP_S for threads inside one of the calls (numbers) on a file below FOLDER, of the
+second ones on a file that is open with O_SYNC or O_DSYNC, and prints
 `taken=N busy=N threads=N ns=N syncs=N`: samples, those with such a thread, such threads over all
 samples, how long it took, and how many syncs the file system at SOCKET counted meanwhile (0 where
 SOCKET is empty). Standard library only; Python 3.9 or newer.
@@ -15,28 +16,40 @@ import socket
 import sys
 import time
 
+O_DSYNC = 0o10000
+"""Part of O_SYNC, too."""
 
-def _is_inside(pid: str, task: str, calls: set[int], folder: str) -> bool:
+
+def _syncs_writes(pid: str, fd: int) -> bool:
+    with open(f"/proc/{pid}/fdinfo/{fd}") as file:
+        flags = next(line.split()[1] for line in file if line.startswith("flags:"))
+    return bool(int(flags, 8) & O_DSYNC)
+
+
+def _is_inside(pid: str, task: str, calls: set[int], synced: set[int], folder: str) -> bool:
     try:
         with open(f"/proc/{pid}/task/{task}/syscall") as file:
             words = file.read().split()
         # A thread that runs is `running`; one that waits, but not in a call, is `-1`.
-        if len(words) < 2 or not words[0].isdigit() or int(words[0]) not in calls:
+        if len(words) < 2 or not words[0].isdigit():
             return False
-        path = os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
+        call, fd = int(words[0]), int(words[1], 16)
+        if call not in calls and call not in synced:
+            return False
+        below = os.readlink(f"/proc/{pid}/fd/{fd}").startswith(folder + "/")
+        return below and (call in calls or _syncs_writes(pid, fd))
     except OSError:
         return False  # it has ended, or is out of the call, meanwhile
-    return path.startswith(folder + "/")
 
 
-def _threads_inside(pids: list[str], calls: set[int], folder: str) -> int:
+def _threads_inside(pids: list[str], calls: set[int], synced: set[int], folder: str) -> int:
     found = 0
     for pid in pids:
         try:
             tasks = os.listdir(f"/proc/{pid}/task")
         except OSError:
             continue
-        found += sum(_is_inside(pid, task, calls, folder) for task in tasks)
+        found += sum(_is_inside(pid, task, calls, synced, folder) for task in tasks)
     return found
 
 
@@ -54,14 +67,14 @@ def _syncs(path: str) -> int:
 def main(argv: list[str]) -> None:
     """Sample, then print."""
     seconds, gap_s, folder = float(argv[0]), float(argv[1]), argv[2]
-    calls = {int(number) for number in argv[3].split(",")}
+    calls, synced = ({int(number) for number in text.split(",") if number} for text in argv[3:5])
     taken = busy = threads = 0
-    syncs, began = -_syncs(argv[4]), time.monotonic()
+    syncs, began = -_syncs(argv[5]), time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        inside = _threads_inside(argv[5:], calls, folder)
+        inside = _threads_inside(argv[6:], calls, synced, folder)
         taken, busy, threads = taken + 1, busy + (inside > 0), threads + inside
         time.sleep(gap_s)
-    syncs += _syncs(argv[4])
+    syncs += _syncs(argv[5])
     ns = int(passed * 1e9)
     sys.stdout.write(f"taken={taken} busy={busy} threads={threads} ns={ns} syncs={syncs}\n")
 

@@ -15,16 +15,13 @@ import msgspec
 from dstest.core.errors import RemoteTimeout
 from dstest.core.node import Node
 
-__all__ = ["SYNCING", "SYNCS", "WRITES", "Samples", "sample"]
+__all__ = ["SYNCS", "WRITES", "Samples", "sample"]
 
 SYNCS: Final = (74, 75, 277)
 """fsync, fdatasync, sync_file_range on x86-64."""
 
 WRITES: Final = (1, 18, 20, 77, 285, 296, 328)
 """write, pwrite64, writev, ftruncate, fallocate, pwritev, pwritev2 on x86-64."""
-
-SYNCING: Final = (*SYNCS, *WRITES)
-"""Calls that may wait for a sync: a write does to a file that is opened with O_SYNC."""
 
 GAP_S: Final = 0.01
 SLACK_S: Final = 5.0
@@ -58,15 +55,19 @@ async def sample(
     folder: str,
     calls: Sequence[int],
     seconds: float,
+    *,
+    synced: Sequence[int] = (),
     control_socket: str = "",
 ) -> Samples:
-    """Look for `seconds`; none are taken where the node cannot, or is too busy to.
+    """Look for `seconds`; none are taken where the node cannot, or is too busy to. The calls in
+    `synced` count on files that are open with O_SYNC or O_DSYNC.
 
     With the control socket of a file system of ours, its syncs are counted by the same program: a
     busy machine may start that much later than it is asked to.
     """
     argv = ["python3", "-I", "-S", "-", str(seconds), str(GAP_S), folder]
-    argv += [",".join(map(str, calls)), control_socket, *map(str, pids)]
+    argv += [",".join(map(str, calls)), ",".join(map(str, synced)), control_socket]
+    argv += map(str, pids)
     program = _PROGRAM.read_text(encoding="utf-8")
     try:
         done = await node.run(argv, timeout_s=seconds + SLACK_S, stdin=program, check=False)

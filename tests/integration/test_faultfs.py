@@ -428,10 +428,10 @@ def test_samples_of_threads_tell_how_long_a_sync_takes(disk: Mounted) -> None:
     node: Any = ThisHost()
     try:
         wait_for("a sync", lambda: disk.ask("get")["syncs"] > 1, 10)
-        args = (SYNCS, 2.0, str(disk.socket))
-        found = asyncio.run(sample(node, [syncing.pid], str(disk.path), *args))
+        more: Any = {"control_socket": str(disk.socket)}
+        found = asyncio.run(sample(node, [syncing.pid], str(disk.path), SYNCS, 2.0, **more))
         assert 0.035 < found.inside_s / found.syncs < 0.065, found
-        elsewhere = asyncio.run(sample(node, [syncing.pid], "/elsewhere", *args))
+        elsewhere = asyncio.run(sample(node, [syncing.pid], "/elsewhere", SYNCS, 2.0, **more))
         assert (elsewhere.busy, elsewhere.syncs > 10) == (0, True), elsewhere
     finally:
         syncing.kill()

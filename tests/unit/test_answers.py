@@ -128,7 +128,7 @@ def test_a_proxy_of_no_member_may_be_anywhere_and_proves_nothing_of_members() ->
 
 
 def test_clients_that_were_answered_by_others_alone_prove_nothing_of_their_node() -> None:
-    rows = {"n1": {"ok": 5, "elsewhere": 9}, "n2": {"ok": 0, "elsewhere": 9}}
+    rows = {"n1": {"ok": 5, "ok_elsewhere": 9}, "n2": {"ok": 0, "ok_elsewhere": 9}}
     deployment = Toy(endpoints=[end("n1"), end("n2", kind="replica")])
     assert with_clients(context(deployment)) == ["n1", "n2"]
     ctx = context(deployment, traffic=SimpleNamespace(by_node=lambda: rows))
@@ -358,9 +358,13 @@ def test_who_is_silent_without_a_majority_was_not_hit(
     members = {name: Member(name, [service]) for name in names}
     ctx = context(SimpleNamespace(members=members), nodes=dict.fromkeys(names))
     record = of_targets(targets, asked_before={"control->n3": 1})
-    alone = without_majority(ctx, record)
-    said = control(record, {"control->n3": 0}, {}, alone)
+    asked = {"control->n1": 0, "control->n2": 0, "control->n3": 0}
+    said = control(record, asked, {}, without_majority(ctx, record, asked))
     assert said.moved is moved
     assert said.detail == (
-        "no answer either: control->n3" if moved else "untouched, n3 without a majority"
+        "no answer either: control->n3"
+        if moved
+        else "n3 silent, without a majority; no other one was hit"
     )
+    heard = {**asked, "control->n2": 1}
+    assert without_majority(ctx, record, heard) == [], "a target that answers is there"

@@ -172,8 +172,17 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
     theirs.invoked(1, 2, 5_000_000)
     theirs.completed(1, 2, Outcome.OK, elsewhere=False)
     theirs.completed(1, 2, Outcome.OK, elsewhere=True)
-    counts = {"invoked": 1, "ok": 1, "fail": 0, "unknown": 0, "elsewhere": 1}
-    assert ours.by_node()[2] == counts
+    theirs.completed(1, 2, Outcome.UNKNOWN, elsewhere=True)
+    assert ours.by_node()[2] == {
+        "invoked": 1,
+        "ok": 1,
+        "fail": 0,
+        "unknown": 0,
+        "ok_elsewhere": 1,
+        "fail_elsewhere": 0,
+        "unknown_elsewhere": 1,
+    }
+    assert ours.by_node()[1]["unknown_elsewhere"] == 0
     assert ours.lateness()["late"] == 1
     ours.close()
     theirs.close()

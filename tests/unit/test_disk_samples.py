@@ -74,6 +74,33 @@ def test_threads_inside_a_call_are_seen(tmp_path: Path) -> None:
         os.close(keeps)
 
 
+@pytest.mark.parametrize("flags", [0, os.O_DSYNC, os.O_SYNC])
+def test_a_write_counts_as_a_sync_where_its_file_is_open_for_that(
+    tmp_path: Path, flags: int
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    keeps = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    code = (
+        "import os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_WRONLY | int(sys.argv[2]))\n"
+        "print(flush=True)\n"
+        "while True: os.write(fd, bytes(65536))\n"
+    )
+    argv = [sys.executable, "-c", code, str(pipe), str(flags)]
+    writer = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        node: Any = ThisHost()
+        found = asyncio.run(sample(node, [writer.pid], str(tmp_path), SYNCS, 0.3, synced=WRITES))
+        assert (found.share > 0.5) is bool(flags), found
+    finally:
+        writer.kill()
+        writer.communicate()
+        os.close(keeps)
+
+
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_node_that_cannot_sample_has_taken_none(busy: bool) -> None:
     class Broken(ThisHost):
@@ -93,7 +120,7 @@ def slow_look(
     """Two looks at servers that do not measure their syncs: five in each second."""
     names = list(inside_s)
 
-    async def taken(node: Any, *given: Any) -> Samples:
+    async def taken(node: Any, *given: Any, **rest: Any) -> Samples:
         threads = int(inside_s[node.name] * 100)
         return Samples(taken=100, busy=1, threads=threads, ns=SECOND, syncs=5)
 

@@ -75,8 +75,8 @@ class Traffic:
     """Counts of clients that a test moves on."""
 
     def __init__(self, *names: str) -> None:
-        kinds = ("invoked", "ok", "elsewhere", "fail", "unknown")
-        self.rows = {n: dict.fromkeys(kinds, 0) for n in names}
+        kinds = ("ok", "fail", "unknown", "ok_elsewhere", "fail_elsewhere", "unknown_elsewhere")
+        self.rows = {n: dict.fromkeys(("invoked", *kinds), 0) for n in names}
 
     def by_node(self) -> dict[str, dict[str, int]]:
         return {name: dict(row) for name, row in self.rows.items()}
@@ -367,7 +367,9 @@ class Servers:
                 members=members,
                 kill=self._kill,
                 restart=self._restart,
-            )
+                restart_command=lambda name: ["start", name],
+            ),
+            node=lambda name: self,
         )
         monkeypatch.setattr(disk_error, "clear_disks", self._clear)
         monkeypatch.setattr(disk_error, "running", self._running)
@@ -384,8 +386,11 @@ class Servers:
     async def _restart(self, names: Sequence[str]) -> None:
         self.done.append(("restart", list(names)))
 
-    async def _running(self, ctx: Any) -> Any:
+    async def _running(self, ctx: Any, service: str = "") -> Any:
         return self.running
+
+    async def run(self, argv: list[str], **rest: Any) -> None:
+        self.done.append(("start", argv))
 
 
 @pytest.mark.parametrize(
@@ -416,5 +421,17 @@ def test_a_server_that_ends_after_the_heal_is_started_again(
     asyncio.run(DISK_FULL.prove(servers.ctx, servers.record, cast(Any, None)))
     assert servers.done == []
     servers.running["n1"].pop()
-    asyncio.run(DISK_FULL.prove(servers.ctx, servers.record, cast(Any, None)))
-    assert servers.done == [("restart", ["n1"])]
+    record = servers.record
+    for _ in range(5):
+        proven = asyncio.run(DISK_FULL.prove(servers.ctx, record, cast(Any, None)))
+        record = msgspec.structs.replace(record, facts={**record.facts, **proven.facts})
+    assert servers.done == [("start", ["start", "n1"])] * 2, "it may not be started for ever"
+    assert record.facts == {"started_again": {"n1": 2}}
+
+
+def test_what_other_servers_refused_says_nothing_of_a_survivor(cluster: Cluster) -> None:
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=200)
+    cluster.traffic.rows["n1"]["fail_elsewhere"] += 200
+    assert cluster.look(record).facts["fates"] == {"n1": "unharmed"}

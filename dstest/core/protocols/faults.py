@@ -34,9 +34,11 @@ C = TypeVar("C")
 
 
 class Traffic(Protocol):
-    """Live counts of the load, cumulative, by the node to whose endpoint a client belongs: `{node:
-    {"invoked", "ok", "elsewhere", "fail", "unknown": n}}`. `ok` ended well and were answered by
-    this node, `elsewhere` by another one."""
+    """Live counts of the load, cumulative, by the node to whose endpoint a client belongs.
+
+    `{node: {"invoked", "ok", "fail", "unknown", "ok_elsewhere", ...: n}}`: how an operation ended,
+    and, of those that went to another node than the client's, the three that end in `_elsewhere`.
+    """
 
     def by_node(self) -> dict[str, dict[str, int]]: ...
 
