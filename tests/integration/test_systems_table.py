@@ -80,3 +80,11 @@ def test_a_fault_that_a_system_lacks_is_dropped(tmp_path: Path) -> None:
     page.with_suffix(".json").write_bytes(msgspec.json.encode(stale))
     assert row(systems_table([], set(), page), "partition")["memcached"] == "no"
     assert msgspec.json.decode(page.with_suffix(".json").read_bytes()) == []
+
+
+def test_the_page_is_what_its_data_make(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    page = tmp_path / "systems.md"
+    page.with_suffix(".json").write_bytes((docs / "systems.json").read_bytes())
+    assert systems_table([], set(), page) == (docs / "systems.md").read_text()
+    assert page.with_suffix(".json").read_bytes() == (docs / "systems.json").read_bytes()

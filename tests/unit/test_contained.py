@@ -153,16 +153,27 @@ def test_every_step_of_the_clean_up_is_taken() -> None:
     asyncio.run(main())
 
 
-def operated(draft: Any, invoke: Callable[[], Any]) -> list[Any]:
-    """What a worker writes of an operation whose client does this."""
+def operated(
+    draft: Any,
+    invoke: Callable[[], Any],
+    went_to: str | None = None,
+    counted: list[bool] | None = None,
+) -> list[Any]:
+    """What a worker writes of an operation whose client does this; and whether it is `counted` as
+    one that went elsewhere."""
     written: list[Any] = []
+    counts = [] if counted is None else counted
 
     class Client:
+        seen = went_to
+
         async def invoke(self, draft: OpDraft, timeout_s: float) -> Any:
             return invoke()
 
     made = worker.Worker.__new__(worker.Worker)
-    nothing = SimpleNamespace(invoked=lambda *a: None, completed=lambda *a, elsewhere: None)
+    nothing = SimpleNamespace(
+        invoked=lambda *a: None, completed=lambda *a, elsewhere: counts.append(elsewhere)
+    )
     made._config = cast(Any, SimpleNamespace(
         workers=1, worker=0, op_timeout_s=1.0, endpoints=[SimpleNamespace(node="n1")],
         workload="mine",
@@ -201,6 +212,16 @@ def test_a_reply_that_cannot_be_recorded_is_of_unknown_outcome(reply: Any, said:
 
 def test_a_reply_is_recorded() -> None:
     assert operated(READ, lambda: Reply([1], "n1"))[-1] == Succeeded(0, 5, [1], "n1", None)
+
+
+@pytest.mark.parametrize(("went_to", "elsewhere"), [(None, False), ("n1", False), ("n2", True)])
+def test_an_operation_counts_at_the_node_that_it_went_to(
+    went_to: str | None, elsewhere: bool
+) -> None:
+    counted: list[bool] = []
+    operated(READ, lambda: Reply([1], went_to), counted=counted)
+    operated(READ, lambda: 1 / 0, went_to, counted)
+    assert counted == [elsewhere, elsewhere]
 
 
 @pytest.mark.parametrize("loading", [True, False])

@@ -423,8 +423,8 @@ def test_a_server_that_ends_after_the_heal_is_started_again(
     servers.running["n1"].pop()
     record = servers.record
     for _ in range(5):
-        proven = asyncio.run(DISK_FULL.prove(servers.ctx, record, cast(Any, None)))
-        record = msgspec.structs.replace(record, facts={**record.facts, **proven.facts})
+        look = asyncio.run(DISK_FULL.prove(servers.ctx, record, cast(Any, None)))
+        record = msgspec.structs.replace(record, facts={**record.facts, **look.facts})
     assert servers.done == [("start", ["start", "n1"])] * 2, "it may not be started for ever"
     assert record.facts == {"started_again": {"n1": 2}}
 
