@@ -60,7 +60,8 @@ class ProcessDetails(Details, frozen=True, kw_only=True):
 
     `pids` are [pid, start time] of each member's main process, `processes` rows of all of a
     service's processes. `asked_before` counts answers by `asker->target`, `listening_before` has
-    the pids at the ports of the targets. `quiet` is [good operations, since when that stands].
+    the pids at the ports of the targets. `counted` is [good operations, since when that stands],
+    and `quiet` that of the servers which it must not rise at.
     """
 
     scope: str = ""
@@ -70,6 +71,7 @@ class ProcessDetails(Details, frozen=True, kw_only=True):
     processes: dict[str, list[list[Any]]] = {}
     asked_before: dict[str, int] = {}
     listening_before: dict[str, list[int]] = {}
+    counted: dict[str, list[int]] = {}
     quiet: dict[str, list[int]] = {}
 
 

@@ -73,10 +73,10 @@ def _only_elsewhere(counts: Mapping[str, int]) -> bool:
     return bool(counts.get("ok_elsewhere")) and not counts["ok"]
 
 
-def _quiet(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
+def _counted(ctx: NemesisContext, record: LandingRecord) -> dict[str, list[int]]:
     """Per target: its count of good operations and since when (run time) it stands still."""
     now_ns, traffic = ctx.clock.now_ns(), ctx.traffic.by_node()
-    earlier = ProcessDetails.of(record).quiet
+    earlier = ProcessDetails.of(record).counted
     found = {}
     for name in _answering(ctx, record):
         ok = traffic[name]["ok"]
@@ -200,7 +200,8 @@ async def gather(
         take_two_snapshots(ctx, was, service),
         moved(ctx, lead, targets) if led else asyncio.sleep(0, {}),
     )
-    record = with_facts(record, {"quiet": _quiet(ctx, record), **found})
+    counted = _counted(ctx, record)
+    record = with_facts(record, {"counted": counted, "quiet": counted, **found})
     bad, problems = _clients(ctx, record)
     left = [n for n in voters(ctx) if n not in targets]
     if details.scope == "primaries" and left and not LeadDetails.of(record).moved:

@@ -139,7 +139,7 @@ def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:
     answered = {n: row[0] for n, row in ProcessDetails.of(earlier).quiet.items()}
     quiet = ProcessDetails.of(record).quiet
     stood = earlier.landed_at is not None
-    late = [n for n, ok in answered.items() if stood and quiet[n][0] != ok]
+    late = [n for n, ok in answered.items() if stood and (n not in quiet or quiet[n][0] != ok)]
     doubts = [f"clients of {', '.join(late)} were answered inside the window"] if late else []
     return Standing(doubts=doubts)
 

@@ -17,7 +17,7 @@ from third_party import context
 from clusters.supervise import Durable
 from dstest.core import answers, registry
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.plugin_files import offered
 from dstest.core.protocols import (
     Endpoint,
@@ -34,9 +34,11 @@ from dstest.runner.answers import check_members, check_places, check_relations, 
 from dstest.runner.settle import all_serve
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
+from nemeses.base import process_evidence
 from nemeses.base.leadership import lead
 from nemeses.base.path_evidence import use_of
 from nemeses.base.process_evidence import control, with_clients, without_majority
+from nemeses.base.process_fault import process_standing
 
 NAMES = ["n1", "n2"]
 NODES: Any = {n: SimpleNamespace(name=n, info=SimpleNamespace(address=f"10.0.0.{n[1]}"))
@@ -368,3 +370,25 @@ def test_who_is_silent_without_a_majority_was_not_hit(
     )
     heard = {**asked, "control->n2": 1}
     assert without_majority(ctx, record, heard) == [], "a target that answers is there"
+
+
+def test_a_server_that_refused_before_it_ended_is_quiet_since_then() -> None:
+    """What was counted while it ran, and was no evidence then, tells when the last answer was."""
+    counts = {"ok": 5, "fail": 9, "unknown": 0}
+    ctx = context(
+        Toy(endpoints=[end("n1")]),
+        clock=SimpleNamespace(now_ns=lambda: 9),
+        traffic=SimpleNamespace(by_node=lambda: {"n1": counts}),
+    )
+    record = of_targets(["n1"], counted={"n1": [5, 3]}, quiet={}, traffic_at_inject={"n1": counts})
+    assert process_evidence._counted(ctx, record) == {"n1": [5, 3]}
+    counts["ok"] = 6
+    assert process_evidence._counted(ctx, record) == {"n1": [6, 9]}
+
+
+def test_one_that_was_gone_and_answers_again_is_a_doubt() -> None:
+    moved = Signal(signal="gone", moved=True)
+    earlier = msgspec.structs.replace(of_targets(["n1"], quiet={"n1": [5, 3]}), landed_at=1)
+    for quiet, doubts in (({"n1": [5, 3]}, 0), ({"n1": [6, 9]}, 1), ({}, 1)):
+        now = msgspec.structs.replace(of_targets(["n1"], quiet=quiet), injector=moved)
+        assert len(process_standing(earlier, now).doubts) == doubts
