@@ -11,7 +11,8 @@ SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
 NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
-.PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down bench \
+.PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
+	vagrant-up vagrant-down bench \
 	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
@@ -31,6 +32,7 @@ test-no-lab: setup
 ## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
+	@.ci/setup vagrant
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
@@ -64,6 +66,16 @@ lab-up: setup
 ## make lab-down   take every lab down and collect what dead ones left
 lab-down: setup
 	$(BIN)/dstest lab down --all
+	$(BIN)/dstest lab gc
+
+## make vagrant-up   the default lab by Vagrant, from a box of our own; `dstest run --lab vagrant`
+vagrant-up: setup
+	@.ci/setup vagrant
+	$(BIN)/dstest lab up --lab vagrant
+
+## make vagrant-down   take all labs of Vagrant down
+vagrant-down: setup
+	$(BIN)/dstest lab down --lab vagrant --all
 	$(BIN)/dstest lab gc
 
 ## make bench      figures as ratios measured in one run (as root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -72,16 +72,16 @@ def run(
     return done
 
 
-def apt_remedy(tools: Sequence[str]) -> str:
+def apt_remedy(tools: Sequence[str], of: Mapping[str, str] = TOOLS) -> str:
     """The command that installs what `tools` come from."""
-    packages = sorted({TOOLS.get(Path(tool).name, Path(tool).name) for tool in tools})
+    packages = sorted({of.get(Path(tool).name, Path(tool).name) for tool in tools})
     return "apt-get install -y --no-install-recommends " + " ".join(packages)
 
 
-def missing_tools() -> list[str]:
-    """Programs of `TOOLS` that are not on the path."""
+def missing_tools(of: Mapping[str, str] = TOOLS) -> list[str]:
+    """Those of these programs that are not on the path."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    return [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
+    return [tool for tool in of if shutil.which(tool, path=path) is None]
 
 
 def require_root() -> None:

@@ -7,26 +7,44 @@ half-built labs.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from clusters.labs import container, host, image, network, state
 from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 
-__all__ = ["collect", "leftovers_of", "remove_lab"]
+__all__ = ["Machines", "collect", "leftovers_of", "remove_lab"]
 
 
-def remove_lab(lab_id: str) -> list[str]:
+class Machines(Protocol):
+    """How one kind of lab finds its nodes on this host, and ends them."""
+
+    def monitors(self, lab_id: str | None = None) -> dict[int, tuple[str, str]]:
+        """Processes of nodes, of one lab or of all: pid -> (lab id, the machine's name)."""
+        ...
+
+    def states(self, lab: LabState) -> dict[str, bool]:
+        """Node name -> does it run?"""
+        ...
+
+    def stop(self, lab_id: str) -> list[str]:
+        """End a lab's nodes and remove them; returns what was there. LabError where one stays."""
+        ...
+
+
+def remove_lab(lab_id: str, machines: Machines = container) -> list[str]:
     """Remove everything of a lab; call it with the lab's lock held. Returns what was removed.
 
     Containers go first, routes last. Raises LabError where something is left.
     """
     lab = state.load(lab_id)
-    removed = container.stop(lab_id)
+    removed = machines.stop(lab_id)
     if lab is not None:
         removed += network.down(lab)
     else:
         removed += network.remove_links(state.tag_of(lab_id))
     removed += host.remove_tree(state.lab_dir(lab_id))
-    if left := leftovers_of(lab_id, lab):
+    if left := leftovers_of(lab_id, lab, machines):
         raise LabError(
             f"lab {lab_id} is not gone: {', '.join(left)}",
             remedy="try `dstest lab gc`; if that does not help, remove these by hand",
@@ -34,11 +52,13 @@ def remove_lab(lab_id: str) -> list[str]:
     return removed
 
 
-def leftovers_of(lab_id: str, lab: LabState | None = None) -> list[str]:
+def leftovers_of(
+    lab_id: str, lab: LabState | None = None, machines: Machines = container
+) -> list[str]:
     """What is on this host of a lab: containers, links, routes, mounts, directory."""
     tag = state.tag_of(lab_id)
     folder = state.lab_dir(lab_id)
-    left = [f"container {name}" for _, name in container.monitors(lab_id).values()]
+    left = [f"container {name}" for _, name in machines.monitors(lab_id).values()]
     left += [f"link {name}" for name in network.lab_links() if name.startswith(tag)]
     left += [f"mount {point}" for point in host.mounts_below(folder)]
     if lab is not None:
@@ -48,16 +68,18 @@ def leftovers_of(lab_id: str, lab: LabState | None = None) -> list[str]:
     return left
 
 
-def collect(*, images: bool = False) -> list[str]:
-    """Remove dead labs, links and routes that belong to no lab, and broken-off image builds.
+def collect(kind: str, machines: Machines, *, images: bool = False) -> list[str]:
+    """Remove dead labs of a kind, links and routes that belong to no lab of any, and broken-off
+    image builds.
 
     With `images` also base images that no lab stands on.
     """
     removed = []
-    for lab_id in sorted({*state.lab_ids(), *(i for i, _ in container.monitors().values())}):
+    running = {lab_id for lab_id, _ in machines.monitors().values()}
+    for lab_id in sorted({*state.lab_ids(kind), *running}):
         with state.lock(f"lab-{lab_id}"):
-            if _dead(lab_id):
-                removed += [f"{lab_id}: {what}" for what in remove_lab(lab_id)]
+            if _dead(lab_id, machines):
+                removed += [f"{lab_id}: {what}" for what in remove_lab(lab_id, machines)]
     with state.subnets_lock():
         labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
         removed += network.remove_orphans({lab.tag: lab.octet for lab in labs})
@@ -67,9 +89,9 @@ def collect(*, images: bool = False) -> list[str]:
     return removed
 
 
-def _dead(lab_id: str) -> bool:
+def _dead(lab_id: str, machines: Machines) -> bool:
     lab = state.load(lab_id)
-    running = bool(container.monitors(lab_id))
+    running = bool(machines.monitors(lab_id))
     if lab is None:
         return True
     if any(owner.alive for owner in lab.owners):

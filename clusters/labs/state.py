@@ -59,9 +59,13 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
-    """One lab. `octet` is X in 10.77.X.0/24 and fd77:X::/64; `tag` begins all its link names."""
+    """One lab. `octet` is X in 10.77.X.0/24 and fd77:X::/64; `tag` begins all its link names.
+
+    `image` is what the nodes were made from: of a lab of `kind` lxc, a directory.
+    """
 
     lab_id: str
+    kind: str = "lxc"
     tag: str
     octet: int
     nodes: int
@@ -138,12 +142,18 @@ def lab_dir(lab_id: str) -> Path:
     return root_dir() / "labs" / check_lab_id(lab_id)
 
 
-def lab_ids() -> list[str]:
-    """Ids of the labs that have a directory."""
+def lab_ids(kind: str | None = None) -> list[str]:
+    """Ids of the labs that have a directory; of one kind, those of which nobody knows included."""
     try:
-        return sorted(p.name for p in (root_dir() / "labs").iterdir() if LAB_ID.fullmatch(p.name))
+        found = sorted(p.name for p in (root_dir() / "labs").iterdir() if LAB_ID.fullmatch(p.name))
     except FileNotFoundError:
         return []
+    return [lab_id for lab_id in found if kind is None or _may_be(lab_id, kind)]
+
+
+def _may_be(lab_id: str, kind: str) -> bool:
+    lab = load(lab_id)
+    return lab is None or lab.kind == kind
 
 
 def load(lab_id: str) -> LabState | None:

@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from dstest.cli.lab_common import Json, Kind, LabId, SystemVersion, lab_of_kind, say, show
+from dstest.cli.lab_common import (
+    Json,
+    Kind,
+    LabId,
+    SystemVersion,
+    every_lab,
+    kind_of,
+    lab_of_kind,
+    say,
+    show,
+)
 from dstest.cli.lab_ssh import OursFirst, ssh
 from dstest.cli.lab_status import list_labs, status
 from dstest.core.errors import Exit
@@ -20,7 +30,7 @@ lab_app = typer.Typer(no_args_is_help=True, help="Nodes: bring up, look at, log 
 def up(
     lab_id: LabId = "default",
     nodes: Annotated[int, typer.Option(help="How many.", min=1, max=99)] = 5,
-    lab: Kind = "lxc",
+    lab: Kind = None,
     packages: Annotated[
         list[str] | None,
         typer.Option(help="Debian packages on the nodes; default: those of the systems."),
@@ -40,7 +50,9 @@ def up(
 
     wanted = (*_packages(system, packages), *builds_of(system_version or []))
     started_ns = clock.monotonic_ns()
-    info = lab_of_kind(lab).up(lab_id, nodes, packages=wanted, progress=say, persistent=True)
+    info = lab_of_kind(kind_of(lab_id, lab)).up(
+        lab_id, nodes, packages=wanted, progress=say, persistent=True
+    )
     say(f"lab {lab_id} is up after {(clock.monotonic_ns() - started_ns) / 1e9:.1f} s")
     if as_json:
         show(info)
@@ -69,20 +81,18 @@ def _split(packages: list[str]) -> tuple[str, ...]:
 @lab_app.command()
 def down(
     lab_id: LabId = "default",
-    everything: Annotated[bool, typer.Option("--all", help="All labs of this kind.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All labs, or all of --lab.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Even one that is used right now.")
     ] = False,
-    lab: Kind = "lxc",
+    lab: Kind = None,
 ) -> None:
     """Remove a lab: containers, links, routes, keys. Says what was removed.
 
     A lab that a run uses, or that is being brought up, stays, and the exit code is 2.
     """
-    made = lab_of_kind(lab)
-    kept = [
-        name for name in (made.list() if everything else [lab_id]) if not _down(made, name, force)
-    ]
+    named = every_lab(lab) if everything else [(kind_of(lab_id, lab), lab_id)]
+    kept = [name for kind, name in named if not _down(lab_of_kind(kind), name, force)]
     if kept:
         say("  remedy: wait for its end, or stop it; --force removes the lab all the same")
         raise typer.Exit(int(Exit.USAGE))

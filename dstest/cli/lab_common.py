@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
 
 import typer
 
 from dstest.cli import output
-from dstest.core.errors import LabError
+from dstest.core.errors import DstestError, LabError
 
-__all__ = ["Json", "Kind", "LabId", "SystemVersion", "lab_of_kind", "running_lab", "say", "show"]
+__all__ = [
+    "Json",
+    "Kind",
+    "LabId",
+    "SystemVersion",
+    "every_lab",
+    "kind_of",
+    "lab_of_kind",
+    "running_lab",
+    "say",
+    "show",
+]
 
 SystemVersion = Annotated[
     list[str] | None,
@@ -20,7 +32,14 @@ SystemVersion = Annotated[
     ),
 ]
 LabId = Annotated[str, typer.Option("--lab-id", help="Which lab; several may run side by side.")]
-Kind = Annotated[str, typer.Option("--lab", help="How nodes come to be.")]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        help="How nodes come to be; default: as those of the lab of this id.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -28,6 +47,35 @@ def lab_of_kind(kind: str) -> Any:
     from dstest.core import registry
 
     return registry.load("labs", kind)
+
+
+def kinds(kind: str | None) -> list[str]:
+    """This kind of labs, or all that are installed and can be asked."""
+    from dstest.core import registry
+
+    if kind is not None:
+        return [kind]
+    found = []
+    for name in registry.names("labs"):
+        with contextlib.suppress(DstestError):
+            registry.load("labs", name)
+            found.append(name)
+    return found
+
+
+def kind_of(lab_id: str, kind: str | None) -> str:
+    """The kind that is named; without one, that of the lab of this id, or that of a run."""
+    from dstest.core.spec import RunSpec
+
+    if kind is not None:
+        return kind
+    there = (name for name in kinds(None) if lab_id in lab_of_kind(name).list())
+    return next(there, RunSpec().lab)
+
+
+def every_lab(kind: str | None) -> list[tuple[str, str]]:
+    """(kind, lab id) of those that have anything on this host, of this kind or of any."""
+    return [(name, lab_id) for name in kinds(kind) for lab_id in lab_of_kind(name).list()]
 
 
 def say(text: str) -> None:
@@ -40,8 +88,8 @@ def show(value: Any) -> None:
     output.say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def running_lab(kind: str, lab_id: str) -> Any:
-    info = lab_of_kind(kind).status(lab_id)
+def running_lab(kind: str | None, lab_id: str) -> Any:
+    info = lab_of_kind(kind_of(lab_id, kind)).status(lab_id)
     if info is None:
         raise LabError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
     return info

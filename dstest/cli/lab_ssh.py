@@ -62,7 +62,7 @@ def ssh(
     ] = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Run on all nodes.")] = False,
     lab_id: LabId = "default",
-    lab: Kind = "lxc",
+    lab: Kind = None,
 ) -> None:
     """Log in to a node, or run a command on it, with the lab's key and its pinned host keys."""
     given = words or []

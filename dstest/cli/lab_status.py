@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dstest.cli.lab_common import Json, Kind, lab_of_kind, say, show
+from dstest.cli.lab_common import Json, Kind, every_lab, kind_of, lab_of_kind, say, show
 from dstest.core.errors import Exit
 from dstest.core.node import Inspects
 from dstest.core.residue import GUARD_LEASES
@@ -105,7 +105,7 @@ def status(
     lab_id: Annotated[
         str | None, typer.Option("--lab-id", help="Only this one; default: all that exist.")
     ] = None,
-    lab: Kind = "lxc",
+    lab: Kind = None,
     as_json: Json = False,
     clean: Annotated[bool, typer.Option("--clean", help=_CLEAN_HELP)] = False,
 ) -> None:
@@ -113,10 +113,10 @@ def status(
 
     Exit 4 unless there is a lab and all of each runs; then, with --clean, 3 unless nothing is left.
     """
-    names = [lab_id] if lab_id is not None else lab_of_kind(lab).list()
-    seen = [look_at(lab, name) for name in names]
+    named = every_lab(lab) if lab_id is None else [(kind_of(lab_id, lab), lab_id)]
+    seen = [look_at(kind, name) for kind, name in named]
     if as_json:
-        show(_one_object(lab, lab_id, seen))
+        show(_one_object(kind_of(DEFAULT, lab), lab_id, seen))
     elif not seen:
         typer.echo("there is no lab")
     else:
@@ -167,11 +167,11 @@ def text_of(look: LabLook) -> list[str]:
     return lines
 
 
-def list_labs(lab: Kind = "lxc", as_json: Json = False) -> None:
+def list_labs(lab: Kind = None, as_json: Json = False) -> None:
     """Labs that have anything on this host."""
-    seen = [look_at(lab, name, nodes=False) for name in lab_of_kind(lab).list()]
+    seen = [look_at(kind, name, nodes=False) for kind, name in every_lab(lab)]
     if as_json:
-        show([{"lab_id": look.lab_id, "state": look.state} for look in seen])
+        show([{"lab_id": s.lab_id, "kind": s.kind, "state": s.state} for s in seen])
         return
     for look in seen:
         typer.echo(f"{look.lab_id}  {look.state}")

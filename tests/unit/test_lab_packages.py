@@ -62,6 +62,9 @@ class Labs:
     def missing(self) -> dict[str, str]:
         return {}
 
+    def list(self) -> list[str]:
+        return []
+
     def up(self, lab_id: str, nodes: int, *, packages: Any, **_: Any) -> LabInfo:
         self.made.append((lab_id, tuple(packages)))
         return LabInfo(lab_id=lab_id, kind="lxc", nodes=[], control="-")

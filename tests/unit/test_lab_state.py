@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.labs import host, image, leftovers, network, recipe, state
+from clusters.labs import container, host, image, leftovers, network, recipe, state
 from clusters.labs.lxc import LAB
 from clusters.labs.state import LabState, Owner
 from dstest.core.errors import ConfigError, LabError
@@ -92,7 +92,7 @@ def test_which_labs_are_dead(
     state.save(a_lab(**changed))
     found = {1: ("demo", "c")} if running else {}
     monkeypatch.setattr("clusters.labs.container.monitors", lambda _=None: found)
-    assert leftovers._dead("demo") is dead
+    assert leftovers._dead("demo", container) is dead
 
 
 def test_a_lock_excludes_and_leaves_no_file(own_dir: Path) -> None:
@@ -260,7 +260,7 @@ def test_up_says_what_a_host_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="100 nodes"):
         LAB.up("demo", 100, packages=[])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(host, "missing_tools", lambda: ["mmdebstrap", "lxc-start"])
+    monkeypatch.setattr(host, "missing_tools", lambda of: ["mmdebstrap", "lxc-start"])
     with pytest.raises(LabError, match="lacks mmdebstrap, lxc-start") as caught:
         LAB.up("demo", 1, packages=[])
     assert caught.value.remedy == "apt-get install -y --no-install-recommends lxc mmdebstrap"

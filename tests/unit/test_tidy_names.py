@@ -20,9 +20,6 @@ ALLOWED = {
     "defaults of `dstest run` and `dstest lab`": {
         "core/spec.py": {"etcd", "lxc", "partition", "register"},
         "cli/run.py": {"etcd", "lxc", "partition", "register"},
-        "cli/lab.py": {"lxc"},
-        "cli/lab_ssh.py": {"lxc"},
-        "cli/lab_status.py": {"lxc"},
     },
     "`none` is the run without a fault; and null, or no budget met": {
         "core/evidence.py": {"none"},
