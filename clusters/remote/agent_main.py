@@ -211,9 +211,13 @@ def read(path: str, offset: int = 0, bytes_max: int = 1 << 20) -> dict[str, Any]
     return {"data": base64.b64encode(data).decode("ascii"), "size": size}
 
 
-def write(path: str, data: str, mode: int = 0o644) -> dict[str, Any]:
-    """Write base64 `data` to a file, atomically; directories that lack are made."""
+def write(path: str, data: str, mode: int = 0o644, append: bool = False) -> dict[str, Any]:
+    """Write base64 `data` to a file, atomically; directories that lack are made. Or `append` it."""
     content = base64.b64decode(data, validate=True)
+    if append:
+        with open(path, "ab") as handle:
+            handle.write(content)
+        return {"bytes": len(content)}
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.dstest.{os.getpid()}.{threading.get_ident()}"
     try:

@@ -6,9 +6,8 @@ import asyncio
 import base64
 import contextlib
 import logging
-import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncssh
@@ -22,8 +21,8 @@ __all__ = ["RemoteNode"]
 
 log = logging.getLogger(__name__)
 
-INLINE_BYTES_MAX = 1 << 20
-"""Larger files go by SFTP, so that they do not hold up the small requests behind them."""
+PART_BYTES = 1 << 20
+"""Larger files go in parts, so that they do not hold up the small requests behind them."""
 
 EXEC_GRACE_S = 2.0
 """The agent keeps the deadline of a program; we wait this much longer for its word on it."""
@@ -106,51 +105,46 @@ class RemoteNode:
         return await self._agent.call(verb, args, timeout_s)
 
     async def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `Node.put`."""
-        if len(data) <= INLINE_BYTES_MAX:
-            text = base64.b64encode(data).decode("ascii")
-            await self.call("write", path=path, data=text, mode=mode, timeout_s=TRANSFER_TIMEOUT_S)
+        """See `Node.put`. A large file goes in parts, through the agent: it may write where the
+        user that we log in as may not."""
+        if len(data) <= PART_BYTES:
+            await self._write(path, data, mode)
             return
-        await self.call("exec", argv=["mkdir", "-p", os.path.dirname(path)])
-        temporary = f"{path}.dstest.sftp"
-        async with self._sftp() as sftp:
-            async with sftp.open(temporary, "wb") as remote:
-                await remote.write(data)
-            await sftp.chmod(temporary, mode)
-            await sftp.posix_rename(temporary, path)
+        temporary = f"{path}.dstest.part"
+        try:
+            for at in range(0, len(data), PART_BYTES):
+                await self._write(temporary, data[at : at + PART_BYTES], mode, append=at > 0)
+            await self.run(["mv", "-fT", temporary, path])
+        except (RemoteError, RemoteTimeout):
+            await self.run(["rm", "-f", temporary], check=False)
+            raise
+
+    async def _write(self, path: str, data: bytes, mode: int, *, append: bool = False) -> None:
+        more = {"append": True} if append else {}
+        text = base64.b64encode(data).decode("ascii")
+        limit_s = TRANSFER_TIMEOUT_S
+        await self.call("write", path=path, data=text, mode=mode, timeout_s=limit_s, **more)
 
     async def get(self, path: str, *, bytes_max: int = 1 << 26) -> bytes:
         """See `Node.get`."""
-        want = min(bytes_max, INLINE_BYTES_MAX)
-        first = await self.call(
-            "read", path=path, offset=-want, bytes_max=want, timeout_s=TRANSFER_TIMEOUT_S
-        )
-        data = base64.b64decode(first["data"])
-        if first["size"] <= want or bytes_max <= want:
-            return data
-        async with self._sftp() as sftp, sftp.open(path, "rb") as remote:
-            size = int((await remote.stat()).size or 0)
-            start = max(0, size - bytes_max)
-            tail: bytes = await remote.read(size - start, start)
-            return tail
+        want = min(bytes_max, PART_BYTES)
+        size, tail = await self._read(path, -want, want)
+        parts, at, end = [], max(0, size - bytes_max), size - want
+        while at < end:
+            _, part = await self._read(path, at, min(PART_BYTES, end - at))
+            if not part:
+                break
+            parts.append(part)
+            at += len(part)
+        return b"".join([*parts, tail])
 
-    @contextlib.asynccontextmanager
-    async def _sftp(self) -> AsyncIterator[asyncssh.SFTPClient]:
-        try:
-            async with (
-                asyncio.timeout(TRANSFER_TIMEOUT_S),
-                self._channels,
-                await self._opened(self._connection.start_sftp_client) as sftp,
-            ):
-                yield sftp
-        except TimeoutError:
-            raise RemoteTimeout(
-                f"{self.name}: a file transfer did not end within {TRANSFER_TIMEOUT_S:g} s"
-            ) from None
-        except asyncssh.SFTPError as error:
-            raise RemoteError(self.name, "sftp", error.code, error.reason) from None
-        except (asyncssh.Error, OSError) as error:
-            raise RemoteLost(f"{self.name}: file transfer: {error}") from None
+    async def _read(self, path: str, offset: int, bytes_max: int) -> tuple[int, bytes]:
+        """How long the file is, and bytes of it."""
+        limit_s = TRANSFER_TIMEOUT_S
+        found = await self.call(
+            "read", path=path, offset=offset, bytes_max=bytes_max, timeout_s=limit_s
+        )
+        return int(found["size"]), base64.b64decode(found["data"])
 
     async def _opened(self, start: Callable[[], Awaitable[T]]) -> T:
         """Open a channel; the caller sets the deadline.
