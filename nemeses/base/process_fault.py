@@ -151,6 +151,9 @@ class ProcessFault(Driver):
     requires_when: tuple[When, ...] = (When("scope", "primaries", (Leadership,)),)
     tolerated = (TimeoutError, LabError)
     missing_prefix = "after the heal: "
+    counts_pids: ClassVar[bool] = False
+    """Is the injector signal the pid that serves? Then it is so after the heal as well."""
+
     once: ClassVar[bool] = False
     """Is there one fault in a run, and no more?"""
 
@@ -256,7 +259,8 @@ class ProcessFault(Driver):
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """They serve, and as members of one cluster."""
-        return await whole(ctx, record, healing.counts_before, self.process_problem)
+        proven = await whole(ctx, record, healing.counts_before, self.process_problem)
+        return proven if self.counts_pids else msgspec.structs.replace(proven, injector={})
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]

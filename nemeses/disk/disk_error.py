@@ -124,9 +124,12 @@ class DiskErrorFault(DiskFault):
         record = with_facts(record, facts)
         record, snapshots, victim, control = await gather(ctx, record)
         alive = [n for n in record.targets if not snapshots[n][1].lost]
-        record = with_facts(record, await self.fates(ctx, record, alive))
-        if alive:
-            victim = await self._victim(ctx, record, alive)
+        serving = [n for n in alive if snapshots[n][1].serves]
+        found = await self.fates(ctx, record, serving)
+        closed = {n: "closed" for n in alive if n not in serving}
+        record = with_facts(record, {**found, "fates": {**found["fates"], **closed}})
+        if serving:
+            victim = await self._victim(ctx, record, serving)
         return Observed(
             injector=self.injector(record, snapshots),
             victim=victim,
@@ -137,7 +140,7 @@ class DiskErrorFault(DiskFault):
     async def fates(
         self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
     ) -> Facts:
-        """What became of the servers, those that are `alive` by what their threads do."""
+        """What became of the servers, those that serve (`alive`) by what their threads do."""
         folder = ctx.need(DataDir).data_dir()
         calls = SYNCS if self.refuses == "sync" else WRITES
         found = await asyncio.gather(
@@ -249,8 +252,6 @@ def fate_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     for name in rest:
         pid = pids_of(record, name)[0]
         problems += served_before(record, name)
-        if not snapshots[name][1].serves:
-            problems.append(f"{name}: process {pid} runs and does not listen")
         if fates[name] == "unharmed":
             problems.append(f"{name}: process {pid} is still there, and serves as before")
     shown = [*([ended.detail] if gone else []), *(told(record, n) for n in rest)]

@@ -14,7 +14,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Process, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts, Healing, Reverted
+from nemeses.base.steps import Facts, Healing, Proven, Reverted
 from nemeses.disk import faultfs
 from nemeses.tools.compiled import TOOLS
 
@@ -102,6 +102,12 @@ class DiskFault(ProcessFault):
         await clear_disks(ctx, record.targets)
         await ctx.need(Supervised).restart(record.targets)
         return None
+
+    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+        """As for any process fault; its injector tells how many faults each file system makes."""
+        proven, found = await super().prove(ctx, record, healing), await readings(ctx)
+        left = {name: len(faulty(found[name])) for name in record.targets}
+        return msgspec.structs.replace(proven, injector=left)
 
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing

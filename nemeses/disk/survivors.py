@@ -39,7 +39,9 @@ WAITING_MIN: Final = 0.5
 """Share of samples with a thread inside the refused call; one that returns at once is hardly seen
 there."""
 
-Fate = Literal["gone", "refusing", "waiting", "unharmed"]
+Fate = Literal["gone", "closed", "refusing", "waiting", "unharmed"]
+"""`closed`: it runs and listens no more, as PostgreSQL does for the seconds in which it ends."""
+
 Counts = Sequence[int]
 """[operations that ended well, operations that ended badly]."""
 
@@ -125,6 +127,8 @@ def told(record: LandingRecord, name: str) -> str:
     if record.facts["fates"][name] == "waiting":
         share = f"{record.facts['inside'][name]:.0%}"
         return f"{name} runs, in {share} of samples with a thread in the call"
+    if record.facts["fates"][name] == "closed":
+        return f"{name} runs and has closed its port"
     return f"{name} runs and refuses its clients"
 
 

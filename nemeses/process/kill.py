@@ -31,6 +31,7 @@ class Kill(ProcessFault):
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
     requires: tuple[type, ...] = (Supervised,)
+    counts_pids = True
     explains: frozenset[str] = frozenset({"exit"})
     page_cache: PageCache = "kept"
     overlap = ENDS_TRAFFIC

@@ -198,7 +198,7 @@ class Restart(ProcessFault):
                 missing.append(f"{name} was not restarted")
             if data.get(name) != record.facts["data_before"].get(name):
                 missing.append(f"{name} has another data directory than before")
-        return msgspec.structs.replace(proven, missing=missing)
+        return msgspec.structs.replace(proven, missing=missing, injector={})
 
 
 def as_one(commands: Sequence[Sequence[str]]) -> list[str]:

@@ -47,6 +47,7 @@ class Stop(ProcessFault):
     doc = "has server processes end in good order (SIGTERM, or their own way), starts them again"
     faults: tuple[str, ...] = ("N02",)
     requires = (Supervised, Terminate, ServerLogs)
+    counts_pids = True
     explains: frozenset[str] = frozenset({"exit"})
     page_cache: PageCache = "kept"
     overlap = ENDS_TRAFFIC

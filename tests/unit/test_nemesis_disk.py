@@ -16,8 +16,9 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Probe, Process, Service
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.steps import Proven
-from nemeses.disk import disk_error
+from nemeses.disk import disk_error, disk_fault
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR
+from nemeses.disk.disk_fault import FAULT_SETTINGS
 from nemeses.disk.survivors import fate_of, is_worse, with_counts
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.tools.calls import SYNCS, WRITES, Samples
@@ -238,6 +239,20 @@ def test_what_is_no_survivor(cluster: Cluster, why: str) -> None:
     assert cluster.look(record).landed != "yes"
 
 
+def test_a_server_that_has_closed_its_port_on_the_way_to_its_end(cluster: Cluster) -> None:
+    """It is hit where nobody gets an answer any more; `deaf` above is one that still answers."""
+    record = cluster.record()
+    cluster.refuse()
+    cluster.traffic.add("n1", ok=0, fail=40)
+    cluster.ended()
+    cluster.sights["n1"] = DEAF
+    found = cluster.look(record)
+    assert found.facts["fates"] == {"n1": "closed"}
+    assert found.landed == "yes"
+    assert found.injector is not None
+    assert "runs and has closed its port" in found.injector.detail
+
+
 def test_one_is_gone_and_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, "n1", "n2")
     record = cluster.record()
@@ -416,7 +431,11 @@ def test_a_server_that_ends_after_the_heal_is_started_again(
     async def proven(*given: Any) -> Proven:
         return Proven([])
 
+    async def readings(ctx: Any) -> Any:
+        return {"n1": dict.fromkeys(FAULT_SETTINGS, 0)}
+
     monkeypatch.setattr(ProcessFault, "prove", proven)
+    monkeypatch.setattr(disk_fault, "readings", readings)
     servers = Servers(monkeypatch)
     asyncio.run(DISK_FULL.prove(servers.ctx, servers.record, cast(Any, None)))
     assert servers.done == []
@@ -425,6 +444,7 @@ def test_a_server_that_ends_after_the_heal_is_started_again(
     for _ in range(5):
         look = asyncio.run(DISK_FULL.prove(servers.ctx, record, cast(Any, None)))
         record = msgspec.structs.replace(record, facts={**record.facts, **look.facts})
+    assert look.injector == {"n1": 0}, "faults that its file system still makes, and no pid"
     assert servers.done == [("start", ["start", "n1"])] * 2, "it may not be started for ever"
     assert record.facts == {"started_again": {"n1": 2}}
 
