@@ -107,10 +107,11 @@ class VagrantLab(BridgedLab):
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""
         lacks = dict(super().missing())
-        if "vagrant" not in lacks and "vagrant-lxc" not in vagrant(
-            Path("/"), "plugin", "list", timeout_s=LOOK_S, check=False
-        ):
-            lacks["vagrant-lxc"] = "apt-get install -y --no-install-recommends vagrant-lxc"
+        if not lacks:
+            home().mkdir(parents=True, exist_ok=True, mode=0o700)
+            known = vagrant(home(), "plugin", "list", timeout_s=LOOK_S, check=False)
+            if "vagrant-lxc" not in known:
+                lacks["vagrant-lxc"] = host.apt_remedy(["vagrant-lxc"])
         return lacks
 
 

@@ -28,14 +28,13 @@ def home() -> Path:
 
 
 def vagrant(folder: Path, *words: str, timeout_s: float, check: bool = True) -> str:
-    """What Vagrant prints; `folder` has the Vagrantfile. Raises LabError with its last words."""
-    env = {
-        "VAGRANT_HOME": str(home()),
-        "VAGRANT_CWD": str(folder),
-        "VAGRANT_CHECKPOINT_DISABLE": "1",
-    }
-    settings = [f"{name}={value}" for name, value in env.items()]
-    argv = ["env", *settings, "vagrant", *words, "--no-color"]
+    """What Vagrant prints; `folder` has the Vagrantfile. Raises LabError with its last words.
+
+    It runs there: what its provider lays aside in the working directory goes with the lab.
+    """
+    settings = [f"VAGRANT_HOME={home()}", "VAGRANT_CHECKPOINT_DISABLE=1"]
+    argv = ["env", "-u", "VAGRANT_CWD", "-C", str(folder), *settings, "vagrant", *words]
+    argv += ["--no-color"]
     return host.run(argv, timeout_s=timeout_s, check=check).stdout
 
 

@@ -155,8 +155,26 @@ def list_(
         for row in rows:
             line = f"{row['system']:14} {row['workload']:14} {row['nemesis']:16}{_note(row)}"
             typer.echo(line.rstrip())
+        for line in _options(chosen):
+            typer.echo(line)
     else:
         _show_all(rows, store)
+
+
+def _options(chosen: dict[str, str]) -> list[str]:
+    """The `-o` options of each plug-in that was named, with their defaults."""
+    from dstest.core import registry
+
+    groups = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
+    lines = []
+    for word, name in chosen.items():
+        options = registry.load(groups[word], name).options
+        lines += ["", f"options of {word} {name}:" if options else f"{word} {name} has no options"]
+        for key, option in options.items():
+            kinds = "|".join(map(str, option.choices))
+            shown = f"-o {key}={'' if option.default is None else option.default}"
+            lines.append(f"  {shown:32} {option.help}{f' ({kinds})' if kinds else ''}")
+    return lines
 
 
 def _models(names: list[str]) -> str:

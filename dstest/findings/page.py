@@ -68,8 +68,10 @@ def _row(finding: Finding, trials: Sequence[Trial]) -> str:
 
 
 def _measured(rows: Sequence[tuple[Finding, list[Trial]]], kind: str) -> str:
-    of_kind = [trials for finding, trials in rows if _kind(finding) == kind]
-    return f"{sum(map(bool, of_kind))} of {len(of_kind)} {kind}s"
+    of_kind = [(finding, trials) for finding, trials in rows if _kind(finding) == kind]
+    run = [(finding, trials) for finding, trials in of_kind if trials]
+    always = sum(all(as_expected(finding, trial) for trial in trials) for finding, trials in run)
+    return f"{len(run)} of {len(of_kind)} {kind}s, {always} of them as expected with each seed"
 
 
 def _kind(finding: Finding) -> str:
@@ -98,5 +100,5 @@ def markdown(results: Sequence[Measured]) -> str:
     """The page."""
     rows = [(finding, measured_of(finding, results).trials) for finding in CATALOGUE]
     counts = [_measured(rows, kind) for kind in ("finding", "control")]
-    head = _HEAD.format(measured=f"Measured: {' and '.join(counts)}.")
+    head = _HEAD.format(measured=f"Measured: {'; '.join(counts)}.")
     return head + "".join(_row(*row) for row in rows) + _misses(rows)

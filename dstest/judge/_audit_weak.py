@@ -67,8 +67,11 @@ def _final_state_only(facts: RunFacts) -> AuditRow:
     found = _history_checkers(facts)
     if not found:
         return short("no checker judged single operations")
-    consumed = sum(facts.results[name].ops.consumed for name in found)
-    return ok(f"{', '.join(found)} judged {consumed:,} single operations")
+    counts = {name: facts.results[name].ops.consumed for name in found}
+    if len({*counts.values()}) == 1:
+        return ok(f"{', '.join(found)} judged {counts[found[0]]:,} single operations")
+    each = ", ".join(f"{count:,} by {name}" for name, count in counts.items())
+    return ok(f"single operations judged: {each}")
 
 
 def _only_kind(facts: RunFacts, weak: Collection[str], name: str) -> AuditRow:

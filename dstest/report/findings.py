@@ -5,6 +5,7 @@ from __future__ import annotations
 from dstest.judge.judged import share
 from dstest.report.model import RunReport
 from dstest.report.numbers import printable
+from dstest.report.tally import tallies
 from dstest.report.timeline import sentence
 
 __all__ = ["render_findings"]
@@ -71,6 +72,7 @@ def _finding(report: RunReport) -> list[str]:
         f"### F1: {md(report.evidence.violation_fingerprint or 'violation')}",
         "",
         f"- What happened: {md(v.reason)}",
+        *(f"- Counted by {md(line)}" for line in tallies(report.results)),
         f"- Verdict: {report.state.value}, rule {v.rule}",
         f"- Fault proven: {'yes' if report.evidence.fault_landed else 'no'}",
         f"- Blame: {md(v.blame or 'unknown - pending: no probe was run')}",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dstest.core.check import Anomaly
 from dstest.core.verdict import State
+from dstest.judge.judged import share
 from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
 from dstest.report.model import RunReport
 from dstest.report.numbers import number, printable
@@ -73,6 +74,7 @@ def environment() -> Any:
         lstrip_blocks=True,
     )
     made.filters["number"] = number
+    made.filters["share"] = share
     return made
 
 

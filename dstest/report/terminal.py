@@ -12,6 +12,7 @@ from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.numbers import printable
 from dstest.report.remedies import Remedy
+from dstest.report.tally import tallies
 
 __all__ = ["colored", "obstacles", "summary_text", "wrap"]
 
@@ -120,6 +121,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         lines += _fault(fault)
     if len(report.faults) > _SHOWN_MAX:
         lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
+    for line in tallies(report.results):
+        lines += wrap(line, "counted     ", "            ")
     for checker_name, anomaly in report.anomalies[:3]:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
         message = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"

@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ __all__ = ["Load", "LoadTraffic", "NoTraffic"]
 _READY_TIMEOUT_S: Final = 30.0
 _SILENCE_S: Final = 5.0
 _LOOK_S: Final = 1.0
+_SAID_NS: Final = 10_000_000_000
 _PROCESSES_PER_WORKER: Final = 10
 _WORKERS_MAX: Final = 4
 
@@ -183,18 +184,25 @@ class Load:
         lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
         return lines[-1][:300] if lines else "no message"
 
-    async def finish(self, run_clock: RunClock) -> None:
+    async def finish(self, run_clock: RunClock, say: Callable[[str], None]) -> None:
         """End the load, then let each worker read the final state; waits until all are done, or
-        one of them hangs."""
+        one of them hangs. Says now and then how far they are."""
         self.board.state = FINISHING
         op_timeout_s = float(self._plugins.spec.options["op_timeout_s"])
         patience_s = 2 * op_timeout_s + self._final_s + 4.0
         end_ns = run_clock.now_ns() + int(patience_s * 1e9)
+        began = self.traffic.total()["invoked"]
+        said_ns = run_clock.now_ns()
         waits = [asyncio.create_task(process.wait()) for process in self._processes]
         try:
             while not all(wait.done() for wait in waits) and run_clock.now_ns() < end_ns:
                 await asyncio.wait(waits, timeout=_LOOK_S)
-                self._check_silence(run_clock.now_ns())
+                now_ns = run_clock.now_ns()
+                self._check_silence(now_ns)
+                if now_ns - said_ns > _SAID_NS:
+                    said_ns, asked = now_ns, self.traffic.total()["invoked"] - began
+                    left_s = (end_ns - now_ns) / 1e9
+                    say(f"{asked:,} operations; at most {left_s:.0f} s more")
         finally:
             for wait in waits:
                 wait.cancel()

@@ -98,7 +98,12 @@ class NemesisLoop:
                 for record in list(self.standing.values()):
                     if record.injected_at is not None:
                         look = self._nemesis.recheck(self._ctx, record)
-                        self._stand(await self._in_time(record.fault_id, "recheck", look))
+                        again = self._stand(await self._in_time(record.fault_id, "recheck", look))
+                        if again.landed != record.landed:
+                            self._tell(
+                                f"{record.fault_id}: looked at again, landed {again.landed};"
+                                f" {describe(again)}"
+                            )
         await self.heal()
 
     async def _inject(self, plan: FaultPlan) -> LandingRecord:

@@ -201,7 +201,7 @@ class Run:
         self._meta.load_end_ns = clock.now_ns()
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
-            await load.finish(clock)
+            await load.finish(clock, lambda text: ui.phase("final", text))
 
     async def _install(self, deployment: Deployment) -> None:
         limit_s = patience.work_s(deployment.timing)

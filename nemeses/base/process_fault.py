@@ -260,7 +260,12 @@ class ProcessFault(Driver):
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """They serve, and as members of one cluster."""
         proven = await whole(ctx, record, healing.counts_before, self.process_problem)
-        return proven if self.counts_pids else msgspec.structs.replace(proven, injector={})
+        figures = proven.injector if self.counts_pids else await self.left(ctx, record)
+        return msgspec.structs.replace(proven, injector=figures)
+
+    async def left(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, int]:
+        """What the injector still does after the heal, where that can be counted."""
+        return {}
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]

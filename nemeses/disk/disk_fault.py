@@ -14,7 +14,7 @@ from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Process, Supervised
 from dstest.core.residue import Residue
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts, Healing, Proven, Reverted
+from nemeses.base.steps import Facts, Healing, Reverted
 from nemeses.disk import faultfs
 from nemeses.tools.compiled import TOOLS
 
@@ -103,11 +103,10 @@ class DiskFault(ProcessFault):
         await ctx.need(Supervised).restart(record.targets)
         return None
 
-    async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
-        """As for any process fault; its injector tells how many faults each file system makes."""
-        proven, found = await super().prove(ctx, record, healing), await readings(ctx)
-        left = {name: len(faulty(found[name])) for name in record.targets}
-        return msgspec.structs.replace(proven, injector=left)
+    async def left(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, int]:
+        """How many faults each file system makes."""
+        found = await readings(ctx)
+        return {name: len(faulty(found[name])) for name in record.targets}
 
     async def missing(
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing

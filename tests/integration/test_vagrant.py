@@ -60,7 +60,7 @@ def test_the_main_job_on_nodes_of_vagrant(tmp_path: Path) -> None:
 def test_a_lab_that_died_while_vagrant_made_it_is_removed(tmp_path: Path) -> None:
     lab_id = "vagrant-dies"
     packages = ("lab", "up", "--lab", "vagrant", "--system", "etcd", "--nodes", "2")
-    log = tmp_path / "log"
+    log, here = tmp_path / "log", sorted(os.listdir())
     making = start(log, *packages, "--lab-id", lab_id)
     try:
         wait_for("container", lambda: bool(vagrant_machines._names(lab_id)), 300)
@@ -72,6 +72,7 @@ def test_a_lab_that_died_while_vagrant_made_it_is_removed(tmp_path: Path) -> Non
         "end of Vagrant", lambda: dstest("lab", "gc").returncode == 0 and not traces(lab_id), 90
     )
     assert dstest("lab", "status", "--lab-id", lab_id).returncode == Exit.HARNESS
+    assert sorted(os.listdir()) == here
 
 
 def test_up_again_uses_it_and_another_kind_may_not(tmp_path: Path) -> None:

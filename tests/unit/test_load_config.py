@@ -51,7 +51,7 @@ def test_a_worker_that_hangs_in_the_final_phase_is_noticed_at_once(
         ]
         try:
             # The last sign of life was long ago.
-            await load.finish(RunClock(time.monotonic_ns() - int(60e9)))
+            await load.finish(RunClock(time.monotonic_ns() - int(60e9)), print)
         finally:
             await load.stop()
 
@@ -73,7 +73,7 @@ def test_a_worker_that_is_about_to_end_does_not_hang(tmp_path: Path) -> None:
         load._processes = [await asyncio.create_subprocess_exec("sleep", "2") for _ in range(2)]
         for worker in range(load.workers):
             load.board.done(worker)
-        await load.finish(RunClock(time.monotonic_ns() - int(60e9)))
+        await load.finish(RunClock(time.monotonic_ns() - int(60e9)), print)
         assert load.exits() == [0, 0]
 
     asyncio.run(finish())

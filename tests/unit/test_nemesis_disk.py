@@ -444,7 +444,8 @@ def test_a_server_that_ends_after_the_heal_is_started_again(
     for _ in range(5):
         look = asyncio.run(DISK_FULL.prove(servers.ctx, record, cast(Any, None)))
         record = msgspec.structs.replace(record, facts={**record.facts, **look.facts})
-    assert look.injector == {"n1": 0}, "faults that its file system still makes, and no pid"
+    left = asyncio.run(DISK_FULL.left(servers.ctx, record))
+    assert left == {"n1": 0}, "faults that its file system still makes, and no pid"
     assert servers.done == [("start", ["start", "n1"])] * 2, "it may not be started for ever"
     assert record.facts == {"started_again": {"n1": 2}}
 

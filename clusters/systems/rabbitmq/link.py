@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -21,6 +22,10 @@ QUEUES: Final = {
     "quorum": {"x-queue-type": "quorum"},
     "mirrored": {"x-queue-type": "classic"},
 }
+
+for _library in ("aio_pika", "aiormq"):
+    # What it would print of a broker that is away is in the history as an operation's error.
+    logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 
 class Link:
