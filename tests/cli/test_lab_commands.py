@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from dstest.cli.app import app
 from dstest.cli.lab_of_run import lab_left
 from dstest.cli.lab_ssh import ours_first
 from dstest.core import registry
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, Exit
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.residue import Found
 from dstest.core.run_meta import RunMeta
@@ -68,9 +69,12 @@ def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Labs:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = Labs(alpha="running", beta="running")
-    loaded = registry.load
+    load, names = registry.load, registry.names
     monkeypatch.setattr(
-        registry, "load", lambda group, name: made if group == "labs" else loaded(group, name)
+        registry, "load", lambda group, name: made if group == "labs" else load(group, name)
+    )
+    monkeypatch.setattr(
+        registry, "names", lambda group, **_: ["lxc"] if group == "labs" else names(group)
     )
     monkeypatch.setattr(residues, "left_on", lambda _: {})
     return made
@@ -287,3 +291,25 @@ def test_a_lab_that_somebody_uses_is_not_offered_for_removal(
     assert lab_left(of_alpha) == f"its lab alpha is still there, and in use: run {run} (pid {pid})"
     of_beta = RunMeta.of(PLANNED | {"lab": "table", "lab_id": "beta"})
     assert "`dstest lab down --lab-id beta` removes it" in (lab_left(of_beta) or "")
+
+
+def test_a_lab_is_found_by_its_id_whatever_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"lxc": Labs(alpha="running"), "vagrant": Labs(beta="running")}
+    load, names = registry.load, registry.names
+    monkeypatch.setattr(
+        registry, "load", lambda group, name: kinds[name] if group == "labs" else load(group, name)
+    )
+    monkeypatch.setattr(
+        registry, "names", lambda group, **_: sorted(kinds) if group == "labs" else names(group)
+    )
+    monkeypatch.setattr(residues, "left_on", lambda _: {})
+    listed = json.loads(dstest("list", "--json").stdout)
+    assert [(row["lab_id"], row["kind"]) for row in listed] == [
+        ("alpha", "lxc"),
+        ("beta", "vagrant"),
+    ]
+    assert dstest("status", "--lab-id", "beta").exit_code == 0
+    assert dstest("status", "--lab-id", "beta", "--lab", "lxc").exit_code == Exit.HARNESS
+    assert "lab beta is gone" in dstest("down", "--lab-id", "beta").stderr
+    assert not kinds["vagrant"].states
+    assert kinds["lxc"].states

@@ -49,9 +49,14 @@ def test_nothing_is_described_that_no_workload_asks_for() -> None:
 
 def test_the_filters_leave_the_rows_of_what_they_name(tmp_path: Path) -> None:
     words = ("--system", "memcached", "--nemesis", "power", "--store", str(tmp_path))
-    lines = listed(*words).splitlines()
+    rows_text, *options = listed(*words).split("\n\n")
+    lines = rows_text.splitlines()
     assert len(lines) == len(registry.names("workloads"))
     assert all("lacks DataDir" in line for line in lines)
+    of_system, of_nemesis = options
+    assert of_system.startswith("system memcached has no options")
+    assert of_nemesis.startswith("options of nemesis power:\n  -o ")
+    assert "\n  -o scope=" in of_nemesis
     rows = json.loads(listed(*words, "--json"))["matrix"]
     assert {(row["system"], row["nemesis"]) for row in rows} == {("memcached", "power")}
 
