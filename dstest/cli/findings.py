@@ -93,7 +93,9 @@ def _entry(name: str) -> Finding:
     found = by_id(name)
     if found is None:
         known = ", ".join(row.id for row in CATALOGUE)
-        raise ConfigError(f"no finding is called {name!r}", remedy=f"one of {known}")
+        near = [row.id for row in CATALOGUE if row.id.casefold() == name.casefold()]
+        hint = f"did you mean {near[0]}?" if near else f"one of {known}"
+        raise ConfigError(f"no finding is called {name!r}", remedy=hint)
     return found
 
 

@@ -78,7 +78,11 @@ def name_of(path: Path) -> str:
         str(whole).encode()
         return str(Build(whole, _of_tree(whole) if whole.is_dir() else _of_package(whole)))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}",
+            remedy="name a .deb file, or a directory to lie over each node's root, such as one with"
+            " usr/bin/etcd in it",
+        ) from None
     except UnicodeEncodeError:
         raise ConfigError(
             f"{str(path)!r} has a name in it that is not UTF-8", remedy="rename it"

@@ -122,7 +122,8 @@ def load(group: str, name: str) -> Any:
     """The plug-in called `name`. Raises ConfigError with the nearest names where there is none."""
     points = _found(group)
     if name not in points:
-        near = difflib.get_close_matches(name, points, n=3)
+        near = [point for point in sorted(points) if point.startswith(f"{name}-")]
+        near = near or difflib.get_close_matches(name, points, n=3)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"
         )
