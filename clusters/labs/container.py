@@ -247,17 +247,10 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     """LXC monitor processes below our directory: pid -> (lab id, container)."""
     base = str(state.root_dir() / "labs") + "/"
     monitors_of = {}
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
-        except OSError:
-            continue
-        prefix, _, rest = text.partition("[lxc monitor] ")
-        path, _, container = rest.partition(" ")
-        if prefix == "" and path.startswith(base):
-            owner = path.removeprefix(base).split("/")[0]
-            if lab_id in (None, owner):
-                monitors_of[int(entry.parent.name)] = (owner, container.strip())
+    for pid, (path, container) in host.lxc_monitors().items():
+        owner = path.removeprefix(base).split("/")[0]
+        if path.startswith(base) and lab_id in (None, owner):
+            monitors_of[pid] = (owner, container)
     return monitors_of
 
 

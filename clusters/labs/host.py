@@ -16,6 +16,7 @@ __all__ = [
     "TOOLS",
     "apt_remedy",
     "each",
+    "lxc_monitors",
     "missing_tools",
     "mounts_below",
     "proc_start",
@@ -101,6 +102,21 @@ def proc_start(pid: int) -> int | None:
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
+
+
+def lxc_monitors() -> dict[int, tuple[str, str]]:
+    """Every LXC monitor process on this host: pid -> (directory of its containers, container)."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        except OSError:
+            continue
+        prefix, _, rest = text.partition("[lxc monitor] ")
+        path, _, container = rest.partition(" ")
+        if prefix == "" and path:
+            found[int(entry.parent.name)] = (path, container.strip())
+    return found
 
 
 def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:

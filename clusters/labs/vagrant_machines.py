@@ -77,20 +77,11 @@ def _names(lab_id: str) -> list[str]:
 def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     """See `Machines.monitors`."""
     ours = _containers()
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
-        except OSError:
-            continue
-        prefix, _, rest = text.partition("[lxc monitor] ")
-        path, _, name = rest.partition(" ")
-        owner = ours.get(name.strip())
-        if owner is None or prefix or path != str(_lxc_path()):
-            continue
-        if lab_id in (None, owner):
-            found[int(entry.parent.name)] = (owner, name.strip())
-    return found
+    return {
+        pid: (ours[name], name)
+        for pid, (path, name) in host.lxc_monitors().items()
+        if path == str(_lxc_path()) and name in ours and lab_id in (None, ours[name])
+    }
 
 
 def states(lab: LabState) -> dict[str, bool]:
