@@ -12,6 +12,7 @@ clean() {
     rm -rf "$work"
 }
 trap clean EXIT
+trap 'exit 130' INT TERM HUP
 mkdir "$work/upper" "$work/work" "$root"
 mount -t overlay overlay -o "lowerdir=$rootfs,upperdir=$work/upper,workdir=$work/work" "$root"
 

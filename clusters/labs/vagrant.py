@@ -94,8 +94,16 @@ class VagrantLab(BridgedLab):
         raise LabError(f"vagrant ssh-config knows no {name}", remedy=f"see {folder}/ssh_config")
 
     def gc(self, *, images: bool = False) -> Sequence[str]:
-        """As for every lab; with `images` the boxes without a lab, too."""
+        """As for every lab, and what a packing that was killed left; with `images` the boxes
+        without a lab, too."""
         removed = [*super().gc(images=images)]
+        with state.lock("vagrant"):
+            for left in home().glob("*.box*"):
+                if left.is_dir():
+                    removed += host.remove_tree(left)
+                else:
+                    left.unlink()
+                    removed.append(f"file {left}")
         if images:
             labs = [lab for i in state.lab_ids(self.name) if (lab := state.load(i)) is not None]
             used = {lab.image for lab in labs}

@@ -40,7 +40,11 @@ def vagrant(folder: Path, *words: str, timeout_s: float, check: bool = True) -> 
 
 @functools.cache
 def _lxc_path() -> Path:
-    return Path(host.run(["lxc-config", "lxc.lxcpath"]).stdout.strip() or "/var/lib/lxc")
+    try:
+        said = host.run(["lxc-config", "lxc.lxcpath"]).stdout.strip()
+    except LabError:  # without LXC there are no containers, wherever they would be
+        said = ""
+    return Path(said or "/var/lib/lxc")
 
 
 def _containers() -> dict[str, str]:
@@ -50,13 +54,15 @@ def _containers() -> dict[str, str]:
     directories are not ours. One that is half made does not say it yet: it is ours where there is a
     lab of that tag.
     """
-    if not _lxc_path().is_dir():
+    try:
+        entries = list(_lxc_path().iterdir())
+    except OSError:  # there is none, or only root may look
         return {}
     labs = {state.tag_of(lab_id): lab_id for lab_id in state.lab_ids("vagrant")}
     hook = re.compile(rf"^{HOOK} *= *{re.escape(str(state.root_dir()))}/labs/([^/\s]+)/", re.M)
     other = re.compile(rf"^{HOOK} *=", re.M)
     found = {}
-    for entry in _lxc_path().iterdir():
+    for entry in entries:
         if (name := OURS.fullmatch(entry.name)) is None:
             continue
         try:

@@ -15,6 +15,7 @@ _STORE = Path("store")
 _RUNS_SHOWN = 5
 _MODELS_SHOWN = 5
 _DIED = "died"
+_GROUPS = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
 
 
 def _workloads() -> list[dict[str, Any]]:
@@ -120,10 +121,9 @@ def _chosen(given: dict[str, str | None]) -> dict[str, str]:
     from dstest.core import registry
     from dstest.core.plugin_files import named_in
 
-    groups = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
-    found = {word: named_in(groups[word], name) for word, name in given.items() if name}
+    found = {word: named_in(_GROUPS[word], name) for word, name in given.items() if name}
     for word, name in found.items():
-        registry.load(groups[word], name)
+        registry.load(_GROUPS[word], name)
     return found
 
 
@@ -165,10 +165,9 @@ def _options(chosen: dict[str, str]) -> list[str]:
     """The `-o` options of each plug-in that was named, with their defaults."""
     from dstest.core import registry
 
-    groups = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
     lines = []
     for word, name in chosen.items():
-        options = registry.load(groups[word], name).options
+        options = registry.load(_GROUPS[word], name).options
         lines += ["", f"options of {word} {name}:" if options else f"{word} {name} has no options"]
         for key, option in options.items():
             kinds = "|".join(map(str, option.choices))

@@ -97,3 +97,21 @@ def test_what_the_vagrantfile_reads(lxc: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["box.sh", "provision.sh"])
 def test_the_scripts_are_shell(name: str) -> None:
     subprocess.run(["sh", "-n", str(vagrant._files() / name)], check=True)
+
+
+def test_without_lxc_or_the_right_to_look_there_is_no_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path / "ours"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    vagrant_machines._lxc_path.cache_clear()
+    try:
+        assert vagrant_machines._lxc_path() == Path("/var/lib/lxc")
+    finally:
+        vagrant_machines._lxc_path.cache_clear()
+
+    def refused(_: Path) -> list[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert vagrant_machines._containers() == {}
