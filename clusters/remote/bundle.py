@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import shlex
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,6 @@ __all__ = [
     "module_texts",
     "pack",
     "start_argv",
-    "start_command",
     "version",
 ]
 
@@ -92,12 +90,6 @@ def version() -> str:
 def start_argv() -> list[str]:
     """What starts the agent on a node; it then waits for `first_frame`."""
     return ["python3", "-I", "-S", "-c", BOOTSTRAP]
-
-
-def start_command(user: str) -> str:
-    """The same for a remote shell; others than root go through sudo."""
-    prefix = [] if user == "root" else ["sudo", "-n"]
-    return "exec " + shlex.join([*prefix, *start_argv()])
 
 
 def pack(message: object) -> bytes:

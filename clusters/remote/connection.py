@@ -6,22 +6,19 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from typing import Any
 
 import asyncssh
 
 from clusters.remote import bundle
 from clusters.remote.agent_client import AgentClient
+from clusters.remote.login import STATUS_HELPS, log_in
 from clusters.remote.node import RemoteNode
+from clusters.remote.sudo import Sudo
 from dstest.core import limits
 from dstest.core.errors import LabError, NotALabNode, RemoteLost, RemoteTimeout
 from dstest.core.node import LabInfo, NodeInfo
 
 __all__ = ["connect", "connect_all", "refuse_control_host"]
-
-KEEPALIVE_S = 10.0
-KEEPALIVES_LOST_MAX = 6
-"""A node that a fault has frozen for less than a minute keeps its connection."""
 
 STDERR_BYTES_MAX = 2000
 
@@ -29,8 +26,9 @@ STDERR_BYTES_MAX = 2000
 class _AgentSession(asyncssh.SSHClientSession[bytes]):
     """The channel that an agent runs in."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, sudo: Sudo) -> None:
         self._node = node
+        self._sudo = sudo
         self._stderr = b""
         self.client: AgentClient
 
@@ -42,9 +40,11 @@ class _AgentSession(asyncssh.SSHClientSession[bytes]):
             self.client.feed(data)
         else:
             self._stderr = (self._stderr + data)[-STDERR_BYTES_MAX:]
+            self._sudo.heard(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        said = self._stderr.decode(errors="replace").strip()
+        said = self._sudo.told(self._stderr.decode(errors="replace")).strip()
+        self._sudo.ended(said)
         self.client.lost(" ".join(filter(None, [str(exc or "the agent ended"), said])))
 
 
@@ -59,7 +59,7 @@ async def connect(
     try:
         async with asyncio.timeout(deadline_s):
             await refuse_control_host(info)
-            connection = await _open(info, deadline_s)
+            connection = await log_in(info.name, info.login, info.jumps, deadline_s=deadline_s)
             try:
                 return await _start_agent(info, connection)
             except BaseException:
@@ -68,7 +68,7 @@ async def connect(
     except TimeoutError:
         raise RemoteTimeout(
             f"{info.name} ({info.address}) is not usable: no agent within {deadline_s:g} s",
-            remedy="`dstest lab status` tells whether the node runs",
+            remedy=STATUS_HELPS,
         ) from None
 
 
@@ -108,49 +108,15 @@ async def refuse_control_host(info: NodeInfo) -> None:
             )
 
 
-async def _open(info: NodeInfo, deadline_s: float) -> asyncssh.SSHClientConnection:
-    if not info.known_hosts_path:
-        raise LabError(
-            f"{info.name} has no pinned host key, so nobody can tell whose machine answers",
-            remedy="name a known_hosts file with the node's key",
-        )
-    options: dict[str, Any] = {
-        "username": info.user,
-        "client_keys": [info.key_path],
-        "known_hosts": info.known_hosts_path,
-        "config": None,
-        "agent_path": None,
-        "preferred_auth": "publickey",
-        "encryption_algs": "^aes256-gcm@openssh.com,aes128-gcm@openssh.com",
-        "compression_algs": None,
-        "keepalive_interval": KEEPALIVE_S,
-        "keepalive_count_max": KEEPALIVES_LOST_MAX,
-        "login_timeout": deadline_s,
-    }
-    where = f"{info.name} ({info.user}@{info.address}:{info.port})"
-    try:
-        return await asyncssh.connect(info.address, info.port, **options)
-    except asyncssh.HostKeyNotVerifiable as error:
-        raise LabError(
-            f"{where} shows another host key than the pinned one: {error.reason}",
-            remedy="this is not the machine that the lab was made with; make the lab anew",
-        ) from None
-    except asyncssh.PermissionDenied as error:
-        raise LabError(f"{where} refuses the login: {error.reason}") from None
-    except (asyncssh.Error, OSError) as error:
-        raise LabError(
-            f"{where} cannot be reached: {error}",
-            remedy="`dstest lab status` tells whether the node runs",
-        ) from None
-
-
 async def _start_agent(info: NodeInfo, connection: asyncssh.SSHClientConnection) -> RemoteNode:
+    sudo = Sudo(info)
     try:
-        session = _AgentSession(info.name)
-        await connection.create_session(
-            lambda: session, bundle.start_command(info.user), encoding=None
+        session = _AgentSession(info.name, sudo)
+        channel, _ = await connection.create_session(
+            lambda: session, sudo.command(bundle.start_argv()), encoding=None
         )
     except asyncssh.Error as error:
         raise RemoteLost(f"{info.name}: the agent's channel does not open: {error}") from None
+    await sudo.passed(channel.write)
     hello = await session.client.start(info.lab_id)
     return RemoteNode(info, connection, session.client, hello, lambda: connect(info))

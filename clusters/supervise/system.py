@@ -59,6 +59,11 @@ class SupervisedSystem:
         return residues(self.ports, self.home) if self.ports else ()
 
     @property
+    def homes(self) -> tuple[str, ...]:
+        """As `SystemTraits.homes`."""
+        return (self.home,) if self.home else ()
+
+    @property
     def endpoint_kind(self) -> EndpointKind:
         """Of the deployment's endpoints."""
         return self.deployment.endpoint_kind

@@ -18,6 +18,7 @@ from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 __all__ = ["SYSTEM"]
 
 PORT: Final = 11211
+HOME: Final = "/opt/memcached"
 AFTER_VALUE: Final = b"\r\nEND\r\n"
 ANSWERS: Final = {b"gets": b"END", b"set": b"STORED", b"cas": b"STORED EXISTS NOT_FOUND"}
 
@@ -30,7 +31,7 @@ class MemcachedDeployment(SupervisedDeployment):
     def services(self, node: Node) -> Sequence[Service]:
         argv = ("memcached", "-u", "root", "-p", str(PORT), "-l", node.info.address, "-m", "64")
         probe = Probe(PORT, b"version\r\n", b"VERSION ")
-        return [Service(name="memcached", argv=argv, probe=probe, log="/var/log/memcached.log")]
+        return [Service(name="memcached", argv=argv, probe=probe, log=f"{HOME}/log")]
 
     async def healthy(self) -> dict[str, bool]:
         """Does each server store a value?"""
@@ -86,6 +87,7 @@ class Memcached(SupervisedSystem):
     clients = {"register": RegisterClient}
     no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
+    home = HOME
     client_port = PORT
 
     def request_counter(self) -> wire.LineRequests:

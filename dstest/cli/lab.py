@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli.lab_adopt import adopt, release
 from dstest.cli.lab_common import (
     Json,
     Kind,
@@ -19,7 +20,7 @@ from dstest.cli.lab_common import (
 )
 from dstest.cli.lab_ssh import OursFirst, ssh
 from dstest.cli.lab_status import list_labs, status
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 
 __all__ = ["lab_app"]
 
@@ -92,7 +93,15 @@ def down(
     A lab that a run uses, or that is being brought up, stays, and the exit code is 2.
     """
     named = every_lab(lab) if everything else [(kind_of(lab_id, lab), lab_id)]
-    kept = [name for kind, name in named if not _down(lab_of_kind(kind), name, force)]
+    kept = []
+    for kind, name in named:
+        try:
+            if not _down(lab_of_kind(kind), name, force):
+                kept.append(name)
+        except ConfigError as error:  # machines of the user's are among all labs, and stay
+            if not everything:
+                raise
+            say(str(error))
     if kept:
         say("  remedy: wait for its end, or stop it; --force removes the lab all the same")
         raise typer.Exit(int(Exit.USAGE))
@@ -132,6 +141,8 @@ def gc(
     say("nothing to remove" if not removed else f"{len(removed)} things removed")
 
 
+lab_app.command("adopt", no_args_is_help=True)(adopt)
+lab_app.command("release")(release)
 lab_app.command("status")(status)
 lab_app.command("list")(list_labs)
 lab_app.command(

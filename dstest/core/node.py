@@ -9,11 +9,40 @@ import msgspec
 
 from dstest.core import limits
 
-__all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
+__all__ = [
+    "Completed",
+    "Inspects",
+    "Lab",
+    "LabInfo",
+    "Login",
+    "Node",
+    "NodeInfo",
+    "Reopens",
+    "Restarts",
+]
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """How to log in to a machine over SSH: with the key, or without one with those of `agent_path`,
+    an agent's socket. Paths are on the control host."""
+
+    host: str
+    port: int = 22
+    user: str = "root"
+    key_path: str = ""
+    agent_path: str = ""
+    known_hosts_path: str = ""
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach one node. Paths are on the control host."""
+    """How to reach one node. Paths are on the control host.
+
+    `address` and `address6` are those under which other nodes and clients know it. SSH goes to
+    `ssh_host`, or to `address` where that is empty, through the `jumps`, the first one first.
+    Who logs in as another user than root becomes root by sudo, with the password that the file at
+    `sudo_password_path` holds, or without one. `agent_path` is as in `Login`. `roles` are words of
+    the user's own.
+    """
 
     name: str
     address: str
@@ -23,17 +52,47 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     key_path: str = ""
     known_hosts_path: str = ""
     lab_id: str = ""
+    ssh_host: str = ""
+    agent_path: str = ""
+    jumps: tuple[Login, ...] = ()
+    sudo_password_path: str = ""
+    roles: tuple[str, ...] = ()
+
+    @property
+    def login(self) -> Login:
+        """How to log in to it, once there is a way."""
+        return Login(
+            host=self.ssh_host or self.address,
+            port=self.port,
+            user=self.user,
+            key_path=self.key_path,
+            agent_path=self.agent_path,
+            known_hosts_path=self.known_hosts_path,
+        )
 
 
 class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One running lab. `control` and `control6` are our addresses as the nodes see them."""
+    """One running lab. `control` and `control6` are our addresses as the nodes see them; from those
+    of `ssh_from`, where it is given, our SSH comes besides: jump hosts."""
 
     lab_id: str
     kind: str
     nodes: list[NodeInfo]
     control: str
     control6: str | None = None
+    ssh_from: list[str] = msgspec.field(default_factory=list)
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def ssh_ports(self) -> list[int]:
+        """Ports at which SSH answers on any node."""
+        return sorted({node.port for node in self.nodes}) or [22]
+
+    @property
+    def ssh_sources(self) -> list[str]:
+        """All addresses, of both families, from which our SSH may come."""
+        ours = [self.control, *([self.control6] if self.control6 else [])]
+        return list(dict.fromkeys([*ours, *self.ssh_from]))
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):

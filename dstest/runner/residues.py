@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from clusters.remote import connect_all
@@ -30,6 +31,7 @@ _MARK: Final = "== status "
 _GUARDS: Final = {f"lease {lease_id}" for lease_id in GUARD_LEASES}
 
 ByNode = dict[str, list[Found]]
+AsFound = Mapping[str, Sequence[str]]
 
 
 def _all(group: str) -> list[Any]:
@@ -82,19 +84,31 @@ async def remove(nodes: Mapping[str, Node], kinds: Iterable[Residue]) -> None:
         )
 
 
-async def begin_clean(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:
+async def begin_clean(
+    nodes: Mapping[str, Node], kinds: Sequence[Residue], as_found: AsFound = MappingProxyType({})
+) -> dict[str, list[str]]:
     """Before a run: what was found on each node and removed.
 
-    Raises LabError, naming node and thing, where something is not ours or does not go.
+    Raises LabError, naming node and thing, where something is not ours or does not go; but not for
+    what was `as_found` by us, by node, when the machines were adopted.
     """
-    first = await look(nodes, kinds)
+    first = _without(await look(nodes, kinds), as_found)
     _refuse({name: [f for f in found if not f.ours] for name, found in first.items()}, "not ours")
     dirty = {f.residue for found in first.values() for f in found}
     if not dirty:
         return {}
     await remove(nodes, [kind for kind in kinds if kind.name in dirty])
-    _refuse(await look(nodes, kinds), "still there after its removal")
+    left = _without(await look(nodes, kinds), as_found)
+    _refuse(left, "still there after its removal")
     return {name: [f.what for f in found] for name, found in first.items() if found}
+
+
+def _without(found: ByNode, as_found: AsFound) -> ByNode:
+    """What is ours, and what is not and was not there before us."""
+    return {
+        name: [f for f in row if f.ours or f.what not in as_found.get(name, ())]
+        for name, row in found.items()
+    }
 
 
 def _refuse(left: ByNode, why: str) -> None:
@@ -113,14 +127,16 @@ def left_on(lab: LabInfo) -> ByNode:
     async def ask() -> ByNode:
         nodes = await connect_all(lab)
         try:
-            return await look(nodes, residues())
+            return _without(await look(nodes, residues()), lab.facts.get("as_found", {}))
         finally:
             await asyncio.gather(*(node.close() for node in nodes.values()))
 
     return {name: row for name, row in asyncio.run(ask()).items() if row}
 
 
-async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str, list[str]]:
+async def leaks(
+    nodes: Mapping[str, Node], kinds: Sequence[Residue], as_found: AsFound = MappingProxyType({})
+) -> dict[str, list[str]]:
     """At the end of a run, its system stopped: what is left of it on each node.
 
     What always stays behind, such as tools, is taken away first, but not from under something that
@@ -132,7 +148,7 @@ async def leaks(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> dict[str
         left = {name: [f for f in row if f.what not in _GUARDS] for name, row in left.items()}
         clean = {name: node for name, node in nodes.items() if not left[name]}
         await remove(clean, routine)
-        left |= await look(clean, routine)
+        left = _without(left | await look(clean, routine), as_found)
     except DstestError as error:
         return {"cluster": [f"cannot be audited: {error.message}"]}
     return {

@@ -45,6 +45,7 @@ from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
 from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
 from dstest.runner.nemesis_loop import NemesisLoop
+from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
 from dstest.runner.process_watch import ProcessWatch, as_facts
@@ -137,6 +138,8 @@ class Run:
         spec = plugins.spec
         ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
+        await check_installed(self._lab, self._nodes, plugins.system)
+        await check_features(self._nodes, self._nemesis)
         await self._begin_clean()
         ui.phase("deploy", plugins.system.name)
         members = self._members = {name: self._nodes[name] for name in plugins.members}
@@ -235,7 +238,9 @@ class Run:
 
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
-        self._meta.cleaned = await residues.begin_clean(self._nodes, self._kinds)
+        self._meta.cleaned = await residues.begin_clean(
+            self._nodes, self._kinds, self._lab.facts.get("as_found", {})
+        )
         for name, found in self._meta.cleaned.items():
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)
@@ -335,7 +340,8 @@ class Run:
         """What the run has left; if that is something, the nodes' own leases stay to remove it."""
         guard = self._guard_of_run()
         await guard.release(SERVE)
-        leaks = await residues.leaks(self._nodes, self._kinds)
+        as_found = self._lab.facts.get("as_found", {})
+        leaks = await residues.leaks(self._nodes, self._kinds, as_found)
         if not any(leaks.values()):
             await guard.release()
         left = self._meta.residue = self._meta.residue or {}

@@ -100,7 +100,7 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
 
 def lock_of(lab: LabInfo) -> Path:
     """The file that a run in this lab holds locked."""
-    return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.control.replace(':', '-')}.lock"
+    return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.lab_id}-{lab.control}.lock"
 
 
 def in_use(lab: LabInfo) -> bool:
@@ -145,6 +145,11 @@ def require_packages(lab: LabInfo, plugins: Plugins) -> None:
     with another one, and says so."""
     system, builds = plugins.system, plugins.spec.builds
     wanted = {*system.packages, *builds}
+    if builds and "packages" not in lab.facts:
+        raise LabError(
+            f"lab {lab.lab_id} was not made by dstest, which lays no builds over its machines",
+            remedy="install the build there, and run without --system-version",
+        )
     there = lab.facts.get("packages", system.packages)
     down = f"`dstest lab down --lab-id {lab.lab_id}`, then up again with `--system` {system.name}"
     if lacks := absent(wanted, there):

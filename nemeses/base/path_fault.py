@@ -90,6 +90,7 @@ class PathFault(Driver):
     requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
+    needs: tuple[str, ...] = ("nft",)
     leader_first: ClassVar[bool] = False
     """Is the first fault of a run the leader's? It asks most of a system, and runs may be short."""
 

@@ -69,6 +69,7 @@ class Clock(ProcessFault):
     faults: tuple[str, ...] = ("N23", "N24")
     overlap = SHOWS_IN_ITS_OWN_TRAFFIC
     requires: tuple[type, ...] = (*ProcessFault.requires, Clocked)
+    needs: tuple[str, ...] = ("ptrace", "x86-64")
     requires_when = (
         *ProcessFault.requires_when,
         When("monotonic", True, (MonotonicTimer, Leadership)),

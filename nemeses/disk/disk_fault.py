@@ -79,6 +79,7 @@ class DiskFault(ProcessFault):
 
     requires = (Supervised, DataDir)
     residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
+    needs: tuple[str, ...] = ("fuse", "x86-64")
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """Lay the file system."""

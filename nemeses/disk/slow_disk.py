@@ -89,6 +89,7 @@ class SlowDisk(ProcessFault):
     overlap = SHOWS_IN_ITS_OWN_TRAFFIC
     requires = (*ProcessFault.requires, DataDir)
     residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
+    needs: tuple[str, ...] = ("fuse", "x86-64")
     options: Mapping[str, Option] = {
         "delay_ms": Option(
             type=int, default=100, least=1, most=60_000, help="how much longer each sync takes"

@@ -50,6 +50,7 @@ class Bandwidth(ProcessFault):
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
     residues: tuple[Residue, ...] = (RESIDUE,)
+    needs: tuple[str, ...] = ("tc-htb",)
     members_least: int = 2
     options: Mapping[str, Option] = {
         "kbit": Option(

@@ -52,6 +52,7 @@ class Queued(PathFault):
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     overlap = NEEDS_TRAFFIC
     residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, TOOLS)
+    needs: tuple[str, ...] = ("nft", "nfqueue", "x86-64")
     observations = 2
     counter: ClassVar[str]
     """The program's counter that says it was done to a packet."""

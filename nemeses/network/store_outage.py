@@ -86,6 +86,7 @@ class StoreOutage(ProcessFault):
     faults: tuple[str, ...] = ("N15",)
     requires = (Supervised, ServerLogs, DependsOnStore)
     residues: tuple[Residue, ...] = (nft.RESIDUE,)
+    needs: tuple[str, ...] = ("nft",)
     options: Mapping[str, Option] = {**ProcessFault.options, **ACTION_OPTION}
 
     def __init__(self, *, user: str = "") -> None:

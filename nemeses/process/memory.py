@@ -96,6 +96,7 @@ class Memory(ProcessFault):
     faults: tuple[str, ...] = ()
     requires = (Supervised, ControlGroups)
     residues: tuple[Residue, ...] = (MEMORY.residue,)
+    needs: tuple[str, ...] = ("memory-group",)
     explains: frozenset[str] = frozenset({"exit", "oom", "fatal", "panic"})
     options: Mapping[str, Option] = {
         "mode": Option(

@@ -70,6 +70,7 @@ class SlowFollower(ProcessFault):
     faults: tuple[str, ...] = ("N27",)
     requires = (*ProcessFault.requires, Leadership, Replication)
     residues: tuple[Residue, ...] = (CPU.residue,)
+    needs: tuple[str, ...] = ("cpu-group",)
     options: Mapping[str, Option] = {
         "cpu_percent": Option(
             type=float,

@@ -36,7 +36,6 @@ __all__ = [
 
 ACCOUNT_TABLE: Final = "dstest"
 FAULT_TABLE: Final = "dstest_fault"
-SSH_PORT: Final = 22
 
 PORT_OF_CALLERS_MIN: Final = 32_768
 """Linux takes the port of who calls from here on; servers listen below it."""
@@ -78,6 +77,16 @@ def _sources(info: NodeInfo | LabInfo) -> list[str]:
         else (info.control, info.control6)
     )
     return [f"ip saddr {v4}", *([f"ip6 saddr {v6}"] if v6 else [])]
+
+
+def _ssh_passes(lab: LabInfo) -> list[str]:
+    """Rules that let our SSH in, wherever it comes from."""
+    families = [("ip6" if ":" in address else "ip", address) for address in lab.ssh_sources]
+    return [
+        f"    {family} saddr {address} tcp dport {port} accept"
+        for family, address in families
+        for port in lab.ssh_ports
+    ]
 
 
 def account_rules(peers: Sequence[NodeInfo]) -> str:
@@ -124,7 +133,7 @@ def fault_rules(
         lines.append("  counter cut_clients { }")
     lines.append("  chain cut {")
     lines.append(f"    type filter hook {hook} priority -300; policy accept;")
-    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    lines += _ssh_passes(lab)
     # IPv6 finds its neighbours by packets that this hook sees, IPv4 (ARP) does not: cutting them
     # would end the other direction of a one-way partition as well.
     lines.append("    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
@@ -153,7 +162,7 @@ def loss_rules(
         lines += [f"  counter seen_{info.name} {{ }}", f"  counter cut_{info.name} {{ }}"]
     lines.append("  chain cut {")
     lines.append(f"    type filter hook {hook} priority -300; policy accept;")
-    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    lines += _ssh_passes(lab)
     lines.append("    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
     for info in sources:
         for source in _sources(info):
@@ -184,7 +193,7 @@ def opening_rules(
         lines += [f"  counter {what}_{info.name} {{ }}" for what in ("cut", stands)]
     lines.append("  chain cut {")
     lines.append(f"    type filter hook {hook} priority -300; policy accept;")
-    lines += [f"    {source} tcp dport {SSH_PORT} accept" for source in _sources(lab)]
+    lines += _ssh_passes(lab)
     for info in sources:
         for source in _sources(info):
             lines.append(f"    {source} tcp dport {PROBE_UDP_PORT} {opening} {verdict}")

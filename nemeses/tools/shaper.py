@@ -117,16 +117,16 @@ def cap_rules(device: str, lab: LabInfo, kbit: int) -> str:
         ),
         f"qdisc add dev {device} parent {CAPPED} bfifo limit {queue_bytes}",
         f"class add dev {device} parent {HANDLE} classid d5:20 htb rate 10gbit quantum 60000",
-        (
-            f"filter add dev {device} parent {HANDLE} protocol ip prio 1 u32"
-            f" match ip dst {lab.control}/32 match ip sport 22 0xffff flowid d5:20"
-        ),
     ]
-    if lab.control6:
-        lines.append(
-            f"filter add dev {device} parent {HANDLE} protocol ipv6 prio 2 u32"
-            f" match ip6 dst {lab.control6}/128 match ip6 sport 22 0xffff flowid d5:20"
+    for address in lab.ssh_sources:
+        protocol, family, prio, bits = (
+            ("ipv6", "ip6", 2, 128) if ":" in address else ("ip", "ip", 1, 32)
         )
+        lines += [
+            f"filter add dev {device} parent {HANDLE} protocol {protocol} prio {prio} u32 match"
+            f" {family} dst {address}/{bits} match {family} sport {port} 0xffff flowid d5:20"
+            for port in lab.ssh_ports
+        ]
     return "\n".join(lines) + "\n"
 
 

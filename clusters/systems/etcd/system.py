@@ -11,6 +11,7 @@ from clusters.systems.etcd.clients.http2 import Http2Requests
 from clusters.systems.etcd.clients.offered import CLIENTS, client_of
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
 from dstest.core.protocols import Client, Deployment, Endpoint, Option
@@ -32,6 +33,7 @@ class Etcd:
     conflict_errors = frozenset({CONFLICT})
     client_port = CLIENT_PORT
     residues = RESIDUES
+    homes = (HOME, OTHER_HOME)
     log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
     log_harmless: tuple[str, ...] = (
         '"initial-corrupt-check"',

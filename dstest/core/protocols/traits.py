@@ -53,7 +53,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     `shows_at_clients`: it is proven by what clients of its targets see, so that it is refused where
     clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
     have laid on a node does not survive its faults. `injects`: it plans at least one fault.
-    `members_least`: with fewer members it cannot be proven."""
+    `members_least`: with fewer members it cannot be proven. `needs`: features of nodes
+    (`dstest.core.node_features`) without which none of its faults can be injected."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -64,6 +65,7 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     restarts_nodes: bool = False
     injects: bool = True
     members_least: int = 1
+    needs: tuple[str, ...] = ()
 
 
 class SystemTraits(_Traits, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
     endpoints are, or, where some of them do not speak for their node, what those are.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
-    more of it."""
+    more of it. `homes`: directories of a node in which all that it writes is; they are removed."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -89,6 +91,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     own_image: bool = False
     endpoint_kind: EndpointKind = "any"
     members_most: int | None = None
+    homes: tuple[str, ...] = ()
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

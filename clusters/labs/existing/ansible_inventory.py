@@ -1,0 +1,128 @@
+"""Machines of an Ansible inventory, as Ansible itself reads it (`ansible-inventory --list`): INI,
+YAML, directories, scripts, group variables and vaults alike."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place
+from dstest.core.errors import ConfigError, LabError
+
+__all__ = ["read_ansible"]
+
+TIMEOUT_S: Final = 60.0
+_PASSWORDS: Final = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+_JUMP: Final = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([^\s\"']+)")
+_PROXY: Final = re.compile(r"ProxyCommand", re.IGNORECASE)
+
+
+def read_ansible(path: Path, names: Sequence[str]) -> list[HostEntry]:
+    """The machines of the inventory, or those that are named or in a named group, in its order."""
+    listed = _listed(path)
+    variables: dict[str, Any] = listed.pop("_meta", {}).get("hostvars", {})
+    groups = {name: _members(name, listed) for name in listed}
+    everyone = list(dict.fromkeys(h for hosts in groups.values() for h in hosts)) or [*variables]
+    if unknown := [name for name in names if name not in groups and name not in everyone]:
+        raise ConfigError(
+            f"{path} has no host or group {', '.join(unknown)}",
+            remedy=f"hosts: {', '.join(everyone)}",
+        )
+    chosen = [host for name in names for host in groups.get(name, [name])] or everyone
+    return [
+        _entry(path, host, variables.get(host, {}), _roles(host, groups))
+        for host in dict.fromkeys(chosen)
+    ]
+
+
+def _listed(path: Path) -> dict[str, Any]:
+    program = shutil.which("ansible-inventory") or str(
+        Path(sys.executable).with_name("ansible-inventory")
+    )
+    try:
+        done = subprocess.run(
+            [program, "-i", str(path), "--list"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"},
+        )
+        found = msgspec.json.decode(done.stdout) if done.returncode == 0 else None
+    except FileNotFoundError:
+        raise LabError(
+            f"{path} is read by ansible-inventory, which is not installed",
+            remedy="pip install ansible-core, or write the machines into a .toml file",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"ansible-inventory did not end within {TIMEOUT_S:g} s") from None
+    except msgspec.DecodeError as error:
+        raise LabError(f"ansible-inventory prints no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: {done.stderr.strip()[-500:]}")
+    return found
+
+
+def _members(group: str, listed: Mapping[str, Any], depth: int = 0) -> list[str]:
+    row = listed.get(group, {})
+    below = row.get("children", []) if depth < 20 else []
+    found = [*row.get("hosts", [])]
+    for child in below:
+        found += _members(child, listed, depth + 1)
+    return list(dict.fromkeys(found))
+
+
+def _roles(host: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(
+        name for name in groups if host in groups[name] and name not in ("all", "ungrouped")
+    )
+
+
+def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...]) -> HostEntry:
+    method = said.get("ansible_become_method", "sudo")
+    if method != "sudo":
+        raise ConfigError(f"{path}: {host} becomes root by {method}; dstest knows sudo alone")
+    more = " ".join(str(said.get(f"ansible_ssh_{w}_args", "")) for w in ("common", "extra"))
+    if _PROXY.search(more):
+        raise ConfigError(
+            f"{path}: {host} is reached by a ProxyCommand, which dstest does not run",
+            remedy="ansible_ssh_common_args: -J user@host",
+        )
+    key = str(said.get("ansible_ssh_private_key_file", ""))
+    ssh = Place(
+        host=str(said.get("ansible_host", host)),
+        port=int(said.get("ansible_port", 22)),
+        user=str(said.get("ansible_user", "root")),
+        keys=(expanded(key),) if key else (),
+        agent=os.environ.get("SSH_AUTH_SOCK", ""),
+    )
+    password = next((str(said[word]) for word in _PASSWORDS if said.get(word)), "")
+    return HostEntry(
+        alias=host,
+        ssh=ssh,
+        jumps=tuple(_jumps(more, ssh)),
+        address=str(said.get("dstest_address", "")),
+        address6=str(said.get("dstest_address6", "")),
+        password=password,
+        roles=roles,
+    )
+
+
+def _jumps(arguments: str, ssh: Place) -> list[Place]:
+    found = _JUMP.search(arguments)
+    places = []
+    for word in found[1].split(",") if found else []:
+        user, host, port = split_place(word)
+        places.append(
+            msgspec.structs.replace(ssh, host=host, port=port or 22, user=user or ssh.user)
+        )
+    return places

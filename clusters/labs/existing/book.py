@@ -1,0 +1,134 @@
+"""What is written down of adopted machines, on the control host.
+
+$DSTEST_LAB_DIR/adopted/<lab_id>/lab.json      `Adopted`
+.../known_hosts                                the pinned host keys
+.../sudo-<node>                                a password, for nobody else to read
+.../found-<node>.json                          what was there before us
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from clusters.labs import state
+from clusters.labs.existing.facts import LeftNow
+from dstest.core.errors import LabError
+from dstest.core.node import NodeInfo
+
+__all__ = ["Adopted", "adopted_ids", "folder_of", "forget", "load", "save", "write_secret"]
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of adopted machines. `aliases` are the user's names, `about` a line on each machine.
+    By node: `lacks` says of each feature that is not there why not, `taken` are directories of the
+    machine's own where a system would put its files, `as_found` is what disturbs no run since it
+    was there before us. `marked`: the machines carry our marker."""
+
+    lab_id: str
+    nodes: list[NodeInfo]
+    aliases: dict[str, str]
+    control: str
+    control6: str | None
+    ssh_from: list[str]
+    about: dict[str, str]
+    lacks: dict[str, dict[str, str]]
+    taken: dict[str, list[str]]
+    as_found: dict[str, list[str]]
+    shared_kernel: bool
+    names_written: dict[str, bool]
+    marked: bool = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For `LabInfo`."""
+        return {
+            "hosts": self.aliases,
+            "machines": self.about,
+            "lacks": self.lacks,
+            "taken": self.taken,
+            "as_found": self.as_found,
+            "shared_kernel": self.shared_kernel,
+        }
+
+
+_ADOPTED: Final = msgspec.json.Decoder(Adopted)
+
+
+def _root() -> Path:
+    return state.root_dir() / "adopted"
+
+
+def folder_of(lab_id: str) -> Path:
+    """The directory of one set."""
+    return _root() / state.check_lab_id(lab_id)
+
+
+def adopted_ids() -> list[str]:
+    """Ids of all sets."""
+    try:
+        return sorted(p.name for p in _root().iterdir() if state.LAB_ID.fullmatch(p.name))
+    except FileNotFoundError:
+        return []
+
+
+def load(lab_id: str) -> Adopted | None:
+    """What is known of a set; None where nothing is. Raises LabError for what cannot be read."""
+    path = folder_of(lab_id) / "lab.json"
+    try:
+        return _ADOPTED.decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise LabError(
+            f"{path}: {error}", remedy=f"dstest lab release --lab-id {lab_id} --forget"
+        ) from None
+
+
+def save(adopted: Adopted) -> None:
+    """Write `lab.json`, atomically."""
+    _write(
+        folder_of(adopted.lab_id) / "lab.json",
+        msgspec.json.format(msgspec.json.encode(adopted)) + b"\n",
+    )
+
+
+def write_secret(path: Path, text: str) -> None:
+    """A file that only we can read, from its first moment on."""
+    _write(path, text.encode() + b"\n")
+
+
+def write_found(lab_id: str, node: str, found: LeftNow) -> None:
+    """What is on a machine before we touch it."""
+    _write(folder_of(lab_id) / f"found-{node}.json", msgspec.json.encode(found))
+
+
+def read_found(lab_id: str, node: str) -> LeftNow | None:
+    """What was on a machine before us; None where nobody wrote it down."""
+    try:
+        text = (folder_of(lab_id) / f"found-{node}.json").read_bytes()
+        return msgspec.json.decode(text, type=LeftNow)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def forget(lab_id: str) -> None:
+    """Remove all that is written down of a set."""
+    shutil.rmtree(folder_of(lab_id), ignore_errors=True)

@@ -1,0 +1,66 @@
+"""One machine as the user's list names it, before anybody has logged in there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+__all__ = ["ASK", "HostEntry", "Place", "expanded", "split_place"]
+
+ASK: Final = "ask"
+"""As a sudo password: whoever adopts is asked for it."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where SSH answers. `keys` are files of private keys, tried in this order; `agent` is the
+    socket of an agent whose keys are tried after them. `known_hosts` are the files whose host keys
+    are trusted."""
+
+    host: str
+    port: int = 22
+    user: str = "root"
+    keys: tuple[str, ...] = ()
+    agent: str = ""
+    known_hosts: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """`user@host:port`."""
+        return f"{self.user}@{self.host}:{self.port}"
+
+
+class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """`alias` is what the user calls it. `address` and `address6` are those that other nodes and
+    clients use; names are looked up, and what is empty is that of SSH. `password_path` is a file
+    with the sudo password, `ASK` means to ask for one, empty means that sudo asks for none."""
+
+    alias: str
+    ssh: Place
+    jumps: tuple[Place, ...] = ()
+    address: str = ""
+    address6: str = ""
+    password_path: str = ""
+    password: str = ""
+    roles: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"HostEntry({self.alias}, {self.ssh.where})"
+
+
+def expanded(path: str) -> str:
+    """The path with `~` and variables replaced."""
+    return str(Path(os.path.expandvars(path)).expanduser())
+
+
+def split_place(text: str) -> tuple[str, str, int | None]:
+    """User, host and port of `user@host:port`, `[fd00::1]:22` and the like; what is not said is
+    empty or None."""
+    user, _, rest = text.rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    bracketed = rest.startswith("[")
+    if colon and port.isdigit() and (host.endswith("]") if bracketed else ":" not in host):
+        return user, host.strip("[]"), int(port)
+    return user, rest.strip("[]"), None

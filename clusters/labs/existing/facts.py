@@ -1,0 +1,97 @@
+"""What a machine says of itself when it is looked at (`look_main.py`), as typed data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["HostFacts", "LeftNow", "differences", "same_machine"]
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """How a search for leftovers ended, and what it printed."""
+
+    status: int
+    text: str
+
+
+class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """`features` name what is not there with the reason, None for what is. `namespaces` are those
+    of process 1; `network` is ours there. `names` are what the names of nodes lead to. `packages`
+    are those of the systems that are installed; `debian` tells whether that was to be known.
+    `paths` are those that were asked about and are there."""
+
+    os: str
+    kernel: str
+    machine: str
+    python: str
+    hostname: str
+    uid: int
+    machine_id: str
+    boot_id: str
+    namespaces: list[str]
+    network: str
+    marker: str | None
+    wall_ns: int
+    cpus: int | None
+    memory_bytes: int
+    disk_free_bytes: int
+    features: dict[str, str | None]
+    debian: bool
+    packages: list[str]
+    names: dict[str, str]
+    paths: list[str]
+    residues: dict[str, Looked]
+
+
+class LeftNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is on a machine: `etc` by path, the rest as lines; `places` are names in directories
+    where programs put their own."""
+
+    etc: dict[str, str]
+    places: list[str]
+    run: list[str]
+    nft: list[str]
+    iptables: list[str]
+    tc: list[str]
+    mounts: list[str]
+    cgroups: list[str]
+    processes: list[str]
+
+
+def same_machine(one: HostFacts, other: HostFacts) -> bool:
+    """Would a fault on the one hit the other? They share a kernel's life, and a network or all
+    processes in it."""
+    if one.boot_id != other.boot_id:
+        return False
+    return one.network == other.network or one.namespaces[1:2] == other.namespaces[1:2]
+
+
+def differences(before: LeftNow, now: LeftNow) -> list[str]:
+    """What is not as it was, in words."""
+    rows: list[str] = []
+    for kind in LeftNow.__struct_fields__:
+        was, there = getattr(before, kind), getattr(now, kind)
+        if kind == "etc":
+            paths = [p for p in sorted({*was, *there}) if was.get(p) != there.get(p)]
+            rows += [f"{p} {_how(was.get(p), there.get(p))}" for p in paths]
+            continue
+        rows += [f"{kind}: {line} is new" for line in _more(there, was)]
+        rows += [f"{kind}: {line} is gone" for line in _more(was, there)]
+    return rows
+
+
+def _how(was: Any, there: Any) -> str:
+    return "is new" if was is None else "is gone" if there is None else "differs"
+
+
+def _more(here: list[str], there: list[str]) -> list[str]:
+    rest = list(there)
+    found = []
+    for line in here:
+        if line in rest:
+            rest.remove(line)
+        else:
+            found.append(line)
+    return found

@@ -1,0 +1,298 @@
+"""Looking at machines before they are adopted: nothing is changed there."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import asyncssh
+import msgspec
+
+from clusters.labs.existing import book, look_main
+from clusters.labs.existing.arrive import Arrived, arrive
+from clusters.labs.existing.entry import ASK, HostEntry
+from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
+from clusters.remote.connection import refuse_control_host
+from clusters.remote.root_command import run_as_root
+from dstest.core import limits
+from dstest.core.errors import ConfigError, LabError, NotALabNode
+from dstest.core.node import NodeInfo
+
+__all__ = ["Request", "Surveyed", "look", "survey"]
+
+LOOK_S: Final = 60.0
+LISTEN_S: Final = 8.0
+ASK_S: Final = 10.0
+
+T = TypeVar("T")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What machines are asked: by feature and by residue a program for sh; names of packages;
+    paths that would be ours."""
+
+    features: dict[str, str]
+    residues: dict[str, str]
+    packages: list[str]
+    paths: list[str]
+
+
+class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that was looked at. `lines` pin its host keys and those of its jump hosts.
+    `control` is our address as it sees clients (None: they do not reach it), `ssh_from` where SSH
+    comes from."""
+
+    info: NodeInfo
+    alias: str
+    facts: HostFacts
+    found: LeftNow
+    lines: list[str]
+    control: str | None
+    control6: str | None
+    ssh_from: str
+
+
+class Asks:
+    """What whoever adopts is asked: about host keys, and for sudo passwords (None: nobody is
+    there to be asked)."""
+
+    def __init__(
+        self, accept: Callable[[str, str], bool], password: Callable[[str], str] | None
+    ) -> None:
+        self.accept = accept
+        self.password = password
+
+
+async def survey(
+    lab_id: str, entries: Sequence[HostEntry], request: Request, asks: Asks
+) -> list[Surveyed]:
+    """All machines, named n1, n2, ... in the order of the list. Raises LabError, NotALabNode for
+    this machine and for one that is named twice, ConfigError for what cannot be a node."""
+    names = [f"n{i}" for i in range(1, len(entries) + 1)]
+    jobs = [
+        asyncio.create_task(_one(lab_id, name, entry, request, names, asks))
+        for name, entry in zip(names, entries, strict=True)
+    ]
+    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+    failures = [found for found in outcomes if isinstance(found, BaseException)]
+    if failures:
+        raise failures[0]
+    seen = [found for found in outcomes if isinstance(found, Surveyed)]
+    _refuse_doubles(seen)
+    return seen
+
+
+async def _one(
+    lab_id: str,
+    name: str,
+    entry: HostEntry,
+    request: Request,
+    names: Sequence[str],
+    asks: Asks,
+) -> Surveyed:
+    folder = book.folder_of(lab_id)
+    async with asyncio.timeout(LOOK_S + limits.SSH_CONNECT_TIMEOUT_S * (1 + len(entry.jumps))):
+        arrived = await arrive(
+            entry.alias,
+            [*entry.jumps, entry.ssh],
+            pinned_path=str(folder / "known_hosts"),
+            accept=asks.accept,
+            deadline_s=limits.SSH_CONNECT_TIMEOUT_S,
+        )
+        connection = arrived.connection
+        try:
+            info = await _info(lab_id, name, entry, arrived)
+            await refuse_control_host(info)
+            info = await _with_sudo(info, connection, entry, folder, asks)
+            question = {**msgspec.to_builtins(request), "names": list(names)}
+            facts = await ask(connection, info, "facts", question, HostFacts)
+            _refuse_this_machine(entry, facts)
+            control, control6 = [
+                await _seen_as(connection, info, address) if address else None
+                for address in (info.address, info.address6)
+            ]
+            return Surveyed(
+                info=info,
+                alias=entry.alias,
+                facts=facts,
+                found=await ask(connection, info, "found", {}, LeftNow),
+                lines=arrived.lines,
+                control=control,
+                control6=control6,
+                ssh_from=await _ssh_from(connection),
+            )
+        finally:
+            connection.abort()
+
+
+async def _info(lab_id: str, name: str, entry: HostEntry, arrived: Arrived) -> NodeInfo:
+    """The node as it will be connected to, its addresses as numbers."""
+    login = arrived.login
+    address, address6 = await _addresses(entry)
+    return NodeInfo(
+        name=name,
+        address=address,
+        address6=address6,
+        port=login.port,
+        user=login.user,
+        key_path=login.key_path,
+        known_hosts_path=login.known_hosts_path,
+        lab_id=lab_id,
+        ssh_host="" if login.host == address else login.host,
+        agent_path=login.agent_path,
+        jumps=arrived.jumps,
+        roles=entry.roles,
+    )
+
+
+async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
+    """Its IPv4 address, and its IPv6 address where one is named."""
+    wanted = entry.address or entry.ssh.host
+    loop = asyncio.get_running_loop()
+    try:
+        rows = await loop.getaddrinfo(wanted, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(
+            f"{entry.alias} has no IPv4 address that is known here ({wanted}: {error})",
+            remedy='address = "..." in the list: that which other nodes and clients use; SSH may go'
+            " another way, and by IPv6",
+        ) from None
+    address = str(rows[0][4][0])
+    try:
+        address6 = str(ipaddress.IPv6Address(entry.address6)) if entry.address6 else None
+    except ValueError as error:
+        raise ConfigError(f"{entry.alias}: address6: {error}") from None
+    if ipaddress.ip_address(address).is_loopback:
+        raise NotALabNode(f"{entry.alias} ({address}) is this machine; faults are never made here")
+    return address, address6
+
+
+async def _with_sudo(
+    info: NodeInfo,
+    connection: asyncssh.SSHClientConnection,
+    entry: HostEntry,
+    folder: Path,
+    asks: Asks,
+) -> NodeInfo:
+    """With the place of a sudo password, where one is needed."""
+    if info.user == "root":
+        return info
+    done = await connection.run("sudo -n true", timeout=ASK_S)
+    if done.exit_status == 0:
+        return info
+    said = str(done.stderr or "")
+    if "not found" in said:
+        raise LabError(f"{entry.alias}: {info.user} is not root, and there is no sudo")
+    password = entry.password
+    if not password and entry.password_path and entry.password_path != ASK:
+        from clusters.remote.sudo import password_of
+
+        password = password_of(entry.password_path).decode(errors="surrogateescape")
+    if not password:
+        if asks.password is None:
+            raise LabError(
+                f"{entry.alias}: sudo asks {info.user} for a password, and none is given",
+                remedy='sudo_password = { file = "PATH" } in the list, or adopt at a terminal',
+            )
+        password = await asyncio.to_thread(asks.password, f"sudo password of {entry.ssh.where}: ")
+    path = folder / f"sudo-{info.name}"
+    book.write_secret(path, password)
+    return msgspec.structs.replace(info, sudo_password_path=str(path))
+
+
+async def ask(
+    connection: asyncssh.SSHClientConnection,
+    info: NodeInfo,
+    mode: str,
+    request: Mapping[str, Any],
+    kind: type[T],
+) -> T:
+    """What `look_main` says there. Raises LabError for an answer that is none."""
+    argv = ["python3", "-I", "-S", "-c", _program(), mode]
+    said = await run_as_root(
+        connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=LOOK_S
+    )
+    try:
+        return msgspec.json.decode(said, type=kind)
+    except msgspec.DecodeError as error:
+        raise LabError(f"{info.name}: what it says of itself makes no sense: {error}") from None
+
+
+@cache
+def _program() -> str:
+    return Path(look_main.__file__).read_text()
+
+
+class _Peer(msgspec.Struct):
+    peer: str | None
+
+
+async def _seen_as(
+    connection: asyncssh.SSHClientConnection, info: NodeInfo, address: str
+) -> str | None:
+    """Under which address clients of ours are seen there; None where they do not get through."""
+    request = {"port": limits.PROBE_UDP_PORT, "seconds": LISTEN_S}
+    heard = asyncio.create_task(ask(connection, info, "listen", request, _Peer))
+    try:
+        while not heard.done():
+            try:
+                async with asyncio.timeout(1.0):
+                    _, writer = await asyncio.open_connection(address, limits.PROBE_UDP_PORT)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                break
+        return (await heard).peer
+    finally:
+        heard.cancel()
+
+
+async def _ssh_from(connection: asyncssh.SSHClientConnection) -> str:
+    """The address that SSH comes from, as the machine says."""
+    done = await connection.run('echo "$SSH_CONNECTION"', timeout=ASK_S)
+    words = str(done.stdout or "").split()
+    try:
+        return str(ipaddress.ip_address(words[0].partition("%")[0]))
+    except (IndexError, ValueError):
+        raise LabError("sshd does not say where SSH comes from (SSH_CONNECTION)") from None
+
+
+def _here() -> HostFacts:
+    empty: dict[str, Any] = {
+        "features": {},
+        "residues": {},
+        "packages": [],
+        "names": [],
+        "paths": [],
+    }
+    return msgspec.convert(look_main.facts(empty), HostFacts)
+
+
+def _refuse_this_machine(entry: HostEntry, facts: HostFacts) -> None:
+    if same_machine(facts, _here()):
+        raise NotALabNode(
+            f"{entry.alias} ({entry.ssh.where}) is this machine itself, or shares its network;"
+            " faults are never made here",
+            remedy="name other machines as nodes",
+        )
+
+
+def _refuse_doubles(seen: Sequence[Surveyed]) -> None:
+    for i, one in enumerate(seen):
+        for other in seen[:i]:
+            if same_machine(one.facts, other.facts) or one.info.address == other.info.address:
+                raise NotALabNode(
+                    f"{other.alias} and {one.alias} are one machine",
+                    remedy="a fault on one node must not hit another: name each machine once",
+                )
+
+
+async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
+    """What is on a machine now."""
+    return await ask(connection, info, "found", {}, LeftNow)

@@ -1,0 +1,152 @@
+"""`dstest lab adopt` and `release`: machines that exist already, taken into use and given back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dstest.cli.lab_common import Json, LabId, say, show
+from dstest.core.errors import ConfigError, Exit, LabError
+
+__all__ = ["adopt", "release"]
+
+
+def adopt(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A TOML file, an Ansible inventory, an ssh_config."),
+    ],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HOST]...", help="Only these, in this order; a role or a group."),
+    ] = None,
+    lab_id: LabId = "default",
+    form: Annotated[
+        str | None, typer.Option(help="toml, ansible or ssh; default: by the file's name.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    accept_host_keys: Annotated[
+        bool,
+        typer.Option(
+            "--accept-host-keys", help="Trust host keys that no known_hosts has; said, and pinned."
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Look at machines of yours, say what will be touched, ask, and mark them as nodes.
+
+    Nothing is changed there before the answer. The nodes are called n1, n2, ... in the order of the
+    list. Afterwards: dstest run --lab hosts --lab-id ID.
+    """
+    from clusters.labs.existing.inventory import read_inventory
+    from dstest.runner.adoption import prepare
+
+    def accept(where: str, fingerprint: str) -> bool:
+        if accept_host_keys:
+            say(f"{where}: host key {fingerprint} is trusted from now on")
+        return accept_host_keys
+
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    entries = read_inventory(source, hosts or [], form)
+    plan = prepare(lab_id, entries, accept=accept, password=_asked if terminal else None)
+    try:
+        _tell(plan)
+        if plan.problems:
+            raise LabError(
+                "these machines cannot be nodes: " + "; ".join(plan.problems),
+                remedy="nothing was changed on them",
+            )
+        adopted = plan.adopted
+        if not yes:
+            if not terminal:
+                raise ConfigError("nobody is there to be asked", remedy="--yes")
+            if not typer.confirm("Adopt these machines?", err=True):
+                raise ConfigError("not adopted; nothing was changed")
+    except BaseException:
+        from clusters.labs.existing import book
+
+        book.forget(lab_id)
+        raise
+    adopted = plan.carry_out()
+    say(f"lab {lab_id} is adopted: dstest run --lab hosts --lab-id {lab_id}")
+    if as_json:
+        from clusters.labs.existing.lab import LAB
+
+        show(LAB.known(adopted.lab_id))
+
+
+def _asked(question: str) -> str:
+    import getpass
+
+    return getpass.getpass(question, stream=sys.stderr)
+
+
+def _tell(plan: object) -> None:
+    """What was found and what will be touched, on standard error."""
+    from clusters.labs.existing.adopt import about
+    from dstest.runner.adoption import Adoption, lost_nemeses
+
+    assert isinstance(plan, Adoption)
+    for one in plan.seen:
+        way = f", through {', '.join(j.host for j in one.info.jumps)}" if one.info.jumps else ""
+        sudo = "" if one.info.user == "root" else ", sudo"
+        asks = " with a password" if one.info.sudo_password_path else ""
+        six = f" {one.info.address6}" if one.info.address6 else ""
+        who = f"({one.info.user}{sudo}{asks}{way})"
+        say(f"{one.info.name}  {one.alias}  {one.info.address}{six}  {who}")
+        say(f"    {about(one)}")
+        for what in plan.foreign[one.info.name]:
+            say(f"    there already, left alone: {what}")
+        if one.control is None:
+            say("    clients from here do not reach it at the probe's port: a firewall?")
+    lacks = {o.info.name: {k: w for k, w in o.facts.features.items() if w} for o in plan.seen}
+    for name, row in lost_nemeses(lacks).items():
+        say(f"nemesis {name} is lost: it needs {'; '.join(row)}")
+    for system, why in plan.lost_systems().items():
+        say(f"system {system} is lost: {why}")
+    say("on these machines dstest will:")
+    for line in plan.touched:
+        say(f"  - {line}")
+
+
+def release(
+    lab_id: LabId = "default",
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Forget them even where nothing could be taken away."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Give adopted machines back: take away what is ours, and say what is not as it was.
+
+    Exit 3 where something differs from what was there before, 4 where a machine was not released.
+    """
+    from clusters.labs.existing import book
+    from dstest.core.errors import DstestError
+    from dstest.runner.adoption import release_lab
+
+    try:
+        done = release_lab(lab_id)
+    except DstestError as error:
+        if not forget:
+            raise
+        say(error.message)
+        book.forget(lab_id)
+        return
+    if forget:
+        book.forget(lab_id)
+    if as_json:
+        show(done)
+    for name, row in done.differs.items():
+        for what in row:
+            say(f"{name}: {what}")
+    for name, why in done.problems.items():
+        say(f"{name}: not released: {why}")
+    if done.problems:
+        say("remedy: dstest lab release again; --forget gives up on them")
+        raise typer.Exit(int(Exit.HARNESS))
+    say(f"lab {lab_id} is released" + ("" if done.clean else "; what differs is listed above"))
+    raise typer.Exit(int(Exit.PASS if done.clean else Exit.NOT_PROVEN))

@@ -1,0 +1,78 @@
+"""What a node's kernel and programs may offer, and how each is looked for there.
+
+A nemesis says which it `needs` (`NemesisTraits`). It is looked for before a run, on every node, and
+when machines are adopted: so what cannot be injected is known before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+__all__ = ["FEATURES", "Feature"]
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True):
+    """`look` is a program for `sh -c`, run as root: it ends with 0 where the feature is there, and
+    changes nothing. `remedy` is how a node comes to have it."""
+
+    what: str
+    look: str
+    remedy: str
+
+
+_GROUP: Final = """\
+unshare --mount sh -c 'mount -t cgroup -o %s dstest-look /mnt && d=/mnt/dstest-look-$$ &&
+    mkdir $d && rmdir $d' 2>/dev/null && exit 0
+mount=$(awk '$3 == "cgroup2" && $4 ~ /(^|,)rw(,|$)/ {print $2; exit}' /proc/mounts)
+[ -n "$mount" ] && grep -qw %s "$mount/cgroup.controllers"
+"""
+"""Of version 1, mounted where nobody else sees it, or of version 2."""
+
+FEATURES: Final[Mapping[str, Feature]] = {
+    "nft": Feature(
+        what="nftables with inet tables and counters",
+        look="printf 'table inet dstest_look { chain c { type filter hook input priority -300;"
+        " ip saddr 192.0.2.1 counter drop; }; }\\n' | unshare --net nft -f -",
+        remedy="apt-get install -y nftables, and a kernel with CONFIG_NF_TABLES_INET",
+    ),
+    "tc-htb": Feature(
+        what="traffic control with HTB",
+        look="unshare --net tc qdisc add dev lo root handle d5: htb default 10",
+        remedy="apt-get install -y iproute2, and a kernel with CONFIG_NET_SCH_HTB",
+    ),
+    "nfqueue": Feature(
+        what="iptables and the queue to user space",
+        look="command -v iptables-restore ip6tables-restore >/dev/null ||"
+        " { echo no iptables >&2; exit 1; }; [ -e /proc/net/netfilter/nfnetlink_queue ]",
+        remedy="apt-get install -y iptables, and modprobe nfnetlink_queue",
+    ),
+    "fuse": Feature(
+        what="FUSE",
+        look="exec 3<>/dev/fuse",
+        remedy="a kernel with FUSE, and a node that may open /dev/fuse and mount",
+    ),
+    "ptrace": Feature(
+        what="looking into processes of others",
+        look='[ "$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)" != 3 ] &&'
+        " [ $((0x$(awk '/^CapEff/ {print $2}' /proc/self/status) >> 19 & 1)) = 1 ]",
+        remedy="CAP_SYS_PTRACE, and kernel.yama.ptrace_scope below 3",
+    ),
+    "memory-group": Feature(
+        what="control groups that limit memory",
+        look=_GROUP % ("memory", "memory"),
+        remedy="a kernel with CONFIG_MEMCG, and a node that may write its control groups",
+    ),
+    "cpu-group": Feature(
+        what="control groups that limit processor time",
+        look=_GROUP % ("cpu", "cpu"),
+        remedy="a kernel with CONFIG_CFS_BANDWIDTH, and a node that may write its control groups",
+    ),
+    "x86-64": Feature(
+        what="a 64-bit x86 processor",
+        look='[ "$(uname -m)" = x86_64 ]',
+        remedy="x86-64 nodes: what dstest compiles for nodes is made for these",
+    ),
+}

@@ -1,0 +1,88 @@
+"""What nodes lack of what a run asks of them, found before anything is started there."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core.errors import FaultRefused, LabError
+from dstest.core.node import LabInfo, Node
+from dstest.core.node_features import FEATURES
+from dstest.core.protocols import Composite, NemesisTraits, System, SystemTraits
+
+__all__ = ["check_features", "check_installed", "needs_of"]
+
+LOOK_S: Final = 30.0
+_MARK: Final = "== status "
+
+
+def needs_of(nemesis: Any) -> tuple[str, ...]:
+    """Features of nodes that the nemesis, or any part of it, needs."""
+    parts = list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
+    return tuple(dict.fromkeys(need for part in parts for need in NemesisTraits.of(part).needs))
+
+
+async def check_features(nodes: Mapping[str, Node], nemesis: Any) -> None:
+    """Raises FaultRefused, with node, feature and reason, where one is not there."""
+    needs = needs_of(nemesis)
+    if not needs:
+        return
+    looks = [f"sh -c {shlex.quote(FEATURES[n].look)} 2>&1; echo {_MARK}$?" for n in needs]
+
+    async def one(node: Node) -> list[tuple[str, str, str]]:
+        argv = ["sh", "-c", "\n".join(looks)]
+        done = await node.run(argv, timeout_s=LOOK_S, check=False)
+        parts = done.stdout.split(_MARK)
+        lacks = []
+        for index, need in enumerate(needs):
+            status = parts[index + 1].split()[0] if index + 1 < len(parts) else "none"
+            if status != "0":
+                said = parts[index].split("\n", index > 0)[-1].strip() if parts[index:] else ""
+                lacks.append((node.name, need, said[-200:] or f"status {status}"))
+        return lacks
+
+    found = [row for rows in await asyncio.gather(*map(one, nodes.values())) for row in rows]
+    if found:
+        raise FaultRefused(
+            f"{nemesis.name} cannot be injected: "
+            + "; ".join(f"{name} lacks {FEATURES[n].what} ({why})" for name, n, why in found),
+            remedy="; ".join(dict.fromkeys(FEATURES[n].remedy for _, n, _ in found)),
+        )
+
+
+async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: System) -> None:
+    """On machines that were not made for us: raises LabError where the system's packages are not
+    installed, or where it would write into what is the machine's own.
+
+    Where nodes are not Debian's nobody can tell by packages: then the system's start does.
+    """
+    if "packages" in lab.facts:
+        return
+    taken = {path for row in lab.facts.get("taken", {}).values() for path in row}
+    if there := sorted(taken & {*SystemTraits.of(system).homes}):
+        raise LabError(
+            f"{', '.join(there)} was there before dstest, and {system.name} would write into it",
+            remedy="move it away, `dstest lab release`, and adopt the machines again",
+        )
+    names = sorted(system.packages)
+
+    async def one(node: Node) -> list[str]:
+        argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n", *names]
+        try:
+            done = await node.run(argv, timeout_s=LOOK_S, check=False)
+        except LabError:
+            return []  # it has no dpkg-query
+        there = {line.split()[0] for line in done.stdout.splitlines() if line.endswith("installed")}
+        return [name for name in names if name not in there]
+
+    rows = dict(zip(nodes, await asyncio.gather(*map(one, nodes.values())), strict=True))
+    if lacking := {name: row for name, row in rows.items() if row}:
+        everything = sorted({package for row in lacking.values() for package in row})
+        raise LabError(
+            f"{system.name} needs what is not installed: "
+            + "; ".join(f"{name} lacks {', '.join(row)}" for name, row in lacking.items()),
+            remedy=f"on these nodes: apt-get install -y --no-install-recommends"
+            f" {' '.join(everything)}; dstest installs nothing there",
+        )
