@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from clusters.labs import host, state, vm_image, vm_machines, vm_trial
+from clusters.labs import state, vm_image, vm_machines, vm_trial
 from clusters.labs.bridged import BridgedLab, Progress
 from clusters.labs.guard import Guard
 from clusters.labs.leftovers import Machines
@@ -26,12 +26,15 @@ from dstest.core.node import NodeInfo
 
 __all__ = ["LAB", "VmLab"]
 
+SLOWNESS: Final = {"kvm": 1.5, "tcg": 4.0}
+"""By accelerator; of emulated nodes as measured, with three of them busy on two processors."""
+
 
 class VmLab(BridgedLab):
     """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
 
     name = "vm"
-    doc = "small virtual machines on this machine (Linux, root), with kernels and clocks of their own"
+    doc = "small virtual machines on this machine (Linux, root): kernels and clocks of their own"
     tools: ClassVar[Mapping[str, str]] = {
         "mmdebstrap": "mmdebstrap",
         "mke2fs": "e2fsprogs",
@@ -61,7 +64,7 @@ class VmLab(BridgedLab):
         vm_machines.start(lab, trial.accelerator)
 
     def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
-        folder = state.lab_dir(lab.lab_id)
+        folder, trial = state.lab_dir(lab.lab_id), _trial_of(lab)
         return NodeInfo(
             name=name,
             address=lab.address(index),
@@ -69,6 +72,7 @@ class VmLab(BridgedLab):
             key_path=str(folder / "id_ed25519"),
             known_hosts_path=str(folder / "known_hosts"),
             lab_id=lab.lab_id,
+            slowness=SLOWNESS[trial.accelerator if trial else "tcg"],
         )
 
     def facts(self, lab: LabState) -> dict[str, Any]:

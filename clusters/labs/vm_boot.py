@@ -76,7 +76,7 @@ def initrd(rootfs: Path, release: str) -> bytes:
     entries = {
         "init": (stat.S_IFREG | 0o755, INIT.encode()),
         "bin/busybox": (stat.S_IFREG | 0o755, (rootfs / "bin/busybox").read_bytes()),
-        **{name: (cpio.DIRECTORY, b"") for name in ("proc", "sys", "dev", "root", "node")},
+        **dict.fromkeys(("proc", "sys", "dev", "root", "node"), (cpio.DIRECTORY, b"")),
     }
     order = []
     for path in _modules(rootfs / "lib/modules" / release):

@@ -112,7 +112,8 @@ def _start_one(lab: LabState, name: str, accelerator: str) -> None:
     (folder / PID_FILE).unlink(missing_ok=True)
     done = host.run(argv, timeout_s=START_S, check=False)
     if done.returncode != 0:
-        raise LabError(f"machine {lab.container(name)} does not start: {done.stderr.strip()[-300:]}")
+        said = done.stderr.strip()[-300:]
+        raise LabError(f"machine {lab.container(name)} does not start: {said}")
 
 
 def _console(lab: LabState, name: str) -> str:

@@ -13,7 +13,11 @@ __all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reope
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach one node. Paths are on the control host."""
+    """How to reach one node. Paths are on the control host.
+
+    `slowness`: how many times longer than on a busy small machine things may take there; deadlines
+    of calls, and what a system says of its own timing, are that many times longer.
+    """
 
     name: str
     address: str
@@ -23,6 +27,7 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     key_path: str = ""
     known_hosts_path: str = ""
     lab_id: str = ""
+    slowness: float = 1.0
 
 
 class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
