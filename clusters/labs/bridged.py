@@ -218,8 +218,19 @@ class BridgedLab(ABC):
 
     def info(self, lab: LabState, nodes: int) -> LabInfo:
         """What the rest of dstest is told of a lab."""
-        facts: dict[str, Any] = {
-            "containers": {name: lab.container(name) for name in lab.names[:nodes]},
+        containers = {name: lab.container(name) for name in lab.names[:nodes]}
+        return LabInfo(
+            lab_id=lab.lab_id,
+            kind=self.name,
+            nodes=[self.node_info(lab, i, name) for i, name in enumerate(lab.names[:nodes], 1)],
+            control=lab.control,
+            control6=lab.control6,
+            facts={"containers": containers, **self.facts(lab)},
+        )
+
+    def facts(self, lab: LabState) -> dict[str, Any]:
+        """What there is to know of its nodes, besides how to reach them."""
+        return {
             "bridge": lab.bridge,
             "subnet": lab.subnet,
             "subnet6": lab.subnet6,
@@ -228,14 +239,6 @@ class BridgedLab(ABC):
             "persistent": lab.persistent,
             "shared_kernel": True,
         }
-        return LabInfo(
-            lab_id=lab.lab_id,
-            kind=self.name,
-            nodes=[self.node_info(lab, i, name) for i, name in enumerate(lab.names[:nodes], 1)],
-            control=lab.control,
-            control6=lab.control6,
-            facts=facts,
-        )
 
     def list(self) -> list[str]:
         """See `Lab.list`."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from clusters.labs import container, host, image, state
+from clusters.labs import container, host, identity, image, state
 from clusters.labs.bridged import BridgedLab, Progress
 from clusters.labs.guard import Guard
 from clusters.labs.leftovers import Machines
@@ -37,10 +37,9 @@ class LxcLab(BridgedLab):
         return [f"its image {lab.image} is gone"] if gone else []
 
     def start(self, lab: LabState, say: Progress) -> None:
-        container.write_keys(lab)
         container.prepare(lab)
         container.start(lab)
-        container.wait_ssh(lab)
+        identity.wait_ssh(lab)
 
     def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
         folder = state.lab_dir(lab.lab_id)
@@ -65,9 +64,13 @@ class LxcLab(BridgedLab):
         """See `Restarts.boot`."""
         container.boot(self._known(lab_id), names)
 
+    def attach(self, lab_id: str, name: str, argv: Sequence[str]) -> None:
+        """See `Guarded.attach`."""
+        container.attach(self._known(lab_id), name, argv)
+
     def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
         """See `Restarts.guard`."""
-        return Guard(lab_id, healing)
+        return Guard(self.name, lab_id, healing)
 
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""

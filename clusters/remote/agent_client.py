@@ -33,9 +33,9 @@ class AgentClient:
         self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.late_answers = 0
 
-    async def start(self, lab_id: str, **paths: str) -> dict[str, Any]:
+    async def start(self, lab_id: str, **more: Any) -> dict[str, Any]:
         """Send the agent over and return its hello. Raises NotALabNode, RemoteLost, LabError."""
-        self._send(bundle.first_frame(lab_id, **paths))
+        self._send(bundle.first_frame(lab_id, **more))
         first = await self._hello
         if "not_a_lab_node" in first:
             marker = first["not_a_lab_node"]

@@ -198,12 +198,12 @@ def _janitor(run: Path) -> dict[str, Any]:
     return facts
 
 
-def ensure_janitor(run: Path, version: str) -> None:
+def ensure_janitor(run: Path, version: str, slowness: float = 1.0) -> None:
     """Return when a janitor of this version lives. Raises Refused where none does in time.
 
     One of another version is told to end first; leases are files, so the next one finds them.
     """
-    deadline_ns = time.monotonic_ns() + int(JANITOR_START_TIMEOUT_S * 1e9)
+    deadline_ns = time.monotonic_ns() + int(JANITOR_START_TIMEOUT_S * slowness * 1e9)
     started = False
     while time.monotonic_ns() < deadline_ns:
         facts = _janitor(run)

@@ -49,8 +49,9 @@ FILES_MAX = 65536
 class Agent:
     """The verbs of one agent process."""
 
-    def __init__(self, run: Path, marker: Path, version: str) -> None:
+    def __init__(self, run: Path, marker: Path, version: str, slowness: float = 1.0) -> None:
         self.run = run
+        self.slowness = slowness
         self.marker_path = marker
         self.version = version
         self.probes = agent_probe.Probes()
@@ -99,7 +100,7 @@ class Agent:
 
     def _start_janitor(self) -> None:
         try:
-            agent_lease.ensure_janitor(self.run, self.version)
+            agent_lease.ensure_janitor(self.run, self.version, self.slowness)
         except (Refused, OSError) as error:
             self._janitor_trouble = str(error)
         self._janitor_ready.set()
@@ -111,7 +112,7 @@ class Agent:
         """
         self.running.kill()
         agent_lease.hasten(self.run, sorted(self._leases))
-        self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S)
+        self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S * self.slowness)
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one frame; an answer that is too large becomes an error."""
@@ -295,14 +296,14 @@ def frames(descriptor: int) -> Iterator[bytes]:
         pending += data
 
 
-def main(run: str, marker: str, version: str) -> int:
+def main(run: str, marker: str, version: str, slowness: float = 1.0) -> int:
     """Serve standard input until it ends; 2 where it is not made of frames."""
     os.chdir("/")
     os.umask(0o022)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     files = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    agent = Agent(Path(run), Path(marker), version)
+    agent = Agent(Path(run), Path(marker), version, slowness)
     agent.start()
     status = 0
     try:

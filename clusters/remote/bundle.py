@@ -64,7 +64,7 @@ if not os.path.isdir(home):
         shutil.rmtree(work)
 sys.path.insert(0, home)
 from clusters.remote import agent_main
-agent_main.main(run, marker, first["version"])
+agent_main.main(run, marker, first["version"], first["slowness"])
 """
 
 
@@ -98,7 +98,9 @@ def pack(message: object) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
-def first_frame(lab_id: str, *, run: str = RUN_PATH, marker: str = MARKER_PATH) -> bytes:
+def first_frame(
+    lab_id: str, *, run: str = RUN_PATH, marker: str = MARKER_PATH, slowness: float = 1.0
+) -> bytes:
     """The frame that carries the agent to a node of the lab `lab_id`."""
     return pack(
         {
@@ -107,5 +109,6 @@ def first_frame(lab_id: str, *, run: str = RUN_PATH, marker: str = MARKER_PATH) 
             "files": files(),
             "run": run,
             "marker": marker,
+            "slowness": slowness,
         }
     )

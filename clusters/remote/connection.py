@@ -54,8 +54,10 @@ async def connect(
     """A connected node with its agent running.
 
     Raises NotALabNode for this machine and for a host without the lab's marker, RemoteTimeout,
-    LabError where the host key is not the pinned one, the login is refused or nobody answers.
+    LabError where the host key is not the pinned one, the login is refused or nobody answers. A
+    node that is slow has as much more time.
     """
+    deadline_s *= info.slowness
     try:
         async with asyncio.timeout(deadline_s):
             await refuse_control_host(info)
@@ -119,4 +121,4 @@ async def _start_agent(info: NodeInfo, connection: asyncssh.SSHClientConnection)
         raise RemoteLost(f"{info.name}: the agent's channel does not open: {error}") from None
     await sudo.passed(channel.write)
     hello = await session.client.start(info.lab_id)
-    return RemoteNode(info, connection, session.client, hello, lambda: connect(info))
+    hello = await session.client.start(info.lab_id, slowness=info.slowness)

@@ -86,6 +86,7 @@ class RemoteNode:
         check: bool = True,
     ) -> Completed:
         """See `Node.run`. At the deadline the program and its process group are killed."""
+        timeout_s *= self._info.slowness
         words = [str(word) for word in argv]
         args: dict[str, Any] = {"argv": words, "timeout_s": timeout_s}
         if stdin is not None:
@@ -102,7 +103,7 @@ class RemoteNode:
 
     async def call(self, verb: str, *, timeout_s: float = 5.0, **args: Any) -> Any:
         """See `Node.call`. Raises LabError where the node refuses, RemoteError for its errno."""
-        return await self._agent.call(verb, args, timeout_s)
+        return await self._agent.call(verb, args, timeout_s * self._info.slowness)
 
     async def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """See `Node.put`. A large file goes in parts, through the agent: it may write where the
@@ -230,10 +231,13 @@ class RemoteNode:
             if not ids:
                 return
             try:
-                result = await self.call("lease_renew", ids=ids, timeout_s=limits.LEASE_RENEW_S)
+                # A lease runs out when it does, however slow the node is.
+                result = await self._agent.call("lease_renew", {"ids": ids}, limits.LEASE_RENEW_S)
             except RemoteTimeout:
                 continue
             except LabError as error:
+                if self.away:
+                    return
                 log.warning("leases %s on %s are not renewed any more: %s", ids, self.name, error)
                 return
             for lease_id in result["lost"]:

@@ -42,6 +42,8 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     Who logs in as another user than root becomes root by sudo, with the password that the file at
     `sudo_password_path` holds, or without one. `agent_path` is as in `Login`. `roles` are words of
     the user's own.
+    `slowness`: how many times longer than on a busy small machine things may take there; deadlines
+    of calls, and what a system says of its own timing, are that many times longer.
     """
 
     name: str
@@ -52,6 +54,7 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     key_path: str = ""
     known_hosts_path: str = ""
     lab_id: str = ""
+    slowness: float = 1.0
     ssh_host: str = ""
     agent_path: str = ""
     jumps: tuple[Login, ...] = ()

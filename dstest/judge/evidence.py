@@ -202,7 +202,7 @@ def _fault(record: LandingRecord, page_cache: PageCache) -> FaultEvidence:
         nemesis=record.nemesis,
         landed=record.landed,
         heal_verified=record.heal_verified,
-        page_cache=page_cache,
+        page_cache=record.facts.get("page_cache", page_cache),
         injector=msgspec.to_builtins(record.injector) if record.injector else {},
         victim=msgspec.to_builtins(record.victim) if record.victim else {},
         why=_why(record),

@@ -9,16 +9,26 @@ import resource
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import dstest
 from dstest.core import clock
 from dstest.core.history import ClockSource
 from dstest.core.run_meta import Host
 
-__all__ = ["clock_source", "cpu_s", "host_of", "node_clocks", "wall_minus_mono_ns"]
+__all__ = [
+    "NodeClock",
+    "clock_source",
+    "compared",
+    "cpu_s",
+    "host_of",
+    "node_clocks",
+    "wall_minus_mono_ns",
+]
 
 PING_TIMEOUT_S: Final = 5.0
+PINGS: Final = 5
+"""The one that was answered soonest tells the time best."""
 
 _LIBRARIES: Final = ("asyncssh", "msgspec", "numpy")
 
@@ -67,14 +77,48 @@ def host_of(packages: Sequence[str]) -> Host:
     )
 
 
-async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, int]:
-    """Wall minus monotonic clock of each node that answers, in nanoseconds."""
+class NodeClock(NamedTuple):
+    """A node's wall clock minus its own monotonic clock, and minus ours; `boot` is that of its
+    kernel."""
 
-    async def ask(node: Any) -> int:
-        message = await node.call("ping", timeout_s=PING_TIMEOUT_S)
-        return int(message["wall_ns"]) - int(message["monotonic_ns"])
+    boot: str
+    own_ns: int
+    ours_ns: int
 
-    offsets = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
-    return {
-        name: offset for name, offset in zip(nodes, offsets, strict=True) if isinstance(offset, int)
-    }
+
+async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, NodeClock]:
+    """The clocks of each node that answers."""
+
+    async def ask(node: Any) -> NodeClock:
+        boot = (await node.call("marker", timeout_s=PING_TIMEOUT_S))["boot_id"]
+        rows = []
+        for _ in range(PINGS):
+            asked_ns = clock.monotonic_ns()
+            found = await node.call("ping", timeout_s=PING_TIMEOUT_S)
+            took_ns = clock.monotonic_ns() - asked_ns
+            wall_ns = int(found["wall_ns"])
+            own_ns = wall_ns - int(found["monotonic_ns"])
+            rows.append((took_ns, NodeClock(boot, own_ns, wall_ns - asked_ns - took_ns // 2)))
+        return min(rows)[1]
+
+    found = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
+    return {name: one for name, one in zip(nodes, found, strict=True) if isinstance(one, NodeClock)}
+
+
+def compared(
+    start: Mapping[str, NodeClock], end: Mapping[str, NodeClock]
+) -> dict[str, tuple[int, int]]:
+    """A node's wall clock against a monotonic one, at the start and at the end of a run.
+
+    Its own one is the better measure, but begins anew with its kernel, and goes wrong where
+    somebody steers the clock of that kernel. A clock that was set moves against both.
+    """
+    found = {}
+    for name, after in end.items():
+        before = start.get(name)
+        if before is None:
+            continue
+        own, ours = (before.own_ns, after.own_ns), (before.ours_ns, after.ours_ns)
+        nearer = abs(own[1] - own[0]) <= abs(ours[1] - ours[0])
+        found[name] = own if before.boot == after.boot and nearer else ours
+    return found

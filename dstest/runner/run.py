@@ -82,6 +82,7 @@ class Run:
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
         self._guard: Guard | None = None
+        self._clocks: dict[str, host.NodeClock] = {}
         self._processes: ProcessWatch | None = None
         self._watching: asyncio.Task[None] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis)
@@ -146,6 +147,8 @@ class Run:
         nodes = list(members.values())
         deployment = deployed(plugins.system, nodes, spec.options)
         answers.check_timing(deployment)
+        if (slowness := max(node.info.slowness for node in nodes)) > 1:
+            deployment.timing = deployment.timing.slower(slowness)
         answers.check_members(deployment, plugins.members)
         self._deployment = deployment
         await listeners.check_free(deployment, members)
@@ -171,7 +174,8 @@ class Run:
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
         await self._nemesis.setup(self._context(RunClock(0), NoEpochs()))
-        self._meta.node_clocks_start_ns = await host.node_clocks(self._nodes)
+        self._clocks = await host.node_clocks(self._nodes)
+        self._meta.node_clocks_start_ns = {n: c.own_ns for n, c in self._clocks.items()}
         self._meta.clock_start_ns = host.wall_minus_mono_ns()
         clock = load.begin()
         self._meta.origin_ns = clock.origin_ns
@@ -318,7 +322,9 @@ class Run:
             self._load.close()
         self._meta.clock_end_ns = host.wall_minus_mono_ns()
         if self._nodes:
-            self._meta.node_clocks_end_ns = await host.node_clocks(self._nodes)
+            pairs = host.compared(self._clocks, await host.node_clocks(self._nodes))
+            self._meta.node_clocks_start_ns = {n: before for n, (before, _) in pairs.items()}
+            self._meta.node_clocks_end_ns = {n: after for n, (_, after) in pairs.items()}
         self._meta.cpu_s = host.cpu_s()
         if (deployment := self._deployment) is not None:
             if failure is None and self._load is not None:

@@ -8,8 +8,10 @@ other nodes live the same life and their servers answer. It has healed when each
 life, its data directory is the one it had, and its server serves as a member.
 
 A node's own lease would end with it: a process of the control host starts the nodes and their
-servers again if we are gone. The host's kernel lives on, so nothing that a server wrote without
-syncing is lost: that takes `power`.
+servers again if we are gone. Where nodes share the host's kernel, that lives on, and nothing that a
+server wrote without syncing is lost: that takes `power`. A machine with a kernel of its own loses
+it. Which of the two it was is seen from two files, one synced and one not (`unsynced.py`), and the
+record's `page_cache` says it. The logs are synced before: what they said is evidence.
 
 Catalogue: N04.
 """
@@ -35,11 +37,14 @@ from dstest.core.protocols import (
     Restartable,
     Supervised,
 )
+from dstest.core.residue import Residue
 from nemeses.base.process_evidence import gather
 from nemeses.base.process_fault import ProcessFault, served_before
 from nemeses.base.process_heal import whole
 from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
+from nemeses.process import unsynced
+from nemeses.tools.compiled import TOOLS
 
 __all__ = ["NEMESIS", "Restart", "lives_over"]
 
@@ -80,11 +85,13 @@ class Restart(ProcessFault):
             help="how often each target goes down in one fault",
         ),
     }
+    residues: tuple[Residue, ...] = (TOOLS,)
     requires_lab: tuple[type, ...] = (Restarts,)
     restarts_nodes = True
 
     def __init__(self) -> None:
         self._guards: dict[str, Any] = {}
+        self._laid: dict[str, str] = {}
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         check_range(options, "flaps", 1, FLAPS_MAX)
@@ -153,9 +160,20 @@ class Restart(ProcessFault):
 
     async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Stop nodes without notice; a test sabotages this."""
+        await unsynced.keep_logs(ctx, names)
+        await self.lay_unsynced(ctx, names)
         for name in names:
             _reopening(ctx.node(name)).away = True
         await asyncio.to_thread(self.lab(ctx).cut, ctx.lab.lab_id, names)
+
+    async def lay_unsynced(self, ctx: NemesisContext, names: Sequence[str]) -> None:
+        """What tells afterwards whether the node's memory was lost."""
+        data, self._laid = ctx.offered(DataDir), {}
+        if data is None:
+            return
+        token, path = f"{ctx.lab.lab_id}-{ctx.clock.now_ns()}", data.data_dir()
+        done = await asyncio.gather(*(unsynced.lay(ctx.node(n), token, path) for n in names))
+        self._laid = {name: token for name, ok in zip(names, done, strict=True) if ok}
 
     async def bring_up(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Nodes up, connections made anew, servers started on the data they have."""
@@ -183,10 +201,15 @@ class Restart(ProcessFault):
         await self.bring_up(ctx, record.targets)
 
     async def after_heal(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        """How long the targets served nobody."""
+        """How long the targets served nobody, and what became of what they had not synced."""
+        left = {n: await unsynced.left(ctx.node(n), t) for n, t in self._laid.items()}
+        self._laid = {}
+        found = unsynced.what_became(left) if {*left} == {*record.targets} else ""
+        facts: dict[str, Any] = {"unsynced": left, "page_cache": found} if found else {}
         if record.injected_at is None or record.healed_at is None:
-            return {}
-        return {"readiness_gap_ms": round((record.healed_at - record.injected_at) / 1e6)}
+            return facts
+        gap_ms = round((record.healed_at - record.injected_at) / 1e6)
+        return {**facts, "readiness_gap_ms": gap_ms}
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """A pid of the new life may be the old one's again; the life and the data tell."""
@@ -220,7 +243,7 @@ def _down(record: LandingRecord, lives: Lives) -> Signal:
         if len({row[name] for row in rows}) != len(rows)
     ]
     return Signal(
-        signal="process 1 of the node and its start",
+        signal="the process that the node runs in, and its start",
         before={n: facts["lives_before"][n] for n in targets},
         during={n: lives[n] for n in targets},
         moved=bool(targets) and not problems,

@@ -137,6 +137,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     restart_s: float = 30.0
     stop_s: float = 20.0
 
+    def slower(self, times: float) -> Timing:
+        """The same on nodes so many times slower. What is up to timeouts of the system, and not to
+        how fast it works, stays: `keepalive_s`, `failover_s`."""
+        names = ("start_s", "answer_s", "rejoin_s", "restart_s", "stop_s")
+        return msgspec.structs.replace(self, **{n: getattr(self, n) * times for n in names})
+
 
 class Process(msgspec.Struct, frozen=True, array_like=True):
     """A process of a service; `start_time` is in clock ticks since the node booted.

@@ -1,0 +1,140 @@
+"""The `vm` lab: small virtual machines on this machine, with a kernel and a clock of their own.
+
+    info = LAB.up("demo", 3, packages=("etcd-server",))   # half a minute where guests are emulated
+    LAB.down("demo")
+
+Nodes are made from the same packages as those of the `lxc` lab, and a kernel. KVM is used where a
+guest was seen to run under it; else they are emulated, which is some ten times slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from clusters.labs import state, vm_image, vm_machines, vm_trial
+from clusters.labs.bridged import BridgedLab, Progress
+from clusters.labs.guard import Guard
+from clusters.labs.leftovers import Machines
+from clusters.labs.state import LabState
+from clusters.labs.vm_trial import Trial
+from dstest.core.errors import LabError
+from dstest.core.node import NodeInfo
+
+__all__ = ["LAB", "VmLab"]
+
+SLOWNESS: Final = {"kvm": 1.5, "tcg": 4.0}
+"""By accelerator; of emulated nodes as measured, with three of them busy on two processors."""
+
+
+class VmLab(BridgedLab):
+    """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
+
+    name = "vm"
+    doc = "small virtual machines on this machine (Linux, root): kernels and clocks of their own"
+    tools: ClassVar[Mapping[str, str]] = {
+        "mmdebstrap": "mmdebstrap",
+        "mke2fs": "e2fsprogs",
+        "ip": "iproute2",
+        "ssh": "openssh-client",
+        "ssh-keygen": "openssh-client",
+        "qemu-img": "qemu-utils",
+        vm_trial.QEMU: "qemu-system-x86",
+    }
+    machines: ClassVar[Machines] = vm_machines
+
+    def base(self, packages: Sequence[str], say: Progress) -> str:
+        return str(vm_image.ensure(packages, say))
+
+    def lacks(self, lab: LabState) -> list[str]:
+        gone = not (vm_image.folder_of(Path(lab.image)) / "disk").exists()
+        return [f"its image {lab.image} is gone"] if gone else []
+
+    def start(self, lab: LabState, say: Progress) -> None:
+        _check_memory(lab.nodes)
+        what = f"{lab.nodes} virtual machines take"
+        vm_image.room(state.root_dir(), lab.nodes * vm_machines.NODE_BYTES, what)
+        trial = vm_trial.accelerator(Path(lab.image))
+        _facts_path(lab).write_bytes(msgspec.json.encode(trial))
+        say(f"guests run by {trial.accelerator}: {trial.why}")
+        vm_machines.prepare(lab)
+        vm_machines.start(lab, trial.accelerator)
+
+    def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
+        folder, trial = state.lab_dir(lab.lab_id), _trial_of(lab)
+        return NodeInfo(
+            name=name,
+            address=lab.address(index),
+            address6=lab.address6(index),
+            key_path=str(folder / "id_ed25519"),
+            known_hosts_path=str(folder / "known_hosts"),
+            lab_id=lab.lab_id,
+            slowness=SLOWNESS[trial.accelerator if trial else "tcg"],
+        )
+
+    def facts(self, lab: LabState) -> dict[str, Any]:
+        facts = super().facts(lab)
+        facts["shared_kernel"] = False
+        if (trial := _trial_of(lab)) is not None:
+            facts["accelerator"] = trial.accelerator
+            facts["accelerator_why"] = trial.why
+            facts["guest_kernel"] = trial.guest_kernel
+        return facts
+
+    def boots(self, lab_id: str) -> dict[str, str | None]:
+        """See `Restarts.boots`."""
+        return vm_machines.boots(self._known(lab_id))
+
+    def cut(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.cut`."""
+        vm_machines.cut(self._known(lab_id), names)
+
+    def boot(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.boot`."""
+        lab = self._known(lab_id)
+        trial = _trial_of(lab)
+        vm_machines.boot(lab, trial.accelerator if trial else "tcg", names)
+
+    def attach(self, lab_id: str, name: str, argv: Sequence[str]) -> None:
+        """See `Guarded.attach`."""
+        vm_machines.attach(self._known(lab_id), name, argv)
+
+    def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
+        """See `Restarts.guard`."""
+        return Guard(self.name, lab_id, healing)
+
+    def _known(self, lab_id: str) -> LabState:
+        lab = self.load(lab_id)
+        if lab is None:
+            raise LabError(f"there is no lab {lab_id}")
+        return lab
+
+
+def _facts_path(lab: LabState) -> Path:
+    return state.lab_dir(lab.lab_id) / "vm.json"
+
+
+def _trial_of(lab: LabState) -> Trial | None:
+    try:
+        return msgspec.json.decode(_facts_path(lab).read_bytes(), type=Trial)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _check_memory(nodes: int) -> None:
+    """Raises LabError where the host has not enough free memory for so many machines."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(rows["MemAvailable"].split()[0]) << 10
+    needed = nodes * vm_machines.NODE_BYTES
+    if free < needed:
+        raise LabError(
+            f"{nodes} virtual machines take {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f}"
+            " GB are free",
+            remedy="fewer --nodes, or end what takes memory on this host",
+        )
+
+
+LAB = VmLab()
