@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import msgspec
 
-from clusters.labs import container, host, image, state, vagrant_machines
+from clusters.labs import host, identity, image, state, vagrant_machines
 from clusters.labs.bridged import BridgedLab, Progress
 from clusters.labs.leftovers import Machines
 from clusters.labs.state import LabState
@@ -68,13 +68,11 @@ class VagrantLab(BridgedLab):
         folder = state.lab_dir(lab.lab_id)
         for name in ("Vagrantfile", "provision.sh"):
             shutil.copy(_files() / name, folder / name)
-        hook = folder / "addresses"
-        hook.write_text(container.ADDRESSES.format(octet=lab.octet))
-        hook.chmod(0o755)
+        hook = identity.write_hook(lab)
         (folder / "vagrant.json").write_text(json.dumps(_facts(lab, hook)))
         say("vagrant up (about half a minute)")
         vagrant(folder, "up", "--provider", "lxc", timeout_s=UP_S)
-        container.wait_ssh(lab)
+        identity.wait_ssh(lab)
         (folder / "ssh_config").write_text(vagrant(folder, "ssh-config", timeout_s=LOOK_S))
         addresses = [lab.address(i) for i in range(1, lab.nodes + 1)]
         (folder / "known_hosts").write_text(_host_keys(addresses))
@@ -171,7 +169,7 @@ def _facts(lab: LabState, hook: Path) -> dict[str, object]:
             "net.0.name": "eth0",
             "net.0.link": lab.bridge,
             "net.0.veth.pair": f"{lab.tag}{name}",
-            "net.0.hwaddr": f"02:64:73:74:{lab.octet:02x}:{index:02x}",
+            "net.0.hwaddr": identity.hwaddr(lab, index),
             "hook.version": "1",
             "hook.start-host": str(hook),
         }
