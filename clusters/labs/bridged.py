@@ -48,9 +48,17 @@ class BridgedLab(ABC):
     def lacks(self, lab: LabState) -> list[str]:
         """What is missing of what this kind of lab stands on, in words."""
 
-    @abstractmethod
     def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
-        """How to reach the node with this number, from 1."""
+        """How to reach the node with this number, from 1: as root, with the lab's key."""
+        folder = state.lab_dir(lab.lab_id)
+        return NodeInfo(
+            name=name,
+            address=lab.address(index),
+            address6=lab.address6(index),
+            key_path=str(folder / "id_ed25519"),
+            known_hosts_path=str(folder / "known_hosts"),
+            lab_id=lab.lab_id,
+        )
 
     def up(
         self,

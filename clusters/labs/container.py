@@ -41,51 +41,17 @@ lxc.net.0.veth.pair = {tag}{name}
 lxc.net.0.hwaddr = {hwaddr}
 """
 
-# Runs on the host between the making of a node's network and the start of its process 1.
-# Without link-local addresses there is no path between nodes that a partition could overlook.
-ADDRESSES = """\
-#!/bin/sh
-set -eu
-number="${{LXC_NAME##*-n}}"
-exec nsenter --target "$LXC_PID" --net /bin/sh -eu <<SCRIPT
-echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6
-echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
-echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_ra
-ip -batch - <<BATCH
-link set eth0 addrgenmode none
-addr flush dev eth0 scope link
-addr add 10.77.{octet}.$number/24 dev eth0
-addr add fd77:{octet:x}::$(printf %x "$number")/64 dev eth0 nodad
-link set eth0 up
-link set lo up
-BATCH
-SCRIPT
-"""
-
 
 def lxc_path(lab_id: str) -> Path:
     """What `lxc-* -P` gets: the directory of the lab's containers."""
     return state.lab_dir(lab_id) / "nodes"
 
 
-def _upper(lab: LabState, name: str) -> Path:
-    return lxc_path(lab.lab_id) / lab.container(name) / "upper"
-
-
 def prepare(lab: LabState) -> None:
-    """Write each node's configuration and what differs from the base image."""
+    """Write each node's configuration."""
     folder = state.lab_dir(lab.lab_id)
-    hook = folder / "addresses"
-    hook.write_text(ADDRESSES.format(octet=lab.octet))
-    hook.chmod(0o755)
-
-    def upper_of(name: str) -> Path:
-        return _upper(lab, name)
-
-    identity.write_keys(lab, upper_of)
-    identity.write_files(lab, upper_of)
     for index, name in enumerate(lab.names, 1):
-        upper = _upper(lab, name)
+        upper = identity.own_files(lab, name)
         config = CONFIG.format(
             name=name,
             image=lab.image,

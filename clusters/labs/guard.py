@@ -7,34 +7,20 @@ the command that brings its server back. It has a session of its own and outlive
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from dstest.core import registry
 from dstest.core.errors import LabError
 
-__all__ = ["Guard", "Guarded", "main"]
+__all__ = ["Guard", "main"]
 
 ARMED = b"armed\n"
 RELEASED = b"released\n"
 END_TIMEOUT_S = 10.0
-
-
-class Guarded(Protocol):
-    """A kind of lab whose nodes a guard can start, and enter from outside."""
-
-    def boot(self, lab_id: str, names: Sequence[str]) -> None:
-        """See `dstest.core.node.Restarts.boot`."""
-        ...
-
-    def attach(self, lab_id: str, name: str, argv: Sequence[str]) -> None:
-        """Run a program on a node; how it ends does not matter."""
-        ...
 
 
 class Guard:
@@ -71,20 +57,17 @@ class Guard:
             return False
 
 
-def main(lab: Guarded, lab_id: str, healing: Mapping[str, Sequence[str]]) -> int:
+def main(kind: str, lab_id: str, healing: Mapping[str, Sequence[str]]) -> int:
     """Wait for a word or for the end of who started us; 1 where nodes had to be started."""
     sys.stdout.buffer.write(ARMED)
     sys.stdout.buffer.flush()
     if sys.stdin.buffer.readline() == RELEASED:
         return 0
-    # A node that does not come up, or a lab that is gone, keeps nothing from the other nodes.
-    with contextlib.suppress(LabError):
-        lab.boot(lab_id, list(healing))
-    for name, argv in healing.items():
-        with contextlib.suppress(LabError):
-            lab.attach(lab_id, name, argv)
+    lab = registry.load("labs", kind)
+    if lab.known(lab_id) is not None:
+        lab.bring_back(lab_id, healing)
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(registry.load("labs", sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])))
+    sys.exit(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import msgspec
 
-from clusters.labs import container, host, identity, image, state, vagrant_machines
+from clusters.labs import host, identity, image, state, vagrant_machines
 from clusters.labs.bridged import BridgedLab, Progress
 from clusters.labs.leftovers import Machines
 from clusters.labs.state import LabState
@@ -68,9 +68,7 @@ class VagrantLab(BridgedLab):
         folder = state.lab_dir(lab.lab_id)
         for name in ("Vagrantfile", "provision.sh"):
             shutil.copy(_files() / name, folder / name)
-        hook = folder / "addresses"
-        hook.write_text(container.ADDRESSES.format(octet=lab.octet))
-        hook.chmod(0o755)
+        hook = identity.write_hook(lab)
         (folder / "vagrant.json").write_text(json.dumps(_facts(lab, hook)))
         say("vagrant up (about half a minute)")
         vagrant(folder, "up", "--provider", "lxc", timeout_s=UP_S)

@@ -9,6 +9,7 @@ guest was seen to run under it; else they are emulated, which is some ten times 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -98,9 +99,14 @@ class VmLab(BridgedLab):
         trial = _trial_of(lab)
         vm_machines.boot(lab, trial.accelerator if trial else "tcg", names)
 
-    def attach(self, lab_id: str, name: str, argv: Sequence[str]) -> None:
-        """See `Guarded.attach`."""
-        vm_machines.attach(self._known(lab_id), name, argv)
+    def bring_back(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
+        """See `RestartingLab.bring_back`."""
+        lab = self._known(lab_id)
+        with contextlib.suppress(LabError):
+            self.boot(lab_id, list(healing))
+        for name, argv in healing.items():
+            with contextlib.suppress(LabError):
+                vm_machines.attach(lab, name, argv)
 
     def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
         """See `Restarts.guard`."""

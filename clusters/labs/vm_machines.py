@@ -53,15 +53,14 @@ def prepare(lab: LabState) -> None:
     """Keys, files, disks and a tap for each node."""
     base = vm_image.folder_of(Path(lab.image))
 
-    def files_of(name: str) -> Path:
-        return folder_of(lab, name) / "files"
-
-    identity.write_keys(lab, files_of)
-    identity.write_files(lab, files_of)
+    identity.write_keys(lab)
+    identity.write_files(lab)
     common = (base / "initrd").read_bytes()
     for index, name in enumerate(lab.names, 1):
         folder = folder_of(lab, name)
-        own = vm_boot.node_archive(files_of(name), lab.address(index), lab.address6(index))
+        own = vm_boot.node_archive(
+            identity.own_files(lab, name), lab.address(index), lab.address6(index)
+        )
         (folder / "initrd").write_bytes(common + own)
         (folder / "initrd").chmod(0o600)
         for disk in ("disk", "data"):

@@ -120,5 +120,5 @@ async def _start_agent(info: NodeInfo, connection: asyncssh.SSHClientConnection)
     except asyncssh.Error as error:
         raise RemoteLost(f"{info.name}: the agent's channel does not open: {error}") from None
     await sudo.passed(channel.write)
-    hello = await session.client.start(info.lab_id)
     hello = await session.client.start(info.lab_id, slowness=info.slowness)
+    return RemoteNode(info, connection, session.client, hello, lambda: connect(info))

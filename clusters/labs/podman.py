@@ -1,0 +1,61 @@
+"""The `podman` lab: containers with systemd that podman makes, from an image of our own.
+
+    info = LAB.up("demo", 5, packages=("etcd-server",))   # a few seconds with a cached image
+    LAB.down("demo")
+
+The image is imported from the root directory that the lab `lxc` uses; nothing is downloaded. Each
+lab is a store of podman's of its own below the lab's directory, and a bridge, subnet and routes as
+every lab has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from clusters.labs import identity, podman_host, podman_images, podman_machines, state
+from clusters.labs.bridged import Progress
+from clusters.labs.restarting import RestartableMachines, RestartingLab
+from clusters.labs.state import LabState
+
+__all__ = ["LAB", "PodmanLab"]
+
+
+class PodmanLab(RestartingLab):
+    """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
+
+    name = "podman"
+    doc = "containers with systemd that podman makes on this machine (Linux, root)"
+    tools: ClassVar[Mapping[str, str]] = podman_host.TOOLS
+    machines: ClassVar[RestartableMachines] = podman_machines
+
+    def base(self, packages: Sequence[str], say: Progress) -> str:
+        """The name of the image."""
+        return podman_images.ensure(packages, say)
+
+    def lacks(self, lab: LabState) -> list[str]:
+        return [] if podman_images.exists(lab.image) else [f"its image {lab.image} is gone"]
+
+    def start(self, lab: LabState, say: Progress) -> None:
+        identity.write_keys(lab)
+        identity.write_hook(lab)
+        identity.write_files(lab)
+        podman_machines.prepare(lab)
+        podman_machines.start(lab, lab.names)
+        identity.wait_ssh(lab)
+
+    def gc(self, *, images: bool = False) -> Sequence[str]:
+        """As for every lab, and what an import that was killed left; with `images` those without a
+        lab, too."""
+        removed = [*super().gc(images=images), *podman_images.remove_temporaries()]
+        if images:
+            labs = [lab for i in state.lab_ids(self.name) if (lab := state.load(i)) is not None]
+            removed += podman_images.remove_unused({lab.image for lab in labs})
+        return removed
+
+    def missing(self) -> Mapping[str, str]:
+        """See `Lab.missing`."""
+        return {**podman_host.missing(), **super().missing()}
+
+
+LAB = PodmanLab()

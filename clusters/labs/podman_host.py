@@ -1,0 +1,202 @@
+"""podman on this host: the settings that it needs here, and stores that are ours alone.
+
+A store is a directory with `containers.conf`, `storage.conf`, a wrapper of the runtime, and all
+that podman keeps: the containers and images of whoever else uses podman here are never seen. What is
+started from a store says so in its environment, and is found by that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from clusters.labs import host
+from dstest.core.errors import LabError
+
+__all__ = [
+    "CONF",
+    "TOOLS",
+    "Settings",
+    "environment",
+    "missing",
+    "podman",
+    "settings",
+    "spool",
+    "write",
+]
+
+CONF = "containers.conf"
+CGROUP = Path("/sys/fs/cgroup")
+FUSE = Path("/dev/fuse")
+HELPERS = ("/usr/lib/podman", "/usr/libexec/podman", "/usr/local/libexec/podman")
+
+TOOLS = {
+    "podman": "podman",
+    "conmon": "conmon",
+    **{tool: package for tool, package in host.TOOLS.items() if package != "lxc"},
+}
+"""Program -> the Debian package that has it."""
+
+CAP_SYS_RESOURCE = 24
+NPROC_MAX = 32768
+NOFILE_MAX = 1048576
+"""What podman would ask for itself, where it may."""
+
+FOREIGN = ("CONTAINER_HOST", "CONTAINER_CONNECTION", "STORAGE_DRIVER", "STORAGE_OPTS")
+"""Settings of the user's that would lead podman to another store, or another machine."""
+
+CONTAINERS = """\
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+lock_type = "file"
+runtime = "dstest"
+tmp_dir = {tmp}
+
+[engine.runtimes]
+dstest = [{wrapper}]
+
+[network]
+network_backend = "netavark"
+network_config_dir = {net}
+
+[containers]
+pids_limit = 0
+{ulimits}
+"""
+
+STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = {storage}
+runroot = {run}
+
+[storage.options]
+additionalimagestores = [{more}]
+
+[storage.options.overlay]
+skip_mount_home = "true"
+"""
+
+WRAPPER = """\
+#!/bin/sh
+exec '{runtime}' --root '{state}' "$@"
+"""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """`ulimits` are as podman takes them; empty: its own will do. `fuse`: may nodes have it?"""
+
+    runtime: str
+    ulimits: tuple[str, ...]
+    fuse: bool
+
+
+def missing() -> dict[str, str]:
+    """What this host lacks for podman: program -> how to get it."""
+    tools = host.missing_tools(TOOLS)
+    lacks = {tool: host.apt_remedy([tool], TOOLS) for tool in tools}
+    if not any(Path(folder, "netavark").exists() for folder in HELPERS):
+        lacks["netavark"] = host.apt_remedy(["netavark"])
+    fitting = _runtimes()
+    if not any(map(_which, fitting)):
+        lacks[fitting[0]] = host.apt_remedy([fitting[0]])
+    return lacks
+
+
+def settings() -> Settings:
+    """Found, not tried. Raises LabError where no runtime fits this host's control groups."""
+    paths = [path for name in _runtimes() if (path := _which(name))]
+    if not paths:
+        name = _runtimes()[0]
+        raise LabError(f"{name} is not installed", remedy=host.apt_remedy([name]))
+    return Settings(runtime=paths[0], ulimits=_ulimits(), fuse=_opens(FUSE))
+
+
+def _runtimes() -> tuple[str, ...]:
+    """Those that can work here, the better one first: crun refuses hybrid control groups."""
+    pure = (CGROUP / "cgroup.controllers").exists()
+    return ("crun", "runc") if pure else ("runc",)
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def _ulimits() -> tuple[str, ...]:
+    """Who may not raise limits has to ask for less than podman does of its own accord."""
+    bounding = 0
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapBnd:"):
+            bounding = int(line.split()[1], 16)
+    if bounding >> CAP_SYS_RESOURCE & 1:
+        return ()
+    files = _at_most(resource.RLIMIT_NOFILE, NOFILE_MAX)
+    processes = _at_most(resource.RLIMIT_NPROC, NPROC_MAX)
+    return (f"nofile={files}:{files}", f"nproc={processes}:{processes}")
+
+
+def _at_most(kind: int, wanted: int) -> int:
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+
+
+def _opens(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def write(store: Path, of: Settings, images: Path | None = None) -> None:
+    """Make a store; `images` is another one whose images it may use."""
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+    spool(store).mkdir(exist_ok=True, mode=0o700)
+    wrapper = store / "runtime"
+    wrapper.write_text(WRAPPER.format(runtime=of.runtime, state=store / "runtime.d"))
+    wrapper.chmod(0o700)
+    limits = ", ".join(map(json.dumps, of.ulimits))
+    (store / CONF).write_text(
+        CONTAINERS.format(
+            tmp=_text(store / "tmp"),
+            wrapper=_text(wrapper),
+            net=_text(store / "net"),
+            ulimits=f"default_ulimits = [{limits}]" if limits else "",
+        )
+    )
+    (store / "storage.conf").write_text(
+        STORAGE.format(
+            storage=_text(store / "storage"),
+            run=_text(store / "run"),
+            more="" if images is None else _text(images / "storage"),
+        )
+    )
+
+
+def spool(store: Path) -> Path:
+    """Where podman lays aside what it reads."""
+    return store / "spool"
+
+
+def _text(path: Path) -> str:
+    return json.dumps(str(path))
+
+
+def environment(store: Path) -> list[str]:
+    """Words before a command that is to use this store."""
+    forgotten = [word for name in FOREIGN for word in ("-u", name)]
+    named = [f"CONTAINERS_CONF={store / CONF}", f"CONTAINERS_STORAGE_CONF={store / 'storage.conf'}"]
+    return ["env", *forgotten, *named, f"TMPDIR={spool(store)}"]
+
+
+def podman(store: Path, *words: str, timeout_s: float = 60.0, check: bool = True) -> str:
+    """What podman prints. Raises LabError with its last words."""
+    return host.run(
+        [*environment(store), "podman", *words], timeout_s=timeout_s, check=check
+    ).stdout
