@@ -24,12 +24,17 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _GROUP: Final = """\
-unshare --mount sh -c 'mount -t cgroup -o %s dstest-look /mnt && d=/mnt/dstest-look-$$ &&
+unshare --mount sh -c 'mount -t cgroup -o CONTROLLER dstest-look /mnt && d=/mnt/dstest-look-$$ &&
     mkdir $d && rmdir $d' 2>/dev/null && exit 0
 mount=$(awk '$3 == "cgroup2" && $4 ~ /(^|,)rw(,|$)/ {print $2; exit}' /proc/mounts)
-[ -n "$mount" ] && grep -qw %s "$mount/cgroup.controllers"
+[ -n "$mount" ] && grep -qw CONTROLLER "$mount/cgroup.controllers"
 """
 """Of version 1, mounted where nobody else sees it, or of version 2."""
+
+
+def _group(feature: str) -> str:
+    return _GROUP.replace("CONTROLLER", feature.removesuffix("-group"))
+
 
 FEATURES: Final[Mapping[str, Feature]] = {
     "nft": Feature(
@@ -62,12 +67,12 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "memory-group": Feature(
         what="control groups that limit memory",
-        look=_GROUP % ("memory", "memory"),
+        look=_group("memory-group"),
         remedy="a kernel with CONFIG_MEMCG, and a node that may write its control groups",
     ),
     "cpu-group": Feature(
         what="control groups that limit processor time",
-        look=_GROUP % ("cpu", "cpu"),
+        look=_group("cpu-group"),
         remedy="a kernel with CONFIG_CFS_BANDWIDTH, and a node that may write its control groups",
     ),
     "x86-64": Feature(

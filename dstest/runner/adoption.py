@@ -164,7 +164,7 @@ def release_lab(lab_id: str) -> Released:
     if adopted is None or info is None:
         raise ConfigError(
             f"no machines are adopted as lab {lab_id}",
-            remedy=f"adopted: {', '.join(book.adopted_ids()) or 'none'}",
+            remedy=f"adopted: {', '.join(book.adopted_ids()) or 'nothing'}",
         )
     if in_use(info):
         raise LabError(f"a run uses lab {lab_id} now", remedy="wait for its end, or stop it")

@@ -34,13 +34,16 @@ async def check_features(nodes: Mapping[str, Node], nemesis: Any) -> None:
     async def one(node: Node) -> list[tuple[str, str, str]]:
         argv = ["sh", "-c", "\n".join(looks)]
         done = await node.run(argv, timeout_s=LOOK_S, check=False)
-        parts = done.stdout.split(_MARK)
+        # A part begins with the status of the look before.
+        first, *parts = done.stdout.split(_MARK)
+        rows = [part.partition("\n") for part in parts]
+        said = [first, *(after for _, _, after in rows)]
         lacks = []
         for index, need in enumerate(needs):
-            status = parts[index + 1].split()[0] if index + 1 < len(parts) else "none"
+            status = rows[index][0].strip() if index < len(rows) else "unknown"
             if status != "0":
-                said = parts[index].split("\n", index > 0)[-1].strip() if parts[index:] else ""
-                lacks.append((node.name, need, said[-200:] or f"status {status}"))
+                why = said[index].strip()[-200:] if index < len(said) else ""
+                lacks.append((node.name, need, why or f"status {status}"))
         return lacks
 
     found = [row for rows in await asyncio.gather(*map(one, nodes.values())) for row in rows]

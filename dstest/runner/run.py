@@ -137,11 +137,7 @@ class Run:
     async def _body(self) -> None:
         plugins, ui = self._plugins, self._ui
         spec = plugins.spec
-        ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
-        self._nodes = await connect_all(self._lab)
-        await check_installed(self._lab, self._nodes, plugins.system)
-        await check_features(self._nodes, self._nemesis)
-        await self._begin_clean()
+        await self._connect()
         ui.phase("deploy", plugins.system.name)
         members = self._members = {name: self._nodes[name] for name in plugins.members}
         nodes = list(members.values())
@@ -209,6 +205,14 @@ class Run:
         if plugins.workload_finishes:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish(clock, lambda text: ui.phase("final", text))
+
+    async def _connect(self) -> None:
+        """Nodes that have what this run asks of them, and on which nothing of an earlier one is."""
+        self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
+        self._nodes = await connect_all(self._lab)
+        await check_installed(self._lab, self._nodes, self._plugins.system)
+        await check_features(self._nodes, self._nemesis)
+        await self._begin_clean()
 
     async def _install(self, deployment: Deployment) -> None:
         limit_s = patience.work_s(deployment.timing)

@@ -51,6 +51,7 @@ FOLDERS = {
     "checkers.txn": {"checkers"},
     "clusters.remote": set(),
     "clusters.labs": {"clusters.remote"},
+    "clusters.labs.existing": {"clusters.labs", "clusters.remote"},
     "clusters.supervise": {"clusters.remote"},
     "clusters.sql": {"clusters.supervise"},
     "clusters.systems": {"clusters.supervise", "clusters.sql", "clusters.systems.etcd"},
@@ -141,7 +142,10 @@ def is_sent_to_nodes(path: Path) -> bool:
     folder = place.parent.as_posix()
     return (
         (folder == "clusters/remote" and place.stem in bundle.FILES)
-        or (folder == "nemeses/tools" and place.stem.startswith("agent_"))
+        or (
+            folder in ("nemeses/tools", "clusters/labs/existing")
+            and place.stem.startswith("agent_")
+        )
         or (folder.startswith("clusters/systems/") and place.parent.name == "agents")
     )
 

@@ -1,4 +1,4 @@
-"""What a machine says of itself when it is looked at (`look_main.py`), as typed data."""
+"""What a machine says of itself when it is looked at (`agent_look.py`), as typed data."""
 
 from __future__ import annotations
 

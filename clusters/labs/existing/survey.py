@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import asyncssh
 import msgspec
 
-from clusters.labs.existing import book, look_main
+from clusters.labs.existing import book, agent_look
 from clusters.labs.existing.arrive import Arrived, arrive
 from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
@@ -212,7 +212,7 @@ async def ask(
     request: Mapping[str, Any],
     kind: type[T],
 ) -> T:
-    """What `look_main` says there. Raises LabError for an answer that is none."""
+    """What `agent_look` says there. Raises LabError for an answer that is none."""
     argv = ["python3", "-I", "-S", "-c", _program(), mode]
     said = await run_as_root(
         connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=LOOK_S
@@ -225,7 +225,7 @@ async def ask(
 
 @cache
 def _program() -> str:
-    return Path(look_main.__file__).read_text()
+    return Path(agent_look.__file__).read_text()
 
 
 class _Peer(msgspec.Struct):
@@ -271,7 +271,7 @@ def _here() -> HostFacts:
         "names": [],
         "paths": [],
     }
-    return msgspec.convert(look_main.facts(empty), HostFacts)
+    return msgspec.convert(agent_look.facts(empty), HostFacts)
 
 
 def _refuse_this_machine(entry: HostEntry, facts: HostFacts) -> None:

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+__all__ = ["digests", "facts", "found", "listen", "main"]
+
 MARKER = "/etc/dstest-lab"
 FILES_MAX = 20_000
 FILE_BYTES_MAX = 1 << 20
