@@ -11,7 +11,7 @@ import asyncio
 import copy
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from dstest.core.answers import check_log_files, check_names, check_states, chec
 from dstest.core.clock import RunClock
 from dstest.core.contained import contained
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
-from dstest.core.node import LabInfo
+from dstest.core.node import LabInfo, Node
 from dstest.core.patience import in_time
 from dstest.core.protocols import (
     Deployment,
@@ -141,11 +141,7 @@ class Run:
         ui.phase("deploy", plugins.system.name)
         members = self._members = {name: self._nodes[name] for name in plugins.members}
         nodes = list(members.values())
-        deployment = deployed(plugins.system, nodes, spec.options)
-        answers.check_timing(deployment)
-        if (slowness := max(node.info.slowness for node in nodes)) > 1:
-            deployment.timing = deployment.timing.slower(slowness)
-        answers.check_members(deployment, plugins.members)
+        deployment = self._deployed(nodes)
         self._deployment = deployment
         await listeners.check_free(deployment, members)
         await self._install(deployment)
@@ -213,6 +209,16 @@ class Run:
         await check_installed(self._lab, self._nodes, self._plugins.system)
         await check_features(self._nodes, self._nemesis)
         await self._begin_clean()
+
+    def _deployed(self, nodes: Sequence[Node]) -> Deployment:
+        """The system on these nodes, as slow as they are."""
+        plugins = self._plugins
+        deployment = deployed(plugins.system, nodes, plugins.spec.options)
+        answers.check_timing(deployment)
+        if (slowness := max(node.info.slowness for node in nodes)) > 1:
+            deployment.timing = deployment.timing.slower(slowness)
+        answers.check_members(deployment, plugins.members)
+        return deployment
 
     async def _install(self, deployment: Deployment) -> None:
         limit_s = patience.work_s(deployment.timing)

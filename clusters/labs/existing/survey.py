@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import asyncssh
 import msgspec
 
-from clusters.labs.existing import book, agent_look
+from clusters.labs.existing import agent_look, book
 from clusters.labs.existing.arrive import Arrived, arrive
 from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
