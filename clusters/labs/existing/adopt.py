@@ -45,12 +45,17 @@ if grep -q "# dstest-lab $1\\$" /etc/hosts; then
     kept=$(grep -v "# dstest-lab $1\\$" /etc/hosts; echo .)
     printf '%s' "${kept%.}" >/etc/hosts
 fi
-shift
+empty() { ! nft list table "$1" mangle | grep -Eqv '^(table |\t(chain |\t(type .*)?$|}$)|}$)'; }
+for family in $2; do
+    if empty "$family" 2>/dev/null; then nft delete table "$family" mangle; fi
+done
+shift 2
 pid=$(sed -n 's/.*"pid": *\\([0-9]*\\).*/\\1/p' "$1/janitor.json" 2>/dev/null || :)
 janitor() { tr '\\0' ' ' <"/proc/${pid:-none}/cmdline" 2>/dev/null | grep -q agent_janitor; }
 if janitor; then kill "$pid"; fi
 for _ in $(seq 50); do janitor || break; sleep 0.1; done
 for home; do rm -rf --one-file-system "$home"; done
+rmdir /run/dstest-* 2>/dev/null || :
 rm -f "$0"
 """
 
@@ -184,14 +189,17 @@ async def release(
         try:
             taken = adopted.taken.get(info.name, [])
             ours = [path for path in homes if path not in taken]
-            argv = ["sh", "-c", _UNMARK, MARKER_PATH, adopted.lab_id, RUN_PATH, *ours]
+            before = book.read_found(adopted.lab_id, info.name)
+            if before is None:
+                return "nobody wrote down what was there before"
+            # iptables makes a table the first time that it is asked for one, and leaves it.
+            made = [f for f in ("ip", "ip6") if f"table {f} mangle {{" not in before.nft]
+            words = [adopted.lab_id, " ".join(made), RUN_PATH, *ours]
+            argv = ["sh", "-c", _UNMARK, MARKER_PATH, *words]
             async with asyncio.timeout(MARK_S * 3):
                 connection = await _open(info)
                 try:
                     await run_as_root(connection, info, argv, timeout_s=MARK_S)
-                    before = book.read_found(adopted.lab_id, info.name)
-                    if before is None:
-                        return "nobody wrote down what was there before"
                     return differences(before, await look(connection, info))
                 finally:
                     connection.abort()
