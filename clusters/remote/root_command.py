@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -76,8 +77,9 @@ async def run_as_root(
             )
             try:
                 await sudo.passed(channel.write)
-                channel.write(stdin)
-                channel.write_eof()
+                with contextlib.suppress(OSError):  # it has ended by now, and read what it wanted
+                    channel.write(stdin)
+                    channel.write_eof()
                 await session.done
             finally:
                 channel.abort()

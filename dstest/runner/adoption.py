@@ -196,8 +196,8 @@ async def _swept(adopted: Adopted) -> dict[str, str]:
         try:
             await remove(nodes, kinds)
             left = await look(nodes, kinds)
-            known = adopted.as_found.get(node.name, [])
-            rows = [f.what for f in left[node.name] if f.what not in known]
+            # What is not ours and was not there before is told when both are compared.
+            rows = [found.what for found in left[node.name] if found.ours]
             if rows:
                 problems[node.name] = f"does not go: {', '.join(rows)}"
         except DstestError as error:

@@ -45,9 +45,12 @@ if grep -q "# dstest-lab $1\\$" /etc/hosts; then
     kept=$(grep -v "# dstest-lab $1\\$" /etc/hosts; echo .)
     printf '%s' "${kept%.}" >/etc/hosts
 fi
-empty() { ! nft list table "$1" mangle | grep -Eqv '^(table |\t(chain |\t(type .*)?$|}$)|}$)'; }
 for family in $2; do
-    if empty "$family" 2>/dev/null; then nft delete table "$family" mangle; fi
+    rules=$(nft list table "$family" mangle 2>/dev/null) || continue
+    # Chains with their hooks and policies, and no rule in any of them.
+    if ! echo "$rules" | grep -Eqv '^(table |\t(chain |\t(type .*)?$|}$)|}$)'; then
+        nft delete table "$family" mangle
+    fi
 done
 shift 2
 pid=$(sed -n 's/.*"pid": *\\([0-9]*\\).*/\\1/p' "$1/janitor.json" 2>/dev/null || :)

@@ -96,6 +96,9 @@ async def _one(
     asks: Asks,
 ) -> Surveyed:
     folder = book.folder_of(lab_id)
+    address, address6 = await _addresses(entry)
+    bare = NodeInfo(name=name, address=address, address6=address6, lab_id=lab_id)
+    await refuse_control_host(bare)
     async with asyncio.timeout(LOOK_S + limits.SSH_CONNECT_TIMEOUT_S * (1 + len(entry.jumps))):
         arrived = await arrive(
             entry.alias,
@@ -106,8 +109,7 @@ async def _one(
         )
         connection = arrived.connection
         try:
-            info = await _info(lab_id, name, entry, arrived)
-            await refuse_control_host(info)
+            info = _info(bare, entry, arrived)
             info = await _with_sudo(info, connection, entry, folder, asks)
             question = {**msgspec.to_builtins(request), "names": list(names)}
             facts = await ask(connection, info, "facts", question, HostFacts)
@@ -130,20 +132,16 @@ async def _one(
             connection.abort()
 
 
-async def _info(lab_id: str, name: str, entry: HostEntry, arrived: Arrived) -> NodeInfo:
-    """The node as it will be connected to, its addresses as numbers."""
+def _info(bare: NodeInfo, entry: HostEntry, arrived: Arrived) -> NodeInfo:
+    """The node as it will be connected to."""
     login = arrived.login
-    address, address6 = await _addresses(entry)
-    return NodeInfo(
-        name=name,
-        address=address,
-        address6=address6,
+    return msgspec.structs.replace(
+        bare,
         port=login.port,
         user=login.user,
         key_path=login.key_path,
         known_hosts_path=login.known_hosts_path,
-        lab_id=lab_id,
-        ssh_host="" if login.host == address else login.host,
+        ssh_host="" if login.host == bare.address else login.host,
         agent_path=login.agent_path,
         jumps=arrived.jumps,
         roles=entry.roles,

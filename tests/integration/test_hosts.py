@@ -1,0 +1,166 @@
+"""Machines that exist already: adopted, tested, released as they were; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from existing_machines import PASSWORD, Machines
+from runs import CALM, dstest, faults_of, latest
+
+from clusters.labs import state
+from clusters.labs.existing import book
+from dstest.core.errors import Exit
+from dstest.core.node import LabInfo
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="making nodes needs root"),
+    pytest.mark.timeout(600),
+]
+
+LAB_ID = "hosted"
+
+
+@pytest.fixture(scope="module")
+def machines(
+    tmp_path_factory: pytest.TempPathFactory, lab_packages: tuple[str, ...]
+) -> Iterator[Machines]:
+    found = Machines(tmp_path_factory.mktemp("machines"), lab_packages, f"bed-{os.getpid()}")
+    yield found
+    book.forget(LAB_ID)
+    found.down()
+
+
+@pytest.fixture(autouse=True)
+def _released() -> Iterator[None]:
+    yield
+    if book.folder_of(LAB_ID).exists():
+        dstest("lab", "release", "--lab-id", LAB_ID, "--forget", timeout_s=120)
+
+
+def adopt(machines: Machines, *words: str, **changes: str) -> tuple[int, str]:
+    path = machines.list(**changes)
+    done = dstest("lab", "adopt", path, *words, "--lab-id", LAB_ID, "--yes", timeout_s=120)
+    return done.returncode, done.stderr
+
+
+def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_path: Path) -> None:
+    code, said = adopt(machines)
+    assert code == 0, said
+    assert "n1  db-1  " in said
+    assert "sudo with a password, through " in said
+    assert "there already, left alone: table inet site" in said
+    try:
+        folder = book.folder_of(LAB_ID)
+        modes = {p.name: p.stat().st_mode & 0o777 for p in (folder, *folder.iterdir())}
+        assert modes.pop(LAB_ID) == 0o700
+        assert set(modes.values()) == {0o600}
+        listed = json.loads(dstest("lab", "list", "--json").stdout)
+        assert {"lab_id": LAB_ID, "kind": "hosts", "state": "running"} in listed
+        words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition,latency,kill")
+        more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "45", "--seed", "7")
+        done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=300)
+        assert done.returncode == Exit.PASS, done.stderr
+        run = latest(tmp_path)
+        faults = faults_of(run)
+        assert {fault["nemesis"] for fault in faults} == {"partition", "latency", "kill"}
+        assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in faults)
+        told = [p for p in run.rglob("*") if p.is_file() and PASSWORD.encode() in p.read_bytes()]
+        assert told == []
+        status = dstest("lab", "status", "--lab-id", LAB_ID, "--json")
+        assert PASSWORD not in status.stdout
+        down = dstest("lab", "down", "--lab-id", LAB_ID)
+        assert down.returncode == Exit.USAGE
+        assert "machines of yours" in down.stderr
+    finally:
+        released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+    assert released.stderr.strip() == f"lab {LAB_ID} is released"
+    assert released.returncode == 0
+    assert not book.folder_of(LAB_ID).exists()
+
+
+def test_what_somebody_else_has_changed_is_told(machines: Machines) -> None:
+    assert adopt(machines)[0] == 0
+    machines.on(1, "echo more >>/etc/motd; mkdir -p /srv/theirs; nft add table ip theirs")
+    done = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+    machines.on(1, "rm -rf /etc/motd /srv/theirs; nft delete table ip theirs")
+    assert done.returncode == Exit.NOT_PROVEN
+    assert "n2: /etc/motd is new" in done.stderr
+    assert "n2: places: /srv/theirs is new" in done.stderr
+    assert "n2: nft: table ip theirs { is new" in done.stderr
+    assert "n1:" not in done.stderr
+
+
+def test_what_cannot_be_trusted_or_entered(machines: Machines, tmp_path: Path) -> None:
+    """Nothing is changed on the machines, and nothing is kept here."""
+    empty = tmp_path / "empty"
+    empty.touch()
+    code, said = adopt(machines, known_hosts=str(empty))
+    assert code == Exit.HARNESS
+    assert "a host key that nobody knows: SHA256:" in said
+    text = machines.known.read_text().splitlines()
+    other = Path(f"{machines.folder}/stranger.pub").read_text().split()
+    lies = tmp_path / "lies"
+    lies.write_text("".join(f"{line.split()[0]} {other[0]} {other[1]}\n" for line in text))
+    for words in ((), ("--accept-host-keys",)):
+        code, said = adopt(machines, *words, known_hosts=str(lies))
+        assert code == Exit.HARNESS
+        assert "shows another host key than the known one" in said
+    code, said = adopt(machines, key=str(machines.folder / "stranger"))
+    assert code == Exit.HARNESS
+    assert "lets nobody in" in said
+    code, said = adopt(machines, key="/nowhere/key")
+    assert (code, "there is no key /nowhere/key" in said) == (Exit.HARNESS, True)
+    code, said = adopt(machines, user="nobody-there")
+    assert code == Exit.HARNESS
+    machines.password.write_text("wrong\n")
+    try:
+        code, said = adopt(machines)
+    finally:
+        machines.password.write_text(PASSWORD + "\n")
+    assert code == Exit.HARNESS
+    assert "sudo refuses the password" in said
+    assert not book.folder_of(LAB_ID).exists()
+    assert machines.on(0, "ls -A /opt; ls /etc/dstest-lab 2>/dev/null; :").strip() == ""
+
+
+def test_what_is_no_machine_of_its_own(machines: Machines, tmp_path: Path, lab: LabInfo) -> None:
+    def refused(text: str, why: str, code: int = Exit.HARNESS) -> None:
+        path = tmp_path / "nodes.toml"
+        path.write_text(text)
+        done = dstest("lab", "adopt", path, "--lab-id", LAB_ID, "--yes", "--accept-host-keys")
+        assert done.returncode == code, done.stderr
+        assert why in done.stderr
+
+    way = f'key = "{machines.folder}/ops"\nuser = "ops"\n'
+    jump = machines.info.nodes[5]
+    way += (
+        f'jump = {{ host = "{jump.address}", user = "jump", key = "{machines.folder}/jump" }}\n'
+        f'sudo_password = {{ file = "{machines.password}" }}\n'
+    )
+    one, two = machines.info.nodes[:2]
+    twice = f'[[node]]\nname="a"\naddress="{one.address}"\n[[node]]\nname="b"\n'
+    refused(f'{way}{twice}address="{two.address}"\nssh="{one.address6}"\n', "are one machine")
+    key = lab.nodes[0].key_path
+    refused(
+        f'key = "{key}"\n[[node]]\nname = "x"\naddress = "{lab.nodes[0].address}"\n',
+        f"x belongs to lab '{lab.lab_id}' already",
+    )
+    refused('[[node]]\nname = "x"\naddress = "127.0.0.1"\n', "is this machine")
+
+
+def test_without_an_adoption_or_an_answer(machines: Machines, tmp_path: Path) -> None:
+    done = dstest(*CALM, "--lab", "hosts", "--nemesis", "partition", "--store", tmp_path)
+    assert done.returncode == Exit.USAGE
+    assert "no machines are adopted as lab" in done.stderr
+    path = machines.list()
+    done = dstest("lab", "adopt", path, "--lab-id", LAB_ID)
+    assert done.returncode == Exit.USAGE
+    assert "nobody is there to be asked" in done.stderr
+    assert not book.folder_of(LAB_ID).exists()
+    assert dstest("lab", "release", "--lab-id", LAB_ID).returncode == Exit.USAGE
+    assert state.load(LAB_ID) is None

@@ -1,0 +1,198 @@
+"""Lists of machines in three forms: what each says, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.labs.existing.entry import ASK, split_place
+from clusters.labs.existing.inventory import form_of, read_inventory
+from dstest.core.errors import ConfigError
+
+TOML = """\
+user = "deploy"
+port = 2222
+key = "/keys/common"
+jump = "ops@bastion.example:2022"
+sudo_password = "ask"
+roles = ["all"]
+[[node]]
+name = "db-1"
+address = "10.1.0.1"
+address6 = "fd00:1::1"
+ssh = "db-1.example"
+[[node]]
+name = "db-2"
+address = "10.1.0.2"
+user = "root"
+port = 22
+jump = [{ host = "a", user = "u", key = "/keys/a" }, "b"]
+roles = ["db"]
+"""
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
+    one, two = read_inventory(written(tmp_path, "nodes.toml", TOML), [])
+    assert (one.alias, one.address, one.address6) == ("db-1", "10.1.0.1", "fd00:1::1")
+    assert (one.ssh.where, one.ssh.keys) == ("deploy@db-1.example:2222", ("/keys/common",))
+    assert [jump.where for jump in one.jumps] == ["ops@bastion.example:2022"]
+    assert (one.password_path, one.ssh.agent, one.roles) == (ASK, "/agent", ("all",))
+    assert (two.ssh.where, two.roles) == ("root@10.1.0.2:22", ("all", "db"))
+    assert [(jump.where, jump.keys) for jump in two.jumps] == [
+        ("u@a:22", ("/keys/a",)),
+        ("root@b:22", ("/keys/common",)),
+    ]
+
+
+def test_some_of_them_in_the_order_that_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, "nodes.toml", TOML)
+    assert [e.alias for e in read_inventory(path, ["db-2", "db-1"])] == ["db-2", "db-1"]
+    assert [e.alias for e in read_inventory(path, ["db"])] == ["db-2"]
+    with pytest.raises(ConfigError, match="no host or role db-9"):
+        read_inventory(path, ["db-9"])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[node]]\nname = 1", "Expected `str`"),
+        ("[[node]]\nnam = 'x'", "unknown field `nam`"),
+        ("node = []", "names 0 machines"),
+        ("[[node]]\nuser = 'x'", "neither name nor address"),
+        ("[[node]]\nname = 'x'\n[[node]]\nname = 'x'", "names x twice"),
+        ("sudo_password = 'hunter2'\n[[node]]\nname = 'x'", "does not belong into this file"),
+        ("sudo_password = { env = 'NOT_THERE' }\n[[node]]\nname = 'x'", "no variable NOT_THERE"),
+        ("jump = [3]\n[[node]]\nname = 'x'", "3 is no jump host"),
+        ("jump = { hots = 'x' }\n[[node]]\nname = 'x'", "hots"),
+        ("\xff = [", "nodes.toml"),
+    ],
+)
+def test_toml_that_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "nodes.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=why):
+        read_inventory(path, [])
+
+
+def test_a_password_of_the_environment_is_shown_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = "sudo_password = { env = 'SECRET' }\n[[node]]\nname = 'x'"
+    (entry,) = read_inventory(written(tmp_path, "n.toml", text), [])
+    assert entry.password == "hunter2"
+    assert "hunter2" not in f"{entry} {entry!r}"
+
+
+SSH = """\
+Include more
+Match originalhost db-2
+  Port 2200
+Host *.example bastion
+  User ops
+  IdentityFile /keys/ops
+  UserKnownHostsFile /known/a /known/b
+  GlobalKnownHostsFile /dev/null
+Host db-*
+  ProxyJump bastion,jim@second:23
+  HostName %h.example
+  Port 2222
+Host by-command
+  ProxyCommand nc %h %p
+"""
+
+
+def test_an_ssh_configuration_as_openssh_reads_it(tmp_path: Path) -> None:
+    written(tmp_path, "more", "Host *\n  IdentityAgent /agent\n")
+    text = SSH.replace("Include more", f"Include {tmp_path}/more")
+    path = written(tmp_path, "ssh_config", text)
+    one, two = read_inventory(path, ["db-1", "db-2"])
+    assert one.ssh.where.endswith("@db-1.example:2222")
+    assert two.ssh.port == 2200
+    assert one.ssh.agent == "/agent"
+    assert [jump.where for jump in one.jumps] == ["ops@bastion:22", "jim@second:23"]
+    assert one.jumps[0].keys == ("/keys/ops",)
+    assert one.jumps[0].known_hosts == ("/known/a", "/known/b", "/dev/null")
+    with pytest.raises(ConfigError, match="ProxyCommand"):
+        read_inventory(path, ["by-command"])
+    with pytest.raises(ConfigError, match="which of its machines"):
+        read_inventory(path, [])
+    with pytest.raises(ConfigError, match="no name of a machine"):
+        read_inventory(path, ["-oProxyCommand=touch /tmp/x"])
+
+
+def test_jump_hosts_that_lead_to_each_other(tmp_path: Path) -> None:
+    text = "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\n"
+    with pytest.raises(ConfigError, match="lead to each other"):
+        read_inventory(written(tmp_path, "ssh_config", text), ["a"])
+
+
+INI = """\
+[db]
+db[1:2] ansible_user=ops ansible_become_password='s3 cret'
+[db:vars]
+ansible_ssh_common_args='-o ProxyJump=jim@bastion:23'
+ansible_ssh_private_key_file=/keys/db
+[other]
+lone ansible_host=10.1.0.9 ansible_port=2200 dstest_address6=fd00::9
+"""
+
+
+def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "hosts.ini", INI)
+    found = {entry.alias: entry for entry in read_inventory(path, [])}
+    assert list(found) == ["db1", "db2", "lone"]
+    one, lone = found["db1"], found["lone"]
+    assert (one.ssh.where, one.ssh.keys) == ("ops@db1:22", ("/keys/db",))
+    assert (one.password, one.roles) == ("s3 cret", ("db",))
+    assert [jump.where for jump in one.jumps] == ["jim@bastion:23"]
+    assert (lone.ssh.where, lone.address6) == ("root@10.1.0.9:2200", "fd00::9")
+    assert [e.alias for e in read_inventory(path, ["lone", "db"])] == ["lone", "db1", "db2"]
+    with pytest.raises(ConfigError, match="no host or group nowhere"):
+        read_inventory(path, ["nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("h ansible_become_method=su", "becomes root by su"),
+        ("h ansible_ssh_common_args='-o ProxyCommand=nc'", "ProxyCommand"),
+        ("[broken", "hosts"),
+    ],
+)
+def test_an_ansible_inventory_that_is_refused(tmp_path: Path, line: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read_inventory(written(tmp_path, "hosts", line + "\n"), [])
+
+
+def test_forms(tmp_path: Path) -> None:
+    names = {"a.toml": "toml", "config": "ssh", "x.conf": "ssh"}
+    names |= {"hosts": "ansible", "i.yml": "ansible"}
+    assert {name: form_of(Path(name)) for name in names} == names
+    with pytest.raises(ConfigError, match="there is no /nowhere"):
+        read_inventory(Path("/nowhere"), [])
+    with pytest.raises(ConfigError, match="no form xml"):
+        read_inventory(written(tmp_path, "hosts", "a\n"), [], "xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("h", ("", "h", None)),
+        ("u@h:22", ("u", "h", 22)),
+        ("u@[fd00::1]:23", ("u", "fd00::1", 23)),
+        ("[fd00::1]", ("", "fd00::1", None)),
+        ("fd00::1", ("", "fd00::1", None)),
+        ("a@b@h", ("a@b", "h", None)),
+    ],
+)
+def test_places(text: str, place: tuple[str, str, int | None]) -> None:
+    assert split_place(text) == place
