@@ -9,7 +9,17 @@ import msgspec
 
 from dstest.core import limits
 
-__all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
+__all__ = [
+    "Completed",
+    "Inspects",
+    "Lab",
+    "LabInfo",
+    "Node",
+    "NodeInfo",
+    "OwnClocks",
+    "Reopens",
+    "Restarts",
+]
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +199,15 @@ class Restarts(Protocol):
 
         Returns an object whose `release()` calls that off; False where the guard was gone.
         """
+        ...
+
+
+@runtime_checkable
+class OwnClocks(Protocol):
+    """A lab whose nodes have a clock each, which is nobody else's: one can be set wrong alone."""
+
+    def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
+        """Set the clocks of these nodes to ours. Raises LabError."""
         ...
 
 

@@ -144,8 +144,7 @@ class Run:
         nodes = list(members.values())
         deployment = deployed(plugins.system, nodes, spec.options)
         answers.check_timing(deployment)
-        if (slowness := max(node.info.slowness for node in nodes)) > 1:
-            deployment.timing = deployment.timing.slower(slowness)
+        answers.allow_for_slowness(deployment, nodes)
         answers.check_members(deployment, plugins.members)
         self._deployment = deployment
         await listeners.check_free(deployment, members)

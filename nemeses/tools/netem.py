@@ -26,6 +26,9 @@ __all__ = [
     "take_snapshot", "unhook", "words_of",
 ]  # fmt: skip
 
+Rows = Sequence[Mapping[str, Any]]
+"""What `tc -j` lists."""
+
 DEVICE: Final = "dstestf"
 """What the names of our devices begin with."""
 
@@ -67,6 +70,16 @@ tc qdisc add dev $d root netem limit 10 delay 1ms reorder 50% duplicate 1%
 tc qdisc add dev $d ingress
 tc filter add dev $d ingress protocol ip prio 1 flower ip_proto udp src_ip 192.0.2.1 \
     src_port 1 action mirred egress redirect dev $d
+"""
+
+
+_MAKE: Final = """\
+set -e
+for device in "$@"; do
+    ip link add $device type ifb
+    echo 1 >/proc/sys/net/ipv6/conf/$device/disable_ipv6
+    ip link set $device up
+done
 """
 
 
@@ -133,8 +146,8 @@ async def start(node: Node, sources: Sequence[NodeInfo], words: str) -> None:
     """Queues first, then what leads to them. LabError where that fails; part of it may stand."""
     device = await device_of(node, sources[0].address)
     names = [name for number in range(len(sources)) for name in _devices(number)]
-    make = "".join(f"link add {n} type ifb\nlink set {n} up\n" for n in names)
-    await node.run(["ip", "-batch", "-"], stdin=make, timeout_s=5.0)
+    # Of their own they send nothing, which would be counted as well.
+    await node.run(["sh", "-c", _MAKE, "sh", *names], timeout_s=10.0)
     batch = rules(device, sources, words)
     await node.run(["tc", "-batch", "-"], stdin=batch, timeout_s=10.0)
 
@@ -149,50 +162,66 @@ async def clear(node: Node) -> None:
     await node.run(["sh", "-c", OFF], timeout_s=10.0, check=False)
 
 
+# What comes in is counted before and after what goes out: on a slow node these looks take a while.
 _LOOK: Final = f"""\
 [ -n "$({_DEVICES})" ] || exit 0
-echo "$(tc -s -j qdisc show | tr '\\n' ' ')"
 for device in $(ls /sys/class/net); do
-    tc filter show dev $device ingress 2>/dev/null | grep -q '{DEVICE}[0-9]' || continue
-    echo "$(tc -s -j filter show dev $device ingress | tr '\\n' ' ')"
+    tc filter show dev $device ingress 2>/dev/null | grep -q '{DEVICE}[0-9]' && break
+    device=
 done
+came() {{ [ -z "$device" ] || tc -s -j filter show dev $device ingress | tr '\\n' ' '; echo; }}
+came
+echo "$(tc -s -j qdisc show | tr '\\n' ' ')"
+came
 """
 
 
 async def take_snapshot(node: Node) -> NetemSnapshot:
     """Raises LabError where the node does not answer."""
     found = await node.run(["sh", "-c", _LOOK], timeout_s=10.0)
-    lines = found.stdout.splitlines()
-    return parse(json.loads(lines[0]) if lines else [], json.loads(lines[1]) if lines[1:] else [])
+    rows = [json.loads(line) if line.strip() else [] for line in found.stdout.splitlines()]
+    before, queues, after = rows if len(rows) == 3 else ([], [], [])
+    return parse(queues, before, after)
 
 
-def parse(
-    qdiscs: Sequence[Mapping[str, Any]], filters: Sequence[Mapping[str, Any]]
-) -> NetemSnapshot:
-    """What `tc -s -j` says of all queues of a node, and of what leads to ours."""
+def parse(qdiscs: Rows, before: Rows, after: Rows) -> NetemSnapshot:
+    """What `tc -s -j` says of all queues of a node, and before and after of what leads to ours."""
+    early, late = _came(before), _came(after)
     queues = {row["dev"]: row for row in qdiscs if row["kind"] == "netem"}
-    came: dict[str, dict[str, int]] = {}
-    addresses: dict[str, list[str]] = {}
-    redirecting = 0
-    for row in filters:
-        options = row.get("options", {})
-        to = next((a for a in options.get("actions", ()) if "to_dev" in a), None)
-        if to is None or not str(to["to_dev"]).startswith(DEVICE):
-            continue
-        redirecting += 1
-        address, probes = str(options["keys"]["src_ip"]), "ip_proto" in options["keys"]
-        counts = came.setdefault(address, {"seen": 0, "probes": 0})
-        counts["probes" if probes else "seen"] += int(to["stats"]["packets"])
-        if not probes:
-            addresses.setdefault(str(to["to_dev"]), []).append(address)
     senders, words = {}, {}
-    for device, those in addresses.items():
+    for device in {device for device, _, _ in late.values()}:
+        those = [a for a, (to, _, _) in late.items() if to == device]
         queue = queues.get(device)
         left, waiting = (int(queue["packets"]), int(queue["qlen"])) if queue else (0, 0)
-        twice = max(0, left + waiting - sum(came[a]["seen"] for a in those))
+        came = sum(late[a][1] + early.get(a, late[a])[1] for a in those) / 2
+        twice = max(0, round(left + waiting - came))
         for address in those:
             # Both families share a queue: what it did is said once.
             did = {"delayed": left, "twice": twice} if address == those[0] else {}
-            senders[address] = Sender(**came[address], **did)
+            _, seen, probes = late[address]
+            senders[address] = Sender(seen=seen, probes=probes, **did)
             words[address] = dict(queue["options"]) if queue else {}
-    return NetemSnapshot(filters=redirecting, words=words, senders=senders)
+    return NetemSnapshot(filters=len(_redirecting(after)), words=words, senders=senders)
+
+
+def _redirecting(filters: Rows) -> list[tuple[str, str, bool, int]]:
+    """Of each filter that redirects to us: address, device, is it for probes, packets."""
+    found = []
+    for row in filters:
+        options = row.get("options", {})
+        to = next((a for a in options.get("actions", ()) if "to_dev" in a), None)
+        if to is not None and str(to["to_dev"]).startswith(DEVICE):
+            keys = options["keys"]
+            packets = int(to["stats"]["packets"])
+            found.append((str(keys["src_ip"]), str(to["to_dev"]), "ip_proto" in keys, packets))
+    return found
+
+
+def _came(filters: Rows) -> dict[str, tuple[str, int, int]]:
+    """Address -> device of its traffic, packets of that, probes."""
+    rows = _redirecting(filters)
+    return {
+        address: (device, packets, sum(row[3] for row in rows if row[0] == address and row[2]))
+        for address, device, probes, packets in rows
+        if not probes
+    }
