@@ -3,7 +3,7 @@
     node_clock FILE read
     node_clock FILE step NS        CLOCK_REALTIME ahead by so much (behind, below zero)
     node_clock FILE steer PPM      runs so much faster, as a time daemon would make it
-    node_clock FILE back           as it was before the first of these; harmless where there was none
+    node_clock FILE back           as it was before the first of these; harmless without them
 
 FILE keeps what the clock was, before anything is done to it: its distance from the raw clock, which
 nobody can set or steer. Each prints a JSON object: `boot`, `real_ns` and `raw_ns` of one instant,
