@@ -69,7 +69,7 @@ CATALOGUE: Final = (
         "node restart",
         "process",
         "a lab that restarts nodes",
-        "the node's process 1 is gone and a new one comes; no answer, clients fail",
+        "what the node runs in is gone and comes anew; no answer, clients fail",
     ),
     Fault(
         "N05",
@@ -204,14 +204,15 @@ CATALOGUE: Final = (
         "clock skew",
         "clock",
         "a clock per process or per node",
-        "hits of the patched clock; time as the victim reports it",
+        "hits of the patched clock, or the node's clock against its raw one; time as the victim"
+        " reports it",
     ),
     Fault(
         "N24",
         "fast or slow clock",
         "clock",
         "a clock per process or per node",
-        "as N23; slope over 30 s",
+        "as N23; slope over 30 s, or of the node's own clock",
     ),
     Fault(
         "N25",

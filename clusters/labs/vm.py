@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from clusters.labs import state, vm_image, vm_machines, vm_trial
+from clusters.labs import host, state, vm_image, vm_machines, vm_time, vm_trial
 from clusters.labs.bridged import BridgedLab, Progress
 from clusters.labs.guard import Guard
 from clusters.labs.leftovers import Machines
@@ -32,7 +32,7 @@ SLOWNESS: Final = {"kvm": 1.5, "tcg": 4.0}
 
 
 class VmLab(BridgedLab):
-    """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
+    """Implements `dstest.core.node.Lab`, `Inspects`, `Restarts` and `OwnClocks`."""
 
     name = "vm"
     doc = "small virtual machines on this machine (Linux, root): kernels and clocks of their own"
@@ -107,6 +107,11 @@ class VmLab(BridgedLab):
         for name, argv in healing.items():
             with contextlib.suppress(LabError):
                 vm_machines.attach(lab, name, argv)
+
+    def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `OwnClocks.set_clocks`."""
+        lab = self._known(lab_id)
+        host.each(lambda name: vm_time.set_true(lab, name), names)
 
     def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
         """See `Restarts.guard`."""

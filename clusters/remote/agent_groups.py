@@ -2,13 +2,16 @@
 
 A group holds whatever a service forks, also in another session and under another parent. It lies
 below the freezer of cgroup v1 where the node has one mounted, else in version 2, so that freezing
-it stops all of them at one instant. Where neither can be written, the processes of a service are
-its main one and what descends from it. Standard library only; Python 3.9 or newer.
+it stops all of them at one instant. In version 2 a process is in one group only: those of services
+lie below one, `PARENT`, whose limits hold for all of them. Where neither version can be written,
+the processes of a service are its main one and what descends from it. Standard library only; Python
+3.9 or newer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,11 @@ from clusters.remote.agent_exec import process_info
 __all__ = ["Groups"]
 
 PREFIX = "dstest-service-"
+PARENT = "dstest"
+"""In version 2, the group above those of all services."""
+
+IN_USE = "/run/dstest-*/dstest"
+"""Links to it of those who set limits."""
 
 
 class Groups:
@@ -31,7 +39,14 @@ class Groups:
         if self._mount is None:
             return None
         kind, mount = self._mount
-        return {"kind": kind, "path": f"{mount}/{PREFIX}{service}"}
+        above = f"{mount}/{PARENT}" if kind == "v2" else mount
+        return {"kind": kind, "path": f"{above}/{PREFIX}{service}"}
+
+    def holds(self, group: str) -> bool:
+        """Is a process in the group of a service also in this one, of any hierarchy?"""
+        if self._mount is None or self._mount[0] != "v2":
+            return False
+        return os.path.realpath(group) == f"{self._mount[1]}/{PARENT}"
 
     def join(self, service: str) -> None:
         """Put the calling process into the service's group. OSError where that is refused."""
@@ -46,6 +61,8 @@ class Groups:
         if group is not None:
             with contextlib.suppress(OSError):
                 os.rmdir(group["path"])
+                if group["kind"] == "v2" and not glob.glob(IN_USE):
+                    os.rmdir(os.path.dirname(group["path"]))
 
     def frozen(self, service: str) -> bool:
         """Do all processes of the group stand still? False while they are still freezing."""

@@ -139,9 +139,12 @@ def _become(home: Path, service: dict[str, Any]) -> None:
     argv, owner = _command(home, service), _owner(service)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
-    Groups().join(service["name"])
+    groups = Groups()
+    groups.join(service["name"])
     with contextlib.suppress(FileNotFoundError):
         for group in (home / "groups").read_text().split():
+            if groups.holds(group):
+                continue
             Path(group, "cgroup.procs").write_text("0", encoding="ascii")
     Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -17,6 +17,7 @@ __all__ = [
     "Login",
     "Node",
     "NodeInfo",
+    "OwnClocks",
     "Reopens",
     "Restarts",
 ]
@@ -246,6 +247,15 @@ class Restarts(Protocol):
 
         Returns an object whose `release()` calls that off; False where the guard was gone.
         """
+        ...
+
+
+@runtime_checkable
+class OwnClocks(Protocol):
+    """A lab whose nodes have a clock each, which is nobody else's: one can be set wrong alone."""
+
+    def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
+        """Set the clocks of these nodes to ours. Raises LabError."""
         ...
 
 

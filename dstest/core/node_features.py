@@ -36,6 +36,11 @@ def _group(feature: str) -> str:
     return _GROUP.replace("CONTROLLER", feature.removesuffix("-group"))
 
 
+_NFQUEUE: Final = """\
+command -v iptables-restore ip6tables-restore >/dev/null || { echo no iptables >&2; exit 1; }
+[ -e /proc/net/netfilter/nfnetlink_queue ]
+"""
+
 FEATURES: Final[Mapping[str, Feature]] = {
     "nft": Feature(
         what="nftables with inet tables and counters",
@@ -48,10 +53,16 @@ FEATURES: Final[Mapping[str, Feature]] = {
         look="unshare --net tc qdisc add dev lo root handle d5: htb default 10",
         remedy="apt-get install -y iproute2, and a kernel with CONFIG_NET_SCH_HTB",
     ),
+    "packet-queue": Feature(
+        what="netem, or iptables and the queue to user space",
+        look="unshare --net tc qdisc add dev lo root netem delay 1ms 2>/dev/null && exit 0\n"
+        f'[ "$(uname -m)" = x86_64 ] || {{ echo no netem, no x86-64 >&2; exit 1; }}\n{_NFQUEUE}',
+        remedy="a kernel with CONFIG_NET_SCH_NETEM; or apt-get install -y iptables, and modprobe"
+        " nfnetlink_queue",
+    ),
     "nfqueue": Feature(
         what="iptables and the queue to user space",
-        look="command -v iptables-restore ip6tables-restore >/dev/null ||"
-        " { echo no iptables >&2; exit 1; }; [ -e /proc/net/netfilter/nfnetlink_queue ]",
+        look=_NFQUEUE,
         remedy="apt-get install -y iptables, and modprobe nfnetlink_queue",
     ),
     "fuse": Feature(

@@ -7,7 +7,7 @@ in the middle of a fault, or in a fault that seems to have landed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -36,7 +36,14 @@ from dstest.core.protocols import (
     Timing,
 )
 
-__all__ = ["check_members", "check_places", "check_relations", "check_timing", "ports_of"]
+__all__ = [
+    "allow_for_slowness",
+    "check_members",
+    "check_places",
+    "check_relations",
+    "check_timing",
+    "ports_of",
+]
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 """Directories and control groups are called by it."""
@@ -55,6 +62,12 @@ def check_timing(deployment: Deployment) -> None:
     for name, value in msgspec.structs.asdict(timing).items():
         if not 0 <= value < 1e6:
             raise refused(deployment, "timing", f"{name}={value!r}", expected)
+
+
+def allow_for_slowness(deployment: Deployment, nodes: Iterable[Node]) -> None:
+    """Its times are those of nodes as slow as these."""
+    if (slowness := max(node.info.slowness for node in nodes)) > 1:
+        deployment.timing = deployment.timing.slower(slowness)
 
 
 def check_members(deployment: Deployment, names: Sequence[str]) -> None:

@@ -166,9 +166,7 @@ class Run:
         await load.start()
         # The clock starts with the load; the nemesis is set up first, on a clock of no meaning.
         await self._nemesis.setup(self._context(RunClock(0), NoEpochs()))
-        self._clocks = await host.node_clocks(self._nodes)
-        self._meta.node_clocks_start_ns = {n: c.own_ns for n, c in self._clocks.items()}
-        self._meta.clock_start_ns = host.wall_minus_mono_ns()
+        await self._note_clocks()
         clock = load.begin()
         self._meta.origin_ns = clock.origin_ns
         writer = SegmentWriter(self._run.segments / "control.seg", Writer(control=True))
@@ -215,10 +213,14 @@ class Run:
         plugins = self._plugins
         deployment = deployed(plugins.system, nodes, plugins.spec.options)
         answers.check_timing(deployment)
-        if (slowness := max(node.info.slowness for node in nodes)) > 1:
-            deployment.timing = deployment.timing.slower(slowness)
+        answers.allow_for_slowness(deployment, nodes)
         answers.check_members(deployment, plugins.members)
         return deployment
+
+    async def _note_clocks(self) -> None:
+        self._clocks = await host.node_clocks(self._nodes)
+        self._meta.node_clocks_start_ns = {n: c.own_ns for n, c in self._clocks.items()}
+        self._meta.clock_start_ns = host.wall_minus_mono_ns()
 
     async def _install(self, deployment: Deployment) -> None:
         limit_s = patience.work_s(deployment.timing)

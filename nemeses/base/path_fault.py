@@ -59,12 +59,14 @@ STILL_S: Final = 0.15
 """Between two readings of counters that must stand still."""
 
 HEAL_DEADLINE_S: Final = 10.0
-"""Of rules and of probes of our own, which no system answers: its timing does not matter."""
+"""Of rules and of probes of our own, which no system answers: of its timing only how slow the nodes
+are matters."""
 
 
 def landing_s(ctx: NemesisContext) -> float:
     """Until each path that is in use has been used again, and probes have been sent on it."""
-    return max(LANDING_DEADLINE_S, 2 * ctx.deployment.timing.keepalive_s)
+    timing = ctx.deployment.timing
+    return timing.slowness * max(LANDING_DEADLINE_S, 2 * timing.keepalive_s)
 
 
 class CountersAfterRemoval(NamedTuple):
@@ -236,7 +238,7 @@ class PathFault(Driver):
         )
 
     def heal_within_s(self, ctx: NemesisContext) -> float:
-        return HEAL_DEADLINE_S
+        return HEAL_DEADLINE_S * ctx.deployment.timing.slowness
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """Nothing is counted any more, and probes pass on every path."""

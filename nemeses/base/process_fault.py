@@ -231,7 +231,8 @@ class ProcessFault(Driver):
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """Until clients have given up; of a fault for the leader, until there is another."""
-        clients_s = float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_SLACK_S
+        slack_s = LANDING_SLACK_S * ctx.deployment.timing.slowness
+        clients_s = float(ctx.options.get("op_timeout_s", 2.0)) + slack_s
         led = ProcessDetails.of(record).scope == "primaries"
         return max(clients_s, ctx.deployment.timing.failover_s if led else 0.0)
 

@@ -34,6 +34,7 @@ class Corrupt(PacketShareFault):
     doc = "flips one bit in a share of the packets between nodes"
     faults: tuple[str, ...] = ()
     counter = "corrupted"
+    needs: tuple[str, ...] = ("nft", "nfqueue", "x86-64")
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     percent_max = 50.0
     setting = "corrupt"

@@ -14,6 +14,7 @@ Catalogue: N13.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
@@ -21,6 +22,7 @@ from nemeses.base.path_evidence import Reached
 from nemeses.network.loss import right_share
 from nemeses.network.packet_share import PacketShareFault, loses, percent
 from nemeses.network.queued import Queued
+from nemeses.tools.netqueue import Sender
 
 __all__ = ["NEMESIS", "Duplicate"]
 
@@ -40,6 +42,13 @@ class Duplicate(PacketShareFault):
         "duplicate_percent": percent(30.0, "come twice"),
         **Queued.options,
     }
+
+    def netem_words(self, record: LandingRecord) -> Mapping[str, Any]:
+        return {"duplicate.duplicate": record.facts["share"]}
+
+    def netem_doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
+        """The share of what came into the queues that they let out once more."""
+        return self.doubts(record, done)
 
     def problems(
         self, record: LandingRecord, reach: Reached, moved: Mapping[str, int]

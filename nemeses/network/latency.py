@@ -41,6 +41,9 @@ WAIT_SLACK_MS: Final = 30.0
 
 ECHOES: Final = 9
 ECHO_SPACING_MS: Final = 15
+NETEM_RATE_BYTES: Final = 1_250_000_000
+"""Per second: ten gigabits."""
+
 MS_MIN: Final = 20.0
 MS_MAX: Final = 2000.0
 
@@ -124,6 +127,13 @@ class Latency(Queued):
             "delay_us": round(facts["delay_ms"] * 1000),
             "jitter_us": round(facts["jitter_ms"] * 1000),
         }
+
+    def netem_words(self, record: LandingRecord) -> Mapping[str, Any]:
+        """With a rate, however high, netem keeps packets in their order."""
+        facts = record.facts
+        jitter = {"delay.jitter": facts["jitter_ms"] / 1000} if facts["jitter_ms"] else {}
+        rate = {"rate.rate": NETEM_RATE_BYTES}
+        return {"delay.delay": facts["delay_ms"] / 1000, **jitter, **rate}
 
     def doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
         delay_ms, jitter_ms = record.facts["delay_ms"], record.facts["jitter_ms"]

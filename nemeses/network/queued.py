@@ -1,9 +1,11 @@
-"""Faults made in a queue in user space: `latency`, `duplicate`, `reorder`, `corrupt`.
+"""Faults made in a queue: `latency`, `duplicate`, `reorder`, `corrupt`.
 
-Each affected node queues what the others send to it, and a program of ours there lets it go later,
-twice or out of order (netqueue.py, csrc/netqueue.c). The injector signal comes from the program's
-own counters, compared with those of the rules: a program that is gone, or a queue with another
-number, lets all packets pass, and then the rules count what the program never saw.
+Each affected node queues what the others send to it. Where all nodes have a kernel with netem, that
+is the queue (netem.py), and its counters are the injector signal. Else it is one in user space, and
+a program of ours there lets packets go later, twice or out of order (netqueue.py and its C file).
+The injector signal then comes from the program's own counters, compared with those of the rules: a
+program that is gone, or a queue with another number, lets all packets pass, and then the rules
+count what the program never saw. The record's `how` says which queue it was.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -25,8 +27,9 @@ from nemeses.base.path_evidence import Reached, path_name, path_of, token_during
 from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, CountersAfterRemoval, PathFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Observed
+from nemeses.network import by_netem
 from nemeses.observe import probes
-from nemeses.tools import netqueue, nft
+from nemeses.tools import netem, netqueue, nft
 from nemeses.tools.compiled import TOOLS
 from nemeses.tools.netqueue import QueueSnapshot, Sender
 
@@ -46,19 +49,23 @@ ARRIVE_MIN: Final = 0.95
 class Queued(PathFault):
     """Base. A fault says what the program shall do, and what counters and probes then show.
 
-    `hook` and `queue` let a test hang the rules where they catch nothing, or queue into the void.
+    `hook` and `queue` let a test hang the rules where they catch nothing, or queue into the void;
+    `netem=False` keeps to our own queue.
     """
 
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     overlap = NEEDS_TRAFFIC
-    residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, TOOLS)
-    needs: tuple[str, ...] = ("nft", "nfqueue", "x86-64")
+    residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, netem.RESIDUE, TOOLS)
+    needs: tuple[str, ...] = ("nft", "packet-queue")
     observations = 2
     counter: ClassVar[str]
     """The program's counter that says it was done to a packet."""
 
-    def __init__(self, *, hook: str = "INPUT", queue: int = netqueue.QUEUE) -> None:
+    def __init__(
+        self, *, hook: str = "INPUT", queue: int = netqueue.QUEUE, netem: bool = True
+    ) -> None:
         self.hook, self.queue = hook, queue
+        self._netem = netem
 
     @abstractmethod
     def settings(self, record: LandingRecord) -> dict[str, int]:
@@ -76,22 +83,42 @@ class Queued(PathFault):
     def control(self, record: LandingRecord, reach: Reached) -> Signal:
         """What they show on the others."""
 
+    def netem_words(self, record: LandingRecord) -> Mapping[str, Any]:
+        """What the kernel's netem is set to, as `tc -j` shows it (`delay.delay` in seconds, shares
+        from 0 to 1); empty where it cannot do this as it is meant."""
+        return {}
+
+    def netem_doubts(self, record: LandingRecord, done: Mapping[str, Sender]) -> list[str]:
+        """What speaks against the injector, from what netem's queues have done."""
+        return []
+
     async def ready(self, ctx: NemesisContext) -> None:
-        await netqueue.install(self.name, nodes_of(ctx))
+        nodes = nodes_of(ctx)
+        able = type(self).netem_words is not Queued.netem_words
+        self._netem = self._netem and able and await netem.offered(nodes)
+        if self._netem:
+            await self.clear(nodes)
+        else:
+            await netqueue.install(self.name, nodes)
 
     async def clear(self, nodes: Sequence[Node]) -> None:
-        await asyncio.gather(*map(netqueue.stop, nodes))
+        await asyncio.gather(*map(netqueue.stop, nodes), *map(netem.clear, nodes))
 
     def heal_command(self) -> list[str]:
-        return [netqueue.OFF]
+        return ["sh", "-c", netem.OFF] if self._netem else [netqueue.OFF]
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        """The kernel's counters."""
-        return {"kernel_before": await _kernel(ctx)}
+        """The kernel's counters, and whose queue it is."""
+        how = "netem" if self._netem else "nfqueue"
+        return {"kernel_before": await _kernel(ctx), "how": how}
 
     async def apply_to(
         self, ctx: NemesisContext, record: LandingRecord, name: str, sources: Sequence[str]
     ) -> None:
+        if self._netem:
+            words = netem.words_of(self.netem_words(record))
+            await netem.start(ctx.node(name), [ctx.node(s).info for s in sources], words)
+            return
         texts = netqueue.rules(
             [ctx.node(s).info for s in sources], hook=self.hook, queue=self.queue
         )
@@ -101,6 +128,8 @@ class Queued(PathFault):
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:
+        if self._netem:
+            return by_netem.vanished(record, await by_netem.snapshots(ctx, record))
         found = {}
         for name, queue in (await _queues(ctx, record)).items():
             if queue.hooked < len(netqueue.FAMILIES) or not queue.counted:
@@ -112,7 +141,7 @@ class Queued(PathFault):
     async def remove(self, ctx: NemesisContext, record: LandingRecord) -> CountersAfterRemoval:
         """Rules out, counters read twice, then the program ends and lets go what it holds."""
         nodes = [ctx.node(name) for name in record.facts["affected"]]
-        await asyncio.gather(*map(netqueue.unhook, nodes))
+        await asyncio.gather(*map(netem.unhook if self._netem else netqueue.unhook, nodes))
         await asyncio.sleep(STILL_S)
         first = await self._done(ctx, record)
         await asyncio.sleep(STILL_S)
@@ -125,19 +154,19 @@ class Queued(PathFault):
 
     async def residue(self, node: Node) -> list[str]:
         queue = await netqueue.take_snapshot(node)
-        left = [f"rules of chain {netqueue.CHAIN}"] if queue.hooked or queue.counted else []
+        left = await by_netem.left_on(node)
+        left += [f"rules of chain {netqueue.CHAIN}"] if queue.hooked or queue.counted else []
         left += [f"process {pid} (netqueue)" for pid in queue.pids]
         return left + (["a bound queue"] if queue.served else [])
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         reach = await self.probe(ctx, token_during(ctx, record))
         # The counters of rules are read before the program's, so that lagging looks no worse.
-        queues = await _queues(ctx, record)
-        done = _by_path(ctx, record, queues)
+        injector, done = await self._injected(ctx, record)
         before = record.facts["kernel_before"]
         moved = {name: n - before[name] for name, n in (await _kernel(ctx)).items()}
         return Observed(
-            injector=self.injector(record, queues, done),
+            injector=injector,
             victim=self.victim(record, reach, moved),
             control=self.control(record, reach),
             facts={
@@ -146,7 +175,21 @@ class Queued(PathFault):
             },
         )
 
+    async def _injected(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> tuple[Signal, dict[str, Sender]]:
+        if self._netem:
+            seen = await by_netem.snapshots(ctx, record)
+            done = by_netem.by_path(ctx, record, seen)
+            doubts, wanted = self.netem_doubts(record, done), self.netem_words(record)
+            return by_netem.injector(ctx, record, seen, wanted, doubts), done
+        queues = await _queues(ctx, record)
+        done = _by_path(ctx, record, queues)
+        return self.injector(record, queues, done), done
+
     async def _done(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Sender]:
+        if self._netem:
+            return by_netem.by_path(ctx, record, await by_netem.snapshots(ctx, record))
         return _by_path(ctx, record, await _queues(ctx, record))
 
     def injector(

@@ -57,6 +57,11 @@ class Reorder(PacketShareFault):
     def more_settings(self, record: LandingRecord) -> Mapping[str, int]:
         return {"hold_us": round(record.facts["hold_ms"] * 1000)}
 
+    def netem_words(self, record: LandingRecord) -> Mapping[str, Any]:
+        """All wait but those that netem calls reordered, which overtake them."""
+        facts = record.facts
+        return {"delay.delay": facts["hold_ms"] / 1000, "reorder.reorder": 1 - facts["share"]}
+
     def patience_s(self, record: LandingRecord) -> float:
         """On a path with little traffic what is held back is seldom overtaken."""
         return 2 * LANDING_DEADLINE_S

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import LabError
+from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -72,6 +72,7 @@ START_SHARE: Final = 0.3
 """Of the time that a heal has, what each try may take."""
 
 _SQUEEZE: Final = (
+    'if [ -e "$0/memory.max" ]; then cat "$0/memory.current" >"$0/memory.max"; exit; fi; '
     'echo "$1" >"$0/memory.oom_control" || exit 1; used=$(cat "$0/memory.usage_in_bytes"); '
     "for step in $(seq 0 256); do "
     'echo $((used + step * 16384)) 2>/dev/null >"$0/memory.limit_in_bytes" && exit 0; done; exit 1'
@@ -79,10 +80,16 @@ _SQUEEZE: Final = (
 """The kernel refuses a limit that it cannot bring the group below."""
 
 _LOOSEN: Final = (
-    '[ -d "$0" ] || exit 0; echo -1 >"$0/memory.limit_in_bytes" && echo 0 >"$0/memory.oom_control"'
+    '[ -d "$0" ] || exit 0; if [ -e "$0/memory.max" ]; then echo max >"$0/memory.max"; exit; fi; '
+    'echo -1 >"$0/memory.limit_in_bytes" && echo 0 >"$0/memory.oom_control"'
 )
 _READ: Final = (
-    'cd "$0" || exit 1; for f in limit_in_bytes usage_in_bytes failcnt; do '
+    'cd "$0" || exit 1; if [ -e memory.max ]; then '
+    f"echo limit_in_bytes $(sed s/max/{UNLIMITED_BYTES}/ memory.max); "
+    "echo usage_in_bytes $(cat memory.current); "
+    "sed -n 's/^max /failcnt /p; /^oom_kill /p' memory.events; "
+    "for p in $(cat cgroup.procs */cgroup.procs 2>/dev/null); do echo pid$p 1; done; exit; fi; "
+    "for f in limit_in_bytes usage_in_bytes failcnt; do "
     "echo $f $(cat memory.$f); done; cat memory.oom_control; "
     "for p in $(cat cgroup.procs); do echo pid$p 1; done"
 )
@@ -109,6 +116,9 @@ class Memory(ProcessFault):
         **SERVICE_OPTION,
     }
 
+    def __init__(self) -> None:
+        self._versions: dict[str, str] = {}
+
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         return {"mode": options["mode"]}
 
@@ -118,7 +128,17 @@ class Memory(ProcessFault):
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """A group on each node, which the servers join when they start."""
-        await asyncio.gather(*(MEMORY.make(node, self.name) for node in nodes_of(ctx)))
+        nodes = nodes_of(ctx)
+        await asyncio.gather(*(MEMORY.make(node, self.name) for node in nodes))
+        self._versions = dict(
+            zip(ctx.nodes, await asyncio.gather(*map(MEMORY.version, nodes)), strict=True)
+        )
+        if ctx.options.get("mode") == "stall" and "cgroup v2" in self._versions.values():
+            raise FaultRefused(
+                "memory: mode=stall needs nodes with version 1 of control groups; in version 2 the"
+                " kernel lets no task wait for memory",
+                remedy="-o mode=oom",
+            )
         await ctx.need(ControlGroups).start_in(MEMORY.path)
 
     async def withdraw(self, ctx: NemesisContext) -> None:
@@ -127,7 +147,8 @@ class Memory(ProcessFault):
         await asyncio.gather(*map(MEMORY.withdraw, nodes_of(ctx)))
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        return {"memory_before": await _readings(ctx)}
+        how = sorted({self._versions[n] for n in record.targets if n in self._versions})
+        return {"memory_before": await _readings(ctx), "how": ", ".join(how)}
 
     def patience_s(self, record: LandingRecord) -> float:
         """A server that hardly needs any more memory meets its limit late."""

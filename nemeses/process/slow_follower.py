@@ -62,6 +62,12 @@ ENTER_TRIES: Final = 5
 SAMPLE_GAP_S: Final = 0.2
 
 
+_THROTTLE: Final = (
+    'if [ -e "$0/cpu.max" ]; then echo "$2 $1" >"$0/cpu.max"; exit; fi; '
+    'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
+)
+
+
 class SlowFollower(ProcessFault):
     """The `slow-follower` nemesis."""
 
@@ -120,12 +126,15 @@ class SlowFollower(ProcessFault):
         (then_ns, then), (now_ns, now) = seen
         used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100
         left_percent = min(record.facts["cpu_percent"], USED_SHARE * used_percent)
-        return {"used_percent": round(used_percent, 2), "left_percent": left_percent}
+        return {
+            "used_percent": round(used_percent, 2),
+            "left_percent": left_percent,
+            "how": await CPU.version(ctx.node(name)),
+        }
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         quota_us, period_us = quota(record.facts["left_percent"])
-        script = 'echo "$1" >"$0/cpu.cfs_period_us" && echo "$2" >"$0/cpu.cfs_quota_us"'
-        argv = ["sh", "-c", script, CPU.path, str(period_us), str(quota_us)]
+        argv = ["sh", "-c", _THROTTLE, CPU.path, str(period_us), str(quota_us)]
         for name in record.targets:
             await ctx.node(name).run(argv, timeout_s=5.0)
         await self.enter(ctx, record)
@@ -173,8 +182,7 @@ class SlowFollower(ProcessFault):
         missing = [f"{n} is {_far(behind[n], unit)}" for n in late]
         left: dict[str, int] = {}
         for name in record.targets:
-            found = await ctx.node(name).run(["cat", f"{CPU.path}/cgroup.procs"], timeout_s=5.0)
-            left[name] = len(found.stdout.split())
+            left[name] = len(await CPU.throttled(ctx.node(name)))
             missing += [f"{name}: its server is still throttled"] if left[name] else []
         healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]

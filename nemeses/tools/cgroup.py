@@ -1,7 +1,9 @@
-"""A control group of ours on a node, below one controller of cgroup v1, for the server alone.
+"""A control group of ours on a node, with limits of one controller, for the server alone.
 
-The node's own hierarchy of that controller is mounted where only we look, so that nothing of the
-node's init is touched.
+In version 1 it is a group below the node's own hierarchy of that controller, which is mounted where
+only we look, so that nothing of the node's init is touched; servers are moved into it. In version 2
+it is the group above those of all services (`clusters/remote/agent_groups.py`), in which servers
+are from their start on; the path is a link to it then.
 """
 
 from __future__ import annotations
@@ -19,11 +21,20 @@ from dstest.core.residue import Residue
 __all__ = ["Group"]
 
 _MAKE: Final = (
+    # A controller is of one version at a time: where version 2 has it, version 1 cannot.
+    "m=$(awk '$3 == \"cgroup2\" && $4 ~ /^rw/ { print $2; exit }' /proc/mounts); "
+    'if [ -n "$m" ] && grep -qw "$2" "$m/cgroup.controllers"; then '
+    'echo "+$2" >"$m/cgroup.subtree_control" || exit 1; mkdir -p "$m/dstest" "$0" && '
+    'ln -sfT "$m/dstest" "$1" && exec test -e "$m/dstest/$2.max"; fi; '
     'mountpoint -q "$0" || { mkdir -p "$0" && mount -t cgroup -o "$2" "dstest-$2" "$0"; }; '
     'mkdir -p "$1"'
 )
 _DISSOLVE: Final = (
     '[ -d "$1" ] || exit 0; '
+    # Of version 2, what is in it stays in it, without limits.
+    'if [ -L "$1" ]; then for f in memory.max memory.high cpu.max; do '
+    '[ ! -w "$1/$f" ] || echo max >"$1/$f"; done; g=$(readlink "$1"); rm "$1"; '
+    'rmdir "$g" 2>/dev/null; exit 0; fi; '
     # Tasks that wait for memory leave no group.
     'for f in limit_in_bytes=-1 oom_control=0; do f="$1/memory.$f"; '
     '[ ! -w "${f%=*}" ] || echo "${f#*=}" >"${f%=*}"; done 2>/dev/null; '
@@ -31,7 +42,11 @@ _DISSOLVE: Final = (
     'for p in $(cat "$1/cgroup.procs"); do echo $p >"$0/cgroup.procs"; done; '
     'rmdir "$1" 2>/dev/null && exit 0; sleep 0.1; done; exit 1'
 )
-_UNMOUNT: Final = '! mountpoint -q "$0" || umount "$0"'
+_UNMOUNT: Final = 'if mountpoint -q "$0"; then umount "$0"; fi; [ ! -d "$0" ] || rmdir "$0" || :'
+_PROCESSES: Final = 'cat "$0/cgroup.procs" "$0"/*/cgroup.procs 2>/dev/null'
+_LIMITED: Final = (
+    'if [ -L "$0" ]; then case "$(cat "$0/cpu.max")" in max*) exit 0 ;; esac; fi; ' + _PROCESSES
+)
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -54,8 +69,8 @@ class Group(msgspec.Struct, frozen=True):
         return Residue(
             name=f"control group ({self.controller})",
             mark=f"{self.mount} is a mount of ours",
-            look=f"if mountpoint -q {mount}; then echo ours mount {mount}; "
-            f"[ ! -d {path} ] || echo ours control group {path}; fi",
+            look=f"if mountpoint -q {mount}; then echo ours mount {mount}; fi; "
+            f"[ ! -d {path} ] || echo ours control group {path}",
             remove=f"{shlex.join(self.dissolve_command())}; {shlex.join(self.unmount_command())}",
             rank=30,
         )
@@ -69,23 +84,32 @@ class Group(msgspec.Struct, frozen=True):
             raise FaultRefused(
                 f"{nemesis}: {node.name} has no control group with the {self.controller}"
                 f" controller: {done.stderr.strip()}",
-                remedy=f"a host with the {self.controller} controller of cgroup v1",
+                remedy=f"nodes whose control groups have the {self.controller} controller",
             )
 
     async def enter(self, node: Node, pids: Sequence[int]) -> None:
-        """Put processes into the group; those that have ended meanwhile are no error."""
+        """Put processes into the group; those that have ended meanwhile are no error. Servers are
+        in that of version 2 by themselves."""
         script = 'for p in "$@"; do echo $p >"$0/cgroup.procs" || [ ! -e /proc/$p ] || exit 1; done'
         argv = ["sh", "-c", script, self.path, *map(str, pids)]
         await node.run(argv, timeout_s=5.0)
 
+    async def version(self, node: Node) -> str:
+        """`cgroup v1` or `cgroup v2`, of the group that was made."""
+        found = await node.run(["test", "-L", self.path], timeout_s=5.0, check=False)
+        return "cgroup v2" if found.status == 0 else "cgroup v1"
+
     async def processes(self, node: Node) -> set[int]:
         """Pids in the group; none where it is not there."""
-        argv = ["cat", f"{self.path}/cgroup.procs"]
-        found = await node.run(argv, timeout_s=5.0, check=False)
-        return {int(word) for word in found.stdout.split()}
+        return await _pids(node, _PROCESSES, self.path)
+
+    async def throttled(self, node: Node) -> set[int]:
+        """Pids in the group, where that has a share of the processors (of the `cpu` controller)."""
+        return await _pids(node, _LIMITED, self.path)
 
     def dissolve_command(self) -> list[str]:
-        """Puts what is in the group back into the node's root group, and removes it."""
+        """Puts what is in the group back into the node's root group, and removes it; of version 2,
+        takes its limits away."""
         return ["sh", "-c", _DISSOLVE, self.mount, self.path]
 
     def unmount_command(self) -> list[str]:
@@ -101,3 +125,8 @@ class Group(msgspec.Struct, frozen=True):
         """The group, where it is still there."""
         found = await node.run(["test", "-d", self.path], timeout_s=5.0, check=False)
         return [f"control group {self.path}"] if found.status == 0 else []
+
+
+async def _pids(node: Node, script: str, path: str) -> set[int]:
+    found = await node.run(["sh", "-c", script, path], timeout_s=5.0, check=False)
+    return {int(word) for word in found.stdout.split()}

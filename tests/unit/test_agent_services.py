@@ -358,7 +358,7 @@ cgroup /sys/fs/cgroup/freezer cgroup rw,nosuid,freezer 0 0
         (MOUNTS, {"kind": "v1", "path": "/sys/fs/cgroup/freezer/dstest-service-x"}),
         (
             MOUNTS.replace("rw,nosuid,freezer", "ro,freezer"),
-            {"kind": "v2", "path": "/sys/fs/cgroup/unified/dstest-service-x"},
+            {"kind": "v2", "path": "/sys/fs/cgroup/unified/dstest/dstest-service-x"},
         ),
         ("cgroup2 /sys/fs/cgroup cgroup2 ro 0 0\n", None),
     ],
@@ -408,7 +408,7 @@ def test_processes_of_other_pid_namespaces_are_no_members(tmp_path: Path) -> Non
     groups._mount = ("v2", str(tmp_path))
     made = groups.of("db")
     assert made is not None
-    Path(made["path"]).mkdir()
+    Path(made["path"]).mkdir(parents=True)
     Path(made["path"], "cgroup.procs").write_text("0\n17\n0\n")
     assert groups.members("db") == [17]
 

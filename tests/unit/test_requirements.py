@@ -58,7 +58,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "restart": STARTED,
     "rolling": (*STARTED, "Leadership"),
     "bandwidth": SERVERS,
-    "clock": (*SERVERS, "Clocked"),
+    **dict.fromkeys(("clock", "clock-step", "clock-steer"), (*SERVERS, "Clocked")),
     **dict.fromkeys(("power", "disk-full", "fsync-error", "io-error"), (*STARTED, "DataDir")),
     "slow-disk": (*SERVERS, "DataDir"),
     "slow-follower": (*SERVERS, "Leadership", "Replication"),
@@ -92,6 +92,8 @@ def ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def spec(nemesis: str, system: str = "toy", **more: Any) -> RunSpec:
+    """On a lab that can do whatever a nemesis asks of one."""
+    more.setdefault("lab", "vm")
     return RunSpec(system=system, nemesis=nemesis, time_limit_s=90.0, seed=3, **more)
 
 

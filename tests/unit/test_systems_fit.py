@@ -34,7 +34,9 @@ def workload_of(system: str) -> str:
 def planned(system: str, nemesis: str) -> bool:
     """Was it planned? Refusals name all that lacks."""
     load = workload_of(system)
-    wanted = RunSpec(system=system, workload=load, nemesis=nemesis, time_limit_s=120.0, seed=5)
+    wanted = RunSpec(
+        system=system, workload=load, nemesis=nemesis, time_limit_s=120.0, seed=5, lab="vm"
+    )
     options = OPTIONS.get(nemesis, []) if system == "etcd" or nemesis != "credentials" else []
     try:
         plans = resolve(wanted, options).plans

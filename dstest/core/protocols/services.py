@@ -125,7 +125,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How long healthy members of a system take, at most, on a busy small machine."""
+    """How long healthy members of a system take, at most, on a busy small machine.
+
+    `slowness` is set by the runner where nodes are slower than that, and the times with it.
+    """
 
     start_s: float = 45.0
     answer_s: float = 1.0
@@ -136,12 +139,14 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """From a member's process serving to its being part of the cluster again."""
     restart_s: float = 30.0
     stop_s: float = 20.0
+    slowness: float = 1.0
 
     def slower(self, times: float) -> Timing:
         """The same on nodes so many times slower. What is up to timeouts of the system, and not to
         how fast it works, stays: `keepalive_s`, `failover_s`."""
         names = ("start_s", "answer_s", "rejoin_s", "restart_s", "stop_s")
-        return msgspec.structs.replace(self, **{n: getattr(self, n) * times for n in names})
+        changed = {n: getattr(self, n) * times for n in names}
+        return msgspec.structs.replace(self, **changed, slowness=times)
 
 
 class Process(msgspec.Struct, frozen=True, array_like=True):

@@ -1,0 +1,227 @@
+"""The kernel's own `netem` on the nodes: what peers send passes through a queue of theirs first.
+
+Where packets arrive they are redirected to devices of ours (ifb), two for each sender: one for the
+system's traffic, one for our probes, so that what is counted is the system's. Each device has one
+netem, since kernels refuse one that duplicates beside others in a tree. IPv6 finds its neighbours
+by packets of its own, which pass by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.limits import PROBE_UDP_PORT
+from dstest.core.node import Node, NodeInfo
+from dstest.core.residue import Residue
+from nemeses.tools.netqueue import Sender
+from nemeses.tools.shaper import device_of
+
+__all__ = [
+    "DEVICE", "OFF", "RESIDUE", "NetemSnapshot", "clear", "offered", "parse", "rules", "start",
+    "take_snapshot", "unhook", "words_of",
+]  # fmt: skip
+
+Rows = Sequence[Mapping[str, Any]]
+"""What `tc -j` lists."""
+
+DEVICE: Final = "dstestf"
+"""What the names of our devices begin with."""
+
+LIMIT_PACKETS: Final = 20_000
+"""What a slow path holds back is not to be lost besides."""
+
+SHARES: Final = ("duplicate", "reorder")
+
+_UNHOOK: Final = f"""\
+for device in $(ls /sys/class/net); do
+    tc qdisc show dev $device | grep -q '^qdisc ingress ' || continue
+    filters=$(tc filter show dev $device ingress)
+    # An empty one is ours, half made; what holds no filter does nothing.
+    case "$filters" in ""|*{DEVICE}[0-9]*) tc qdisc del dev $device ingress ;; esac
+done
+"""
+_DEVICES: Final = f"ls /sys/class/net | grep -x '{DEVICE}[0-9]*'"
+
+OFF: Final = f"""\
+{_UNHOOK}for device in $({_DEVICES}); do ip link del $device; done
+"""
+
+RESIDUE: Final = Residue(
+    name="netem",
+    mark=f"the devices are called {DEVICE} and a number",
+    look=f"for device in $({_DEVICES}); do echo ours device $device; done",
+    remove=OFF,
+    rank=15,
+)
+
+# All that `rules` uses, on a device that nothing passes through.
+_TRY: Final = """\
+command -v tc >/dev/null || exit 1
+d=dstesttry
+ip link add $d type ifb || exit 1
+trap 'ip link del $d' EXIT
+set -e
+tc qdisc add dev $d root netem limit 10 delay 1ms reorder 50% duplicate 1%
+tc qdisc add dev $d ingress
+tc filter add dev $d ingress protocol ip prio 1 flower ip_proto udp src_ip 192.0.2.1 \
+    src_port 1 action mirred egress redirect dev $d
+"""
+
+
+_MAKE: Final = """\
+set -e
+for device in "$@"; do
+    ip link add $device type ifb
+    echo 1 >/proc/sys/net/ipv6/conf/$device/disable_ipv6
+    ip link set $device up
+done
+"""
+
+
+class NetemSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands on a node: `filters` that redirect, and per sender's address what its queue is
+    set to (`words`) and has done. `Sender.delayed` is what has left the queue, `twice` what left it
+    or waits in it beyond what came in."""
+
+    filters: int
+    words: Mapping[str, Mapping[str, Any]]
+    senders: Mapping[str, Sender]
+
+
+def _devices(number: int) -> tuple[str, str]:
+    """For a sender's traffic, and for its probes."""
+    return f"{DEVICE}{2 * number}", f"{DEVICE}{2 * number + 1}"
+
+
+def rules(device: str, sources: Sequence[NodeInfo], words: str) -> str:
+    """A `tc` batch for one node whose peers are reached by `device`; `words` are netem's."""
+    ours = [name for number in range(len(sources)) for name in _devices(number)]
+    lines = [f"qdisc add dev {name} root netem limit {LIMIT_PACKETS} {words}" for name in ours]
+    lines.append(f"qdisc add dev {device} ingress")
+    add = f"filter add dev {device} ingress protocol"
+    for number, info in enumerate(sources):
+        usual, probes = _devices(number)
+        matches = [
+            (f"ip_proto udp dst_port {PROBE_UDP_PORT} ", probes),
+            (f"ip_proto udp src_port {PROBE_UDP_PORT} ", probes),
+            ("", usual),
+        ]
+        for address in filter(None, (info.address, info.address6)):
+            family, first = ("ipv6", 3) if ":" in address else ("ip", 6)
+            for prio, (match, to) in enumerate(matches, first):
+                action = f"action mirred egress redirect dev {to}"
+                lines.append(f"{add} {family} prio {prio} flower src_ip {address} {match}{action}")
+    # They come last, so that filters without one of ours among them are never ours.
+    icmp = "flower ip_proto icmpv6 type"
+    lines += [f"{add} ipv6 prio {kind - 134} {icmp} {kind} action pass" for kind in (135, 136)]
+    return "\n".join(lines) + "\n"
+
+
+def words_of(wanted: Mapping[str, Any]) -> str:
+    """netem's own words for what `tc -j` is to show afterwards."""
+    parts = []
+    if "delay.delay" in wanted:
+        parts.append(f"delay {wanted['delay.delay'] * 1000:g}ms")
+        if "delay.jitter" in wanted:
+            parts.append(f"{wanted['delay.jitter'] * 1000:g}ms")
+    parts += [f"{n} {wanted[f'{n}.{n}'] * 100:g}%" for n in SHARES if f"{n}.{n}" in wanted]
+    if "rate.rate" in wanted:
+        parts.append(f"rate {wanted['rate.rate'] * 8}bit")
+    return " ".join(parts)
+
+
+async def offered(nodes: Sequence[Node]) -> bool:
+    """Can all of these do it? Tried, on a device that nothing passes through."""
+    argv = ["sh", "-c", _TRY]
+    done = await asyncio.gather(*(n.run(argv, timeout_s=15.0, check=False) for n in nodes))
+    return all(one.status == 0 for one in done)
+
+
+async def start(node: Node, sources: Sequence[NodeInfo], words: str) -> None:
+    """Queues first, then what leads to them. LabError where that fails; part of it may stand."""
+    device = await device_of(node, sources[0].address)
+    names = [name for number in range(len(sources)) for name in _devices(number)]
+    # Of their own they send nothing, which would be counted as well.
+    await node.run(["sh", "-c", _MAKE, "sh", *names], timeout_s=10.0)
+    batch = rules(device, sources, words)
+    await node.run(["tc", "-batch", "-"], stdin=batch, timeout_s=10.0)
+
+
+async def unhook(node: Node) -> None:
+    """Nothing is redirected from now on; the queues and their counters stay."""
+    await node.run(["sh", "-c", _UNHOOK], timeout_s=10.0, check=False)
+
+
+async def clear(node: Node) -> None:
+    """Take it all away; what a queue holds is lost, as in a queue that overflows."""
+    await node.run(["sh", "-c", OFF], timeout_s=10.0, check=False)
+
+
+# What comes in is counted before and after what goes out: on a slow node these looks take a while.
+_LOOK: Final = f"""\
+[ -n "$({_DEVICES})" ] || exit 0
+for device in $(ls /sys/class/net); do
+    tc filter show dev $device ingress 2>/dev/null | grep -q '{DEVICE}[0-9]' && break
+    device=
+done
+came() {{ [ -z "$device" ] || tc -s -j filter show dev $device ingress | tr '\\n' ' '; echo; }}
+came
+echo "$(tc -s -j qdisc show | tr '\\n' ' ')"
+came
+"""
+
+
+async def take_snapshot(node: Node) -> NetemSnapshot:
+    """Raises LabError where the node does not answer."""
+    found = await node.run(["sh", "-c", _LOOK], timeout_s=10.0)
+    rows = [json.loads(line) if line.strip() else [] for line in found.stdout.splitlines()]
+    before, queues, after = rows if len(rows) == 3 else ([], [], [])
+    return parse(queues, before, after)
+
+
+def parse(qdiscs: Rows, before: Rows, after: Rows) -> NetemSnapshot:
+    """What `tc -s -j` says of all queues of a node, and before and after of what leads to ours."""
+    early, late = _came(before), _came(after)
+    queues = {row["dev"]: row for row in qdiscs if row["kind"] == "netem"}
+    senders, words = {}, {}
+    for device in {device for device, _, _ in late.values()}:
+        those = [a for a, (to, _, _) in late.items() if to == device]
+        queue = queues.get(device)
+        left, waiting = (int(queue["packets"]), int(queue["qlen"])) if queue else (0, 0)
+        came = sum(late[a][1] + early.get(a, late[a])[1] for a in those) / 2
+        twice = max(0, round(left + waiting - came))
+        for address in those:
+            # Both families share a queue: what it did is said once.
+            did = {"delayed": left, "twice": twice} if address == those[0] else {}
+            _, seen, probes = late[address]
+            senders[address] = Sender(seen=seen, probes=probes, **did)
+            words[address] = dict(queue["options"]) if queue else {}
+    return NetemSnapshot(filters=len(_redirecting(after)), words=words, senders=senders)
+
+
+def _redirecting(filters: Rows) -> list[tuple[str, str, bool, int]]:
+    """Of each filter that redirects to us: address, device, is it for probes, packets."""
+    found = []
+    for row in filters:
+        options = row.get("options", {})
+        to = next((a for a in options.get("actions", ()) if "to_dev" in a), None)
+        if to is not None and str(to["to_dev"]).startswith(DEVICE):
+            keys = options["keys"]
+            packets = int(to["stats"]["packets"])
+            found.append((str(keys["src_ip"]), str(to["to_dev"]), "ip_proto" in keys, packets))
+    return found
+
+
+def _came(filters: Rows) -> dict[str, tuple[str, int, int]]:
+    """Address -> device of its traffic, packets of that, probes."""
+    rows = _redirecting(filters)
+    return {
+        address: (device, packets, sum(row[3] for row in rows if row[0] == address and row[2]))
+        for address, device, probes, packets in rows
+        if not probes
+    }
