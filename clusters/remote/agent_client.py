@@ -9,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from clusters.remote import bundle
+from clusters.remote import answers, bundle
 from dstest.core import limits
 from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
 
 __all__ = ["AgentClient"]
+
+TOLD_MAX: Final = 500
+"""Of what a node says in a message of ours."""
+
+LATE_MAX: Final = 10_000
+"""An agent that is only slow has answered far fewer after their deadlines."""
 
 
 class AgentClient:
@@ -26,27 +32,33 @@ class AgentClient:
     def __init__(self, node: str, write: Callable[[bytes], None]) -> None:
         self._node = node
         self._write = write
-        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[answers.Message]] = {}
         self._next_id = 1
         self._buffer = bytearray()
         self._lost: str | None = None
-        self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._hello: asyncio.Future[answers.Message] = asyncio.get_running_loop().create_future()
         self.late_answers = 0
 
     async def start(self, lab_id: str, **more: Any) -> dict[str, Any]:
         """Send the agent over and return its hello. Raises NotALabNode, RemoteLost, LabError."""
         self._send(bundle.first_frame(lab_id, **more))
         first = await self._hello
-        if "not_a_lab_node" in first:
-            marker = first["not_a_lab_node"]
-            says = "carries no lab marker" if marker is None else f"belongs to lab {marker!r}"
+        if first.hello is msgspec.UNSET:
+            marker = first.not_a_lab_node
+            says = f"belongs to lab {marker!r}" if marker else "carries no lab marker"
             raise NotALabNode(
-                f"{self._node} {says}, not to lab {lab_id!r}; nothing was done there",
+                f"{self._node} {says[:TOLD_MAX]}, not to lab {lab_id!r}; nothing was done there",
                 remedy="check the address; faults are only made on nodes of the lab under test",
             )
-        hello: dict[str, Any] = first["hello"]
-        if hello["version"] != bundle.version():
-            raise LabError(f"{self._node}: agent has version {hello['version']}, not ours")
+        version = str(first.hello.get("version"))
+        if version != bundle.version():
+            raise LabError(f"{self._node}: agent has version {version:.40}, not ours")
+        try:
+            hello = answers.hello_of(first.hello)
+        except ValueError as error:
+            raise LabError(
+                f"{self._node}: the agent's first word makes no sense: {error}"
+            ) from None
         return hello
 
     async def call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
@@ -58,7 +70,7 @@ class AgentClient:
             raise LabError(
                 f"{self._node}: a {verb} request of {len(frame)} bytes does not fit into a frame"
             )
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[answers.Message] = asyncio.get_running_loop().create_future()
         self._pending[number] = answer
         try:
             self._send(frame)
@@ -70,18 +82,20 @@ class AgentClient:
             ) from None
         finally:
             self._pending.pop(number, None)
-        if "error" in message:
-            raise self._error(verb, message["error"])
-        return message["ok"]
+        if message.error is not msgspec.UNSET:
+            raise self._error(verb, message.error)
+        try:
+            return answers.answer_of(verb, message.ok)
+        except ValueError as error:
+            raise LabError(f"{self._node}: its answer to {verb} makes no sense: {error}") from None
 
-    def _error(self, verb: str, error: dict[str, Any]) -> LabError:
-        text = str(error.get("message", ""))
-        kind = error.get("kind")
-        if kind == "timeout":
+    def _error(self, verb: str, error: answers.Error) -> LabError:
+        text = error.message[:TOLD_MAX]
+        if error.kind == "timeout":
             return RemoteTimeout(f"{self._node}: {text}")
-        if kind == "os":
-            return RemoteError(self._node, verb, int(error.get("errno", 0)), text)
-        return LabError(f"{self._node}: {verb} {kind}: {text}")
+        if error.kind == "os":
+            return RemoteError(self._node, verb, error.errno, text)
+        return LabError(f"{self._node}: {verb} {error.kind[:TOLD_MAX]}: {text}")
 
     def _send(self, frame: bytes) -> None:
         if self._lost is not None:
@@ -94,6 +108,8 @@ class AgentClient:
 
     def feed(self, data: bytes) -> None:
         """Take what arrived. A stream that is not made of frames counts as a lost connection."""
+        if self._lost is not None:
+            return
         buffer = self._buffer
         buffer += data
         while len(buffer) >= 4:
@@ -106,22 +122,24 @@ class AgentClient:
             frame = bytes(buffer[4 : 4 + size])
             del buffer[: 4 + size]
             try:
-                message = msgspec.json.decode(frame, type=dict[str, Any])
-            except msgspec.DecodeError as error:
+                message = answers.message_of(frame)
+            except ValueError as error:
                 self.lost(f"the agent's stream is broken: {error}")
                 return
             self._dispatch(message)
+            if self.late_answers > LATE_MAX:
+                self.lost(f"the agent answers what nobody asks, {LATE_MAX:,} times by now")
+                return
 
-    def _dispatch(self, message: dict[str, Any]) -> None:
-        number = message.get("id")
-        if number is None:
-            if "error" in message:
-                self.lost(f"the agent gave up: {message['error'].get('message')}")
-            elif not self._hello.done():
-                self._hello.set_result(message)
+    def _dispatch(self, message: answers.Message) -> None:
+        first = message.hello is not msgspec.UNSET or message.not_a_lab_node is not msgspec.UNSET
+        if message.id is None and message.error is not msgspec.UNSET:
+            self.lost(f"the agent gave up: {message.error.message[:TOLD_MAX]}")
             return
-        waiting = self._pending.get(number)
-        if waiting is None or waiting.done():
+        waiting = None if message.id is None else self._pending.get(message.id)
+        if message.id is None and first and not self._hello.done():
+            self._hello.set_result(message)
+        elif waiting is None or waiting.done():
             self.late_answers += 1
         else:
             waiting.set_result(message)

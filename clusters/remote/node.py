@@ -132,10 +132,11 @@ class RemoteNode:
         size, tail = await self._read(path, -want, want)
         parts, at, end = [], max(0, size - bytes_max), size - want
         while at < end:
-            _, part = await self._read(path, at, min(PART_BYTES, end - at))
-            if not part:
-                break
+            wanted = min(PART_BYTES, end - at)
+            _, part = await self._read(path, at, wanted)
             parts.append(part)
+            if len(part) < wanted:  # it has become shorter meanwhile
+                break
             at += len(part)
         return b"".join([*parts, tail])
 
@@ -145,7 +146,15 @@ class RemoteNode:
         found = await self.call(
             "read", path=path, offset=offset, bytes_max=bytes_max, timeout_s=limit_s
         )
-        return int(found["size"]), base64.b64decode(found["data"])
+        try:
+            data = base64.b64decode(found["data"], validate=True)
+        except ValueError as error:
+            raise LabError(f"{self.name}: what it says to be in {path}: {error}") from None
+        if len(data) > bytes_max:
+            raise LabError(
+                f"{self.name}: {len(data)} bytes of {path}, of which {bytes_max} were asked"
+            )
+        return found["size"], data
 
     async def _opened(self, start: Callable[[], Awaitable[T]]) -> T:
         """Open a channel; the caller sets the deadline.

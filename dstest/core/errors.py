@@ -22,6 +22,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from dstest.core.printable import printable
+
 __all__ = [
     "ConfigError",
     "DstestError",
@@ -57,8 +59,9 @@ class DstestError(Exception):
     exit_code: Exit = Exit.HARNESS
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        # A node may have had a hand in it, and a terminal obeys what it is given.
+        self.message = printable(message)
+        super().__init__(self.message)
         self.remedy = remedy
 
     def __str__(self) -> str:

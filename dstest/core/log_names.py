@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = ["kept_as"]
+
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9._+=@,-]")
+"""What no path of ours has: a node may name files as it likes."""
+
+PART_MAX: Final = 100
 
 
 def kept_as(paths: Iterable[str]) -> dict[str, str]:
@@ -22,5 +29,6 @@ def kept_as(paths: Iterable[str]) -> dict[str, str]:
 
 def _ends(path: str) -> list[str]:
     """The base name, that with its folder, and so on up to the whole path."""
-    parts = path.strip("/").split("/")
+    parts = [_STRANGE.sub("_", part).lstrip(".")[-PART_MAX:] for part in path.split("/")]
+    parts = [part for part in parts if part] or ["unnamed"]
     return ["-".join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dstest.core.printable import printable
 from dstest.judge.judged import share
 from dstest.report.model import RunReport
-from dstest.report.numbers import printable
 from dstest.report.tally import tallies
 from dstest.report.timeline import sentence
 

@@ -6,11 +6,12 @@ import json
 from typing import Any, Final
 
 from dstest.core.check import Anomaly
+from dstest.core.printable import printable
 from dstest.core.verdict import State
 from dstest.judge.judged import share
 from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
 from dstest.report.model import RunReport
-from dstest.report.numbers import number, printable
+from dstest.report.numbers import number
 from dstest.report.plots import latency_svg, rate_svg
 from dstest.report.timeline import sentence, timeline_svg
 

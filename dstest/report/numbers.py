@@ -18,7 +18,6 @@ __all__ = [
     "by_type",
     "number",
     "per_second",
-    "printable",
     "seconds",
 ]
 
@@ -43,11 +42,6 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     ok: int
     fail: int
     unknown: int
-
-
-def printable(text: str) -> str:
-    """Without control characters, which XML refuses and terminals obey; line ends stay."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def seconds(time_ns: int | None) -> str:

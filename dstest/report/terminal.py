@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
+from dstest.core.printable import printable
 from dstest.core.verdict import State
 from dstest.judge.judged import share
 from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
-from dstest.report.numbers import printable
 from dstest.report.remedies import Remedy
 from dstest.report.tally import tallies
 

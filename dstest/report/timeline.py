@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from dstest.core.op import NULL_IS_RESULT, Op, Outcome
-from dstest.report.numbers import printable
+from dstest.core.printable import printable
 
 __all__ = ["label", "sentence", "timeline_svg"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from dstest.core import clock
+from dstest.core.printable import printable
 
 __all__ = ["LOG", "Progress", "Quiet"]
 
@@ -65,7 +66,8 @@ class Progress:
         self._line = ""
 
     def say(self, text: str) -> None:
-        """One line that stays."""
+        """One line that stays; nodes have a hand in it."""
+        text = printable(text)
         self._record(text)
         self._show(text)
 

@@ -42,10 +42,12 @@ def test_answers_find_their_calls_in_any_order_and_any_pieces() -> None:
         calls = [asyncio.create_task(client.call("ping", {"n": n}, 5.0)) for n in range(3)]
         await asyncio.sleep(0)
         ids = [request(frame)["id"] for frame in written]
-        stream = b"".join(bundle.pack({"id": i, "ok": f"for {i}"}) for i in reversed(ids))
+        stream = b"".join(
+            bundle.pack({"id": i, "ok": {"monotonic_ns": i, "wall_ns": 0}}) for i in reversed(ids)
+        )
         for byte in stream:
             client.feed(bytes([byte]))
-        assert await asyncio.gather(*calls) == [f"for {i}" for i in ids]
+        assert await asyncio.gather(*calls) == [{"monotonic_ns": i, "wall_ns": 0} for i in ids]
 
     with_client(body)
 
