@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +12,9 @@ from dstest.cli.lab_common import Json, LabId, say, show
 from dstest.core.errors import ConfigError, Exit, LabError
 
 __all__ = ["adopt", "release"]
+
+CLOCK_AHEAD_S: Final = 5.0
+"""More than looking takes: no run minds it, but logs of the nodes will not fit together."""
 
 
 def adopt(
@@ -100,6 +103,8 @@ def _tell(plan: object) -> None:
         say(f"    {about(one)}")
         for what in plan.foreign[one.info.name]:
             say(f"    there already, left alone: {what}")
+        if abs(one.clock_ahead_s) > CLOCK_AHEAD_S:
+            say(f"    its clock is {one.clock_ahead_s:+,.0f} s from ours")
         if one.control is None:
             say("    clients from here do not reach it at the probe's port: a firewall?")
     lacks = {o.info.name: {k: w for k, w in o.facts.features.items() if w} for o in plan.seen}

@@ -65,6 +65,8 @@ def ssh(
     lab: Kind = None,
 ) -> None:
     """Log in to a node, or run a command on it, with the lab's key and its pinned host keys."""
+    from clusters.remote.openssh import ssh_argv
+
     given = words or []
     info = running_lab(lab, lab_id)
     if everywhere:
@@ -73,17 +75,9 @@ def ssh(
     if not given or given[0] not in names:
         raise ConfigError("name one node, or --all", remedy=f"nodes: {', '.join(names)}")
     node = info.nodes[names.index(given[0])]
-    argv = ["ssh", "-F", "/dev/null", "-i", node.key_path, "-p", str(node.port)]
-    for option in (
-        f"UserKnownHostsFile={node.known_hosts_path}",
-        "GlobalKnownHostsFile=/dev/null",
-        "StrictHostKeyChecking=yes",
-        "IdentitiesOnly=yes",
-        "ConnectTimeout=10",
-    ):
-        argv += ["-o", option]
+    argv = ssh_argv(node, given[1:])
     try:
-        os.execvp("ssh", [*argv, f"{node.user}@{node.address}", *given[1:]])
+        os.execvp(argv[0], argv)
     except FileNotFoundError:
         raise LabError("ssh is not installed", remedy="apt-get install -y openssh-client") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -58,6 +58,10 @@ def completed(
     return found
 
 
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:+ -]*")
+"""What facts are made of: some of them reach nodes."""
+
+
 def facts_problem(
     plans: Sequence[FaultPlan], samples: Sequence[FaultPlan], options: Mapping[str, Option]
 ) -> str | None:
@@ -79,7 +83,24 @@ def facts_problem(
             choices += [each for each in made.get((plan.nemesis, key), ()) if each not in choices]
             if options[key].choices and plan.facts[key] not in choices:
                 return f"{plan.fault_id}: {key} is {plan.facts[key]!r}, none of {choices}"
+        for key, value in plan.facts.items():
+            odd = [word for word in _words(value) if not _PLAIN.fullmatch(word)]
+            if odd and value not in made.get((plan.nemesis, key), ()):
+                return f"{plan.fault_id}: {key} is {odd[0]!r}, which no nemesis says"
     return None
+
+
+def _words(value: Any) -> Iterator[str]:
+    """All texts in a fact."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _words(key)
+            yield from _words(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _words(inner)
 
 
 def end_ns(plans: Sequence[FaultPlan]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,3 +165,73 @@ def test_without_an_adoption_or_an_answer(machines: Machines, tmp_path: Path) ->
     assert not book.folder_of(LAB_ID).exists()
     assert dstest("lab", "release", "--lab-id", LAB_ID).returncode == Exit.USAGE
     assert state.load(LAB_ID) is None
+
+
+HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+TROUBLES = {
+    "host key": (
+        1,
+        f"mv {HOST_KEY} /root/kept; ssh-keygen -q -t ed25519 -N '' -f /root/new;"
+        f" mv /root/new {HOST_KEY}; rm /root/new.pub; systemctl restart ssh",
+        f"mv /root/kept {HOST_KEY}; systemctl restart ssh",
+        "n2 (ops@10",
+        "shows another host key than the pinned one",
+    ),
+    "key": (
+        2,
+        "mv /home/ops/.ssh/authorized_keys /root/kept",
+        "mv /root/kept /home/ops/.ssh/authorized_keys",
+        "n3 (ops@10",
+        "refuses the login",
+    ),
+    "hung": (
+        3,
+        "kill -STOP $(cat /run/sshd.pid)",
+        "kill -CONT $(cat /run/sshd.pid)",
+        "n4 (10",
+        "is not usable: no agent within",
+    ),
+    "password": (
+        0,
+        "echo 'ops:another' | chpasswd",
+        f"echo 'ops:{PASSWORD}' | chpasswd",
+        "n1",
+        "sudo refuses the password",
+    ),
+    "disk": (
+        4,
+        "mount -t tmpfs -o size=4k tmpfs /opt; dd if=/dev/zero of=/opt/full bs=4k count=9 || :",
+        "umount /opt",
+        "n5",
+        "No space left on device",
+    ),
+    "marker": (
+        4,
+        "mv /etc/dstest-lab /root/kept; echo another >/etc/dstest-lab",
+        "mv /root/kept /etc/dstest-lab",
+        "n5",
+        "belongs to lab 'another'",
+    ),
+}
+"""Index of the machine, how to make the trouble, how to end it, who and what is named."""
+
+
+def test_machines_in_trouble_are_named_and_left_alone(machines: Machines, tmp_path: Path) -> None:
+    """Each within a bounded time, with the exit code of the harness; the others stay clean."""
+    assert adopt(machines)[0] == 0
+    for kind, (index, begin, end, who, what) in TROUBLES.items():
+        machines.on(index, begin)
+        began = time.monotonic()
+        try:
+            words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition")
+            done = dstest(*CALM, *words, "--store", tmp_path, "--seed", "7", timeout_s=120)
+        finally:
+            machines.on(index, end)
+        assert done.returncode == Exit.HARNESS, (kind, done.stderr)
+        assert who in done.stderr, (kind, done.stderr)
+        assert what in done.stderr, (kind, done.stderr)
+        assert time.monotonic() - began < 60, kind
+        clean = dstest("lab", "status", "--lab-id", LAB_ID, "--clean", timeout_s=60)
+        assert clean.returncode == 0, (kind, clean.stdout, clean.stderr)
+    released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+    assert released.returncode == 0, released.stderr

@@ -73,6 +73,11 @@ def test_some_of_them_in_the_order_that_is_asked_for(tmp_path: Path) -> None:
         ("jump = [3]\n[[node]]\nname = 'x'", "3 is no jump host"),
         ("jump = { hots = 'x' }\n[[node]]\nname = 'x'", "hots"),
         ("\xff = [", "nodes.toml"),
+        ("user = '-oProxyCommand=touch /tmp/x'\n[[node]]\nname = 'x'", "is no name of a user"),
+        ("[[node]]\nname = '-oProxyCommand=x'", "is no name or address"),
+        ("[[node]]\nname = 'x'\naddress = '$(touch /tmp/x)'", "is no name or address"),
+        ("port = 70000\n[[node]]\nname = 'x'", "no port 70000"),
+        ("jump = '-x@h'\n[[node]]\nname = 'x'", "is no name of a user"),
     ],
 )
 def test_toml_that_is_refused(tmp_path: Path, text: str, why: str) -> None:

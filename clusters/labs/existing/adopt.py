@@ -29,7 +29,6 @@ from dstest.core.node import NodeInfo
 __all__ = ["about", "adopted_of", "mark", "problems_of", "release", "touched"]
 
 MARK_S: Final = 30.0
-CLOCKS_APART_S: Final = 300.0
 
 _MARK: Final = """\
 set -eu

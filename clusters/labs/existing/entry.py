@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dstest.core.errors import ConfigError
+
 __all__ = ["ASK", "HostEntry", "Place", "expanded", "split_place"]
+
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}\$?")
+_HOST: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}")
 
 ASK: Final = "ask"
 """As a sudo password: whoever adopts is asked for it."""
@@ -25,6 +31,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     agent: str = ""
     known_hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for what could be taken for something else than a name."""
+        if not _USER.fullmatch(self.user):
+            raise ConfigError(f"{self.user!r} is no name of a user")
+        if not _HOST.fullmatch(self.host):
+            raise ConfigError(f"{self.host!r} is no name or address of a machine")
+        if not 1 <= self.port <= 65535:
+            raise ConfigError(f"{self.host}: there is no port {self.port}")
 
     @property
     def where(self) -> str:

@@ -19,7 +19,7 @@ from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
 from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
-from dstest.core import limits
+from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, LabError, NotALabNode
 from dstest.core.node import NodeInfo
 
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that was looked at. `lines` pin its host keys and those of its jump hosts.
     `control` is our address as it sees clients (None: they do not reach it), `ssh_from` where SSH
-    comes from."""
+    comes from, `clock_ahead_s` its clock minus ours, to a second or so."""
 
     info: NodeInfo
     alias: str
@@ -55,6 +55,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     control: str | None
     control6: str | None
     ssh_from: str
+    clock_ahead_s: float
 
 
 class Asks:
@@ -113,6 +114,7 @@ async def _one(
             info = await _with_sudo(info, connection, entry, folder, asks)
             question = {**msgspec.to_builtins(request), "names": list(names)}
             facts = await ask(connection, info, "facts", question, HostFacts)
+            ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
             _refuse_this_machine(entry, facts)
             control, control6 = [
                 await _seen_as(connection, info, address) if address else None
@@ -127,6 +129,7 @@ async def _one(
                 control=control,
                 control6=control6,
                 ssh_from=await _ssh_from(connection),
+                clock_ahead_s=ahead_s,
             )
         finally:
             connection.abort()
