@@ -168,13 +168,19 @@ def test_without_an_adoption_or_an_answer(machines: Machines, tmp_path: Path) ->
 
 
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+NEW_HOST_KEY = f"""\
+mv {HOST_KEY} /root/kept
+ssh-keygen -q -t ed25519 -N '' -f /root/new
+mv /root/new {HOST_KEY}
+rm /root/new.pub
+systemctl restart ssh
+"""
 TROUBLES = {
     "host key": (
         1,
-        f"mv {HOST_KEY} /root/kept; ssh-keygen -q -t ed25519 -N '' -f /root/new;"
-        f" mv /root/new {HOST_KEY}; rm /root/new.pub; systemctl restart ssh",
+        NEW_HOST_KEY,
         f"mv /root/kept {HOST_KEY}; systemctl restart ssh",
-        "n2 (ops@10",
+        "n2 (ops@fd77",
         "shows another host key than the pinned one",
     ),
     "key": (
@@ -193,8 +199,8 @@ TROUBLES = {
     ),
     "password": (
         0,
-        "echo 'ops:another' | chpasswd",
-        f"echo 'ops:{PASSWORD}' | chpasswd",
+        "cp -a /etc/shadow /root/kept; echo 'ops:another' | chpasswd",
+        "mv /root/kept /etc/shadow",
         "n1",
         "sudo refuses the password",
     ),
