@@ -33,7 +33,10 @@ pytestmark = [
 LAB_ID = "vm-nodes"
 SYSTEM = ("--system", "etcd")
 UP = ("lab", "up", "--lab", "vm", *SYSTEM)
-SLOW = ("-o", "heartbeat_ms=500", "-o", "election_ms=5000", "--concurrency", "6")
+SLOW = (
+    *("-o", "heartbeat_ms=500", "-o", "election_ms=5000"),
+    *("--concurrency", "6", "-o", "ops_per_key=20"),
+)
 
 
 def traces(lab_id: str) -> list[str]:
