@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
-LAB_ID = "vm-nodes"
+LAB_ID = "v-nodes"
 SYSTEM = ("--system", "etcd")
 UP = ("lab", "up", "--lab", "vm", *SYSTEM)
 SLOW = (
@@ -123,7 +123,8 @@ def test_packets_of_one_peer_are_delayed_and_counted(vms: LabInfo) -> None:
         try:
             await netem.start(n1, [n2.info], "delay 400ms")
             waits = [await ping(n2), await ping(n3)]
-            counted = (await netem.take_snapshot(n1)).senders[n2.info.address].delayed
+            senders = (await netem.take_snapshot(n1)).senders
+            counted = sum(senders[a].delayed for a in (n2.info.address, n2.info.address6))
         finally:
             await netem.clear(n1)
         left = await n1.run(["sh", "-c", netem.RESIDUE.look])
@@ -163,7 +164,7 @@ def test_the_main_job(vms: LabInfo, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_command_left_is_collected(tmp_path: Path) -> None:
-    lab_id = "vm-dies"
+    lab_id = "v-dies"
     making = start(tmp_path / "log", *UP, "--nodes", "2", "--lab-id", lab_id)
     try:
         wait_for("machines", lambda: len(vm_machines.monitors(lab_id)) == 2, 120)
