@@ -12,7 +12,7 @@ NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
-	vagrant-up vagrant-down bench \
+	vagrant-up vagrant-down vm-up vm-down bench \
 	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
@@ -33,6 +33,7 @@ test-no-lab: setup
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
 	@.ci/setup vagrant
+	@.ci/setup vm
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
@@ -76,6 +77,16 @@ vagrant-up: setup
 ## make vagrant-down   take all labs of Vagrant down
 vagrant-down: setup
 	$(BIN)/dstest lab down --lab vagrant --all
+	$(BIN)/dstest lab gc
+
+## make vm-up      a lab of three virtual machines, with what that needs; `dstest run --lab vm --nodes 3`
+vm-up: setup
+	@.ci/setup vm
+	$(BIN)/dstest lab up --lab vm --nodes 3
+
+## make vm-down    take all labs of virtual machines down
+vm-down: setup
+	$(BIN)/dstest lab down --lab vm --all
 	$(BIN)/dstest lab gc
 
 ## make bench      figures as ratios measured in one run (as root)

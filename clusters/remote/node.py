@@ -86,6 +86,7 @@ class RemoteNode:
         check: bool = True,
     ) -> Completed:
         """See `Node.run`. At the deadline the program and its process group are killed."""
+        self._refuse_away()
         timeout_s *= self._info.slowness
         words = [str(word) for word in argv]
         args: dict[str, Any] = {"argv": words, "timeout_s": timeout_s}
@@ -103,7 +104,13 @@ class RemoteNode:
 
     async def call(self, verb: str, *, timeout_s: float = 5.0, **args: Any) -> Any:
         """See `Node.call`. Raises LabError where the node refuses, RemoteError for its errno."""
+        self._refuse_away()
         return await self._agent.call(verb, args, timeout_s * self._info.slowness)
+
+    def _refuse_away(self) -> None:
+        """A machine whose power was cut closes no connection: nobody waits for its answer."""
+        if self.away:
+            raise RemoteLost(f"{self.name}: it is down on purpose")
 
     async def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """See `Node.put`. A large file goes in parts, through the agent: it may write where the

@@ -82,10 +82,15 @@ class Pause(ProcessFault):
                 ) from None
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        """The groups that shall stand still."""
+        """The groups that shall stand still, and of which version they are."""
         if not _freezes(record):
             return {}
-        return {"freezers": await ctx.need(Freezes).freezer_groups()}
+        groups = await ctx.need(Freezes).freezer_groups()
+        paths = [f"{path}/cgroup.freeze" for name in record.targets for path in groups[name]]
+        node = ctx.node(record.targets[0])
+        second = (await node.call("stat", path=paths[0]))["exists"] if paths else False
+        how = "cgroup v2" if second else "cgroup v1"
+        return {"freezers": groups, "how": how}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         stop = self.freeze if _freezes(record) else self.pause
