@@ -1,6 +1,6 @@
 """Where labs keep their things, and what is written about each of them.
 
-    $DSTEST_LAB_DIR (/var/lib/dstest)
+    $DSTEST_LAB_DIR (/var/lib/dstest; without root ~/.local/share/dstest)
         images/<hash>/rootfs        base images, shared by all labs, never written to
         labs/<lab_id>/lab.json      `LabState`, written before anything else of the lab exists
         labs/<lab_id>/id_ed25519    the lab's client key; known_hosts beside it
@@ -113,8 +113,13 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def root_dir() -> Path:
-    """The directory of all labs."""
-    return Path(os.environ.get("DSTEST_LAB_DIR") or "/var/lib/dstest")
+    """The directory of all labs: root's, or that of whoever else we are."""
+    if given := os.environ.get("DSTEST_LAB_DIR"):
+        return Path(given)
+    if os.geteuid() == 0:
+        return Path("/var/lib/dstest")
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "dstest"
 
 
 def check_lab_id(lab_id: str) -> str:
