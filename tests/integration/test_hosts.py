@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,5 +241,63 @@ def test_machines_in_trouble_are_named_and_left_alone(machines: Machines, tmp_pa
         assert time.monotonic() - began < 60, kind
         clean = dstest("lab", "status", "--lab-id", LAB_ID, "--clean", timeout_s=60)
         assert clean.returncode == 0, (kind, clean.stdout, clean.stderr)
+    released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+    assert released.returncode == 0, released.stderr
+
+
+def test_the_other_two_forms_of_lists_and_an_agent(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ssh_config with jump host and a key that only an agent has; an Ansible inventory."""
+    jump, nodes = machines.info.nodes[5], machines.info.nodes[:2]
+    said = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"(SSH_\w+)=([^;]+);", said))
+    monkeypatch.setenv("SSH_AUTH_SOCK", found["SSH_AUTH_SOCK"])
+    monkeypatch.setenv("SSH_AGENT_PID", found["SSH_AGENT_PID"])
+    try:
+        subprocess.run(["ssh-add", "-q", machines.folder / "ops"], check=True)
+        hosts = "".join(
+            f"Host db{i}\n  HostName {node.address}\n  ProxyJump bastion\n  User ops\n"
+            for i, node in enumerate(nodes, 1)
+        )
+        config = tmp_path / "ssh_config"
+        config.write_text(
+            f"{hosts}Host bastion\n  HostName {jump.address}\n  User jump\n"
+            f"  IdentityFile {machines.folder}/jump\n"
+            f"Host *\n  UserKnownHostsFile {machines.known}\n  IdentityFile /nowhere\n"
+        )
+        words = ("--lab-id", LAB_ID, "--yes")
+        done = dstest("lab", "adopt", config, "db1", "db2", *words, timeout_s=120)
+        assert done.returncode == Exit.HARNESS, done.stderr
+        assert "sudo asks ops for a password, and none is given" in done.stderr
+        for index in (0, 1):
+            machines.on(index, "echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops")
+        done = dstest("lab", "adopt", config, "db1", "db2", *words, timeout_s=120)
+        assert done.returncode == 0, done.stderr
+        ssh = dstest("lab", "ssh", "--lab-id", LAB_ID, "n2", "--", "id", "-un")
+        assert ssh.stdout.strip() == "ops", ssh.stderr
+        released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+        assert released.returncode == 0, released.stderr
+    finally:
+        subprocess.run(["ssh-agent", "-k"], check=True, stdout=subprocess.DEVNULL)
+        for index in (0, 1):
+            machines.on(index, "echo 'ops ALL=(ALL) ALL' >/etc/sudoers.d/ops")
+    inventory = tmp_path / "hosts.ini"
+    inventory.write_text(
+        "[db]\n"
+        + "".join(f"db{i} ansible_host={node.address}\n" for i, node in enumerate(nodes, 1))
+        + "[db:vars]\nansible_user=ops\n"
+        f"ansible_ssh_private_key_file={machines.folder}/ops\n"
+        f"ansible_become_password='{PASSWORD}'\n"
+        f"ansible_ssh_common_args='-J jump@{jump.address}'\n"
+    )
+    # Ansible names one key: the jump host takes it as well here, and its files know the hosts.
+    key = (machines.folder / "ops.pub").read_text()
+    machines.on(5, 'echo "$1" >>/home/jump/.ssh/authorized_keys', key)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    (tmp_path / ".ssh" / "known_hosts").write_text(machines.known.read_text())
+    done = dstest("lab", "adopt", inventory, "--lab-id", LAB_ID, "--yes", timeout_s=120)
+    assert done.returncode == 0, done.stderr
     released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
     assert released.returncode == 0, released.stderr
