@@ -14,8 +14,10 @@ import msgspec
 from selftest_table import Seen, short
 
 from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.spec import RunSpec
 from dstest.runner.nemesis_loop import describe
-from dstest.runner.requirements import lacking
+from dstest.runner.requirements import check_lab, lacking
 
 __all__ = ["TESTED", "Tried", "faults_on", "lacks", "pairs_of", "systems_page", "systems_table"]
 
@@ -32,6 +34,7 @@ Written by `make systems-selftest`, which tries every fault that fits on a five-
 | **landed** | a fault has landed by both of its sides, and was healed; the numbers are below |
 | no | refused when a run is planned: the system does not offer what the fault asks for, as below |
 | fits | of etcd, on which `make nemesis-selftest` tries each fault |
+| other lab | asks for what the lab of these tests cannot do, such as clocks of whole nodes (`vm`) |
 | missed | tried, and not landed; where it is known, why is said below |
 | - | fits, and has not been tried yet |
 
@@ -61,9 +64,20 @@ def lacks(system: str, nemesis: str) -> tuple[str, ...]:
     return tuple(lack.capability for lack in found if not lack.when)
 
 
+@functools.cache
+def elsewhere(nemesis: str) -> bool:
+    """Does the nemesis ask for another lab than that of these tests?"""
+    try:
+        check_lab(registry.load("labs", RunSpec().lab), registry.load("nemeses", nemesis))
+    except ConfigError:
+        return True
+    return False
+
+
 def faults_on(system: str) -> list[str]:
-    """Nemeses with a fault that is possible on the system."""
-    return [n for n in registry.names("nemeses") if n != "none" and not lacks(system, n)]
+    """Nemeses with a fault that is possible on the system, in the lab of these tests."""
+    names = [name for name in registry.names("nemeses") if name != "none"]
+    return [n for n in names if not lacks(system, n) and not elsewhere(n)]
 
 
 def pairs_of(tests: Collection[str]) -> list[tuple[str, str]]:
@@ -98,6 +112,8 @@ def _joined(known: Sequence[Tried], seen: Sequence[Seen], tests: Collection[str]
 def _cell(system: str, nemesis: str, rows: Rows) -> str:
     if lacks(system, nemesis):
         return "no"
+    if elsewhere(nemesis):
+        return "other lab"
     if system not in TESTED:
         return "fits"
     row = rows.get((system, nemesis))

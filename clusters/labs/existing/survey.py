@@ -32,6 +32,15 @@ ASK_S: Final = 10.0
 T = TypeVar("T")
 
 
+class _Peer(msgspec.Struct):
+    peer: str | None
+
+
+_FACTS: Final = msgspec.json.Decoder(HostFacts)
+_FOUND: Final = msgspec.json.Decoder(LeftNow)
+_PEER: Final = msgspec.json.Decoder(_Peer)
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What machines are asked: by feature and by residue a program for sh; names of packages;
     paths that would be ours."""
@@ -113,7 +122,7 @@ async def _one(
             info = _info(bare, entry, arrived)
             info = await _with_sudo(info, connection, entry, folder, asks)
             question = {**msgspec.to_builtins(request), "names": list(names)}
-            facts = await ask(connection, info, "facts", question, HostFacts)
+            facts = await ask(connection, info, "facts", question, _FACTS)
             ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
             _refuse_this_machine(entry, facts)
             control, control6 = [
@@ -124,7 +133,7 @@ async def _one(
                 info=info,
                 alias=entry.alias,
                 facts=facts,
-                found=await ask(connection, info, "found", {}, LeftNow),
+                found=await ask(connection, info, "found", {}, _FOUND),
                 lines=arrived.lines,
                 control=control,
                 control6=control6,
@@ -211,7 +220,7 @@ async def ask(
     info: NodeInfo,
     mode: str,
     request: Mapping[str, Any],
-    kind: type[T],
+    decoder: msgspec.json.Decoder[T],
 ) -> T:
     """What `agent_look` says there. Raises LabError for an answer that is none."""
     argv = ["python3", "-I", "-S", "-c", _program(), mode]
@@ -219,7 +228,7 @@ async def ask(
         connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=LOOK_S
     )
     try:
-        return msgspec.json.decode(said, type=kind)
+        return decoder.decode(said)
     except msgspec.DecodeError as error:
         raise LabError(f"{info.name}: what it says of itself makes no sense: {error}") from None
 
@@ -229,16 +238,12 @@ def _program() -> str:
     return Path(agent_look.__file__).read_text()
 
 
-class _Peer(msgspec.Struct):
-    peer: str | None
-
-
 async def _seen_as(
     connection: asyncssh.SSHClientConnection, info: NodeInfo, address: str
 ) -> str | None:
     """Under which address clients of ours are seen there; None where they do not get through."""
     request = {"port": limits.PROBE_UDP_PORT, "seconds": LISTEN_S}
-    heard = asyncio.create_task(ask(connection, info, "listen", request, _Peer))
+    heard = asyncio.create_task(ask(connection, info, "listen", request, _PEER))
     try:
         while not heard.done():
             try:
@@ -296,4 +301,4 @@ def _refuse_doubles(seen: Sequence[Surveyed]) -> None:
 
 async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
     """What is on a machine now."""
-    return await ask(connection, info, "found", {}, LeftNow)
+    return await ask(connection, info, "found", {}, _FOUND)
