@@ -12,7 +12,7 @@ NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
-	vagrant-up vagrant-down vm-up vm-down bench \
+	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
 	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
@@ -34,6 +34,7 @@ test-no-lab: setup
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup vm
+	@.ci/setup podman
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
@@ -87,6 +88,16 @@ vm-up: setup
 ## make vm-down    take all labs of virtual machines down
 vm-down: setup
 	$(BIN)/dstest lab down --lab vm --all
+	$(BIN)/dstest lab gc
+
+## make podman-up    the default lab by podman, from an image of our own; `dstest run --lab podman`
+podman-up: setup
+	@.ci/setup podman
+	$(BIN)/dstest lab up --lab podman
+
+## make podman-down   take all labs of podman down
+podman-down: setup
+	$(BIN)/dstest lab down --lab podman --all
 	$(BIN)/dstest lab gc
 
 ## make bench      figures as ratios measured in one run (as root)

@@ -62,6 +62,7 @@ class Sudo:
         self._heard = b""
         self._news = asyncio.Event()
         self._end: str | None = None
+        self._answered = 0
 
     def command(self, argv: Sequence[str]) -> str:
         """For the login shell of the node."""
@@ -89,22 +90,37 @@ class Sudo:
         """What was said, without our own words in it."""
         return text.replace(self._asks, "").replace(self._ready, "")
 
+    @property
+    def through(self) -> bool:
+        """Does the command run, so that standard input is its own?"""
+        return self._password is None or self._ready.encode() in self._heard
+
+    @property
+    def rest(self) -> bytes:
+        """What the command itself has said on standard error by now, where it runs."""
+        return self._heard.partition(self._ready.encode() + b"\n")[2]
+
+    def due(self) -> bytes | None:
+        """What is to be written next, if anything is. Raises LabError where sudo refuses."""
+        if self.through or self._password is None:
+            return None
+        times = self._heard.count(self._asks.encode())
+        if times > 1 or self._end is not None:
+            why = "refuses the password" if times > 1 else f"ends: {self._end}"
+            raise LabError(
+                f"{self._name}: sudo {why}",
+                remedy="`sudo -k; sudo -v` on the node tells more; `dstest lab adopt` takes another"
+                " password",
+            )
+        if times == self._answered:
+            return None
+        self._answered = times
+        return self._password + b"\n"
+
     async def passed(self, write: Callable[[bytes], None]) -> None:
         """Returns once the command runs. Raises LabError where sudo refuses it."""
-        if self._password is None:
-            return
-        asked = 0
-        while self._ready.encode() not in self._heard:
-            times = self._heard.count(self._asks.encode())
-            if times > 1 or self._end is not None:
-                why = "refuses the password" if times > 1 else f"ends: {self._end}"
-                raise LabError(
-                    f"{self._name}: sudo {why}",
-                    remedy="`sudo -k; sudo -v` on the node tells more; `dstest lab adopt` takes"
-                    " another password",
-                )
-            if times > asked:
-                asked = times
-                write(self._password + b"\n")
+        while not self.through:
+            if (data := self.due()) is not None:
+                write(data)
             self._news.clear()
             await self._news.wait()

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fabric import Config, Connection, task
+from fabric import task
 from invoke.exceptions import CommandTimedOut
-from paramiko import RejectPolicy, SSHException  # type: ignore[import-untyped]
+from paramiko import SSHException  # type: ignore[import-untyped]
 
+from clusters.remote.chores import opened
 from dstest.core import registry
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, NodeInfo
@@ -34,10 +35,12 @@ def run_everywhere(
 
     def one(info: NodeInfo) -> Completed | LabError:
         try:
-            with _connection(info) as connection:
+            with opened(info) as connection:
                 done = connection.run(
                     command, hide=True, warn=True, in_stream=False, timeout=timeout_s
                 )
+        except LabError as error:
+            return error
         except CommandTimedOut:
             return LabError(f"{info.name}: `{command}` did not end within {timeout_s:g} s")
         except (SSHException, OSError, EOFError) as error:
@@ -46,25 +49,6 @@ def run_everywhere(
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         return dict(zip([info.name for info in nodes], pool.map(one, nodes), strict=True))
-
-
-def _connection(info: NodeInfo) -> Any:
-    connection = Connection(
-        info.address,
-        user=info.user,
-        port=info.port,
-        config=Config(lazy=True, overrides={"load_ssh_configs": False}),
-        connect_timeout=10,
-        connect_kwargs={
-            "key_filename": info.key_path,
-            "look_for_keys": False,
-            "allow_agent": False,
-        },
-    )
-    # Fabric trusts any host by default.
-    connection.client.set_missing_host_key_policy(RejectPolicy())
-    connection.client.load_host_keys(info.known_hosts_path)
-    return connection
 
 
 def render(results: dict[str, Completed | LabError]) -> str:
