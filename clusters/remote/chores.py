@@ -114,7 +114,7 @@ def opened(info: NodeInfo, *, timeout_s: float = CONNECT_S) -> Any:
     except (SSHException, OSError, EOFError) as error:
         connection.close()
         why = str(error) or type(error).__name__
-        raise LabError(f"{info.name} ({info.login.host}): {why}") from None
+        raise LabError(f"{info.login.host}: {why}") from None
     return connection
 
 
@@ -152,10 +152,11 @@ def run_on(
     *,
     timeout_s: float,
     bytes_max: int = OUTPUT_BYTES_MAX,
+    root: bool = True,
     stdin: Iterable[bytes] = (),
     take: Callable[[Iterable[bytes]], None] | None = None,
 ) -> Said:
-    """Run a program on a node, as root. Nothing is raised for what a node does.
+    """Run a program on a node, as `root` or who we log in as. Nothing a node does is raised.
 
     `take` is given the standard output as it comes, in place of keeping it; what it raises as
     LabError ends the program and is the error.
@@ -167,7 +168,7 @@ def run_on(
         with opened(info, timeout_s=min(CONNECT_S, timeout_s)) as connection:
             channel = connection.transport.open_session(timeout=CONNECT_S)
             with channel:
-                sudo = Sudo(info)
+                sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
                 stream = _Stream(channel, err, stop, timeout_s + GRACE_S)
                 limited = ["timeout", "--kill-after=1", f"{timeout_s:g}", *argv]
                 channel.exec_command(sudo.command(limited))
@@ -181,11 +182,11 @@ def run_on(
                     out.add(part)
                 status = stream.status()
         if status in TIMED_OUT and _seconds(started_ns) >= timeout_s:
-            error = f"{info.name}: no end within {timeout_s:g} s"
+            error = f"no end within {timeout_s:g} s"
     except LabError as failure:
         error = failure.message
     except (SSHException, OSError, EOFError) as failure:
-        error = f"{info.name} ({info.address}): {str(failure) or type(failure).__name__}"
+        error = f"{info.address}: {str(failure) or type(failure).__name__}"
     return Said(
         status=None if error else status,
         stdout=out.text(),

@@ -45,14 +45,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What came from one node: files below `path`, how many links were not followed, and what else
-    was left out, each with the reason."""
+    """What came from one node: files below `path`, and each that was left out, with the reason."""
 
     path: str | None
     files: int
     bytes: int
     left_out: list[str]
-    links: int = 0
     error: str | None = None
 
     @property
@@ -165,7 +163,7 @@ def _fetch(
         if (aside / name).exists():
             home.mkdir(exist_ok=True)
             (aside / name).rename(target)
-        elif error is None and not unpacker.left_out and not unpacker.links:
+        elif error is None and not unpacker.left_out:
             error = "nothing came"
     except OSError as failure:
         return Fetched(path=None, files=0, bytes=0, left_out=[], error=str(failure))
@@ -176,7 +174,6 @@ def _fetch(
         files=unpacker.files,
         bytes=unpacker.bytes,
         left_out=unpacker.left_out,
-        links=unpacker.links,
         error=error,
     )
 
@@ -188,7 +185,6 @@ class _Unpacker:
         self._folder, self._name, self._room = folder, name, room
         self.files = 0
         self.bytes = 0
-        self.links = 0
         self.left_out: list[str] = []
 
     def unpack(self, parts: Iterable[bytes]) -> None:
@@ -209,11 +205,8 @@ class _Unpacker:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or path.parts[:1] != (self._name,):
             return "a name that leads elsewhere"
-        if member.issym() or member.islnk():
-            self.links += 1
-            return None
         if not (member.isreg() or member.isdir()):
-            return "neither file nor directory"
+            return "a link" if member.issym() or member.islnk() else "neither file nor directory"
         target = self._folder / path
         try:
             if member.isdir():

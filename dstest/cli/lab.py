@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dstest.cli.lab_adopt import adopt, release
-from dstest.cli.lab_chores import execute, get, logs, put, shell
+from dstest.cli.lab_chores import CHORE, exec_, get, logs, put, shell
 from dstest.cli.lab_common import (
     Json,
     Kind,
@@ -147,10 +147,9 @@ lab_app.command("release")(release)
 lab_app.command(
     "exec",
     no_args_is_help=True,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="Examples: dstest lab exec uptime;  dstest lab exec --node n1 -- df -h /opt;  "
-    "dstest lab exec 'ls /opt | wc -l'",
-)(execute)
+    context_settings=CHORE,
+    epilog="Examples: dstest lab exec uptime;  dstest lab exec --node n1 -- df -h /opt",
+)(exec_)
 lab_app.command("put", no_args_is_help=True)(put)
 lab_app.command("get", no_args_is_help=True)(get)
 lab_app.command("logs")(logs)

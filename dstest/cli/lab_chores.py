@@ -1,192 +1,206 @@
-"""`dstest lab exec`, `put`, `get`, `logs`, `shell`: chores on many nodes at once, within limits."""
+"""`dstest lab exec`, `put`, `get`, `logs`, `shell`: chores of people on many nodes at once.
+
+A node that is gone, hangs or says too much is named, and the others go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from dstest.cli.lab_common import Json, Kind, LabId, running_lab, say, show
-from dstest.core.errors import ConfigError, Exit
-from dstest.core.printable import printable
+from dstest.cli.lab_common import Json, Kind, LabId, kind_of, lab_of_kind, show
+from dstest.cli.lab_ssh import log_in
+from dstest.cli.output import say
+from dstest.core.errors import ConfigError, Exit, LabError
 
-__all__ = ["execute", "get", "logs", "put", "shell"]
+__all__ = ["CHORE", "exec_", "get", "logs", "put", "shell"]
 
-Names = Annotated[
+CHORE: dict[str, Any] = {"allow_interspersed_args": False}
+"""Context settings of a command whose words are for nodes."""
+
+Nodes = Annotated[
     list[str] | None,
-    typer.Option("--node", help="Only this node; several are possible.", show_default=False),
+    typer.Option("--node", help="Only this one; several are possible. Default: all."),
 ]
-Roles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--role", help="Only nodes of this role, as adopted machines have.", show_default=False
-    ),
+Role = Annotated[
+    str | None,
+    typer.Option("--role", help="Only nodes that have this service, as `etcd`, or this role."),
 ]
-SHOWN_MAX: Final = 10
-
-Timeout = Annotated[float, typer.Option(help="Seconds that each node may take.", min=1)]
-
-LOGS: Final = """\
-exec python3 -I -S - "$1" <<'PROGRAM'
-import collections, json, os, sys
-try:
-    services = json.load(open("/opt/dstest-services/member.json"))["services"]
-except OSError:
-    sys.exit("no system of dstest's is on this node")
-for service in services:
-    print("--", service["name"], service["log"], flush=True)
-    try:
-        with open(service["log"], "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - (1 << 20)))
-            last = collections.deque(log, int(sys.argv[1]))
-    except OSError as error:
-        last = [str(error).encode() + b"\\n"]
-    sys.stdout.buffer.write(b"".join(last))
-    sys.stdout.buffer.flush()
-PROGRAM
-"""
+Timeout = Annotated[
+    float, typer.Option("--timeout", help="Seconds for each node.", min=0.1, max=86400)
+]
+Megabytes = Annotated[float, typer.Option(help="Of one file, in MB.", min=0.001)]
+MB = 1_000_000
 
 
-def _chosen(lab: str | None, lab_id: str, names: list[str] | None, roles: list[str] | None) -> Any:
-    """The nodes that are meant. Raises ConfigError for a node or a role that is not there."""
-    nodes = running_lab(lab, lab_id).nodes
-    there = {node.name for node in nodes}
-    known_roles = {role for node in nodes for role in node.roles}
-    for given, known, what in ((names, there, "node"), (roles, known_roles, "role")):
-        if unknown := [one for one in given or [] if one not in known]:
-            raise ConfigError(
-                f"lab {lab_id} has no {what} {', '.join(unknown)}",
-                remedy=f"{what}s: {', '.join(sorted(known)) or 'it has none'}",
-            )
-    if not names and not roles:
-        return nodes
-    return [n for n in nodes if n.name in (names or []) or {*n.roles} & {*(roles or [])}]
-
-
-def _told(results: Mapping[str, Any]) -> None:
-    """Each node's output under its name, and what is to be known of it."""
-    for name, said in results.items():
-        typer.echo(f"== {name}: {said.error or f'status {said.status}'}")
-        for text in (said.stdout, said.stderr):
-            if text:
-                typer.echo(printable(text.replace("\t", "    ")), nl=not text.endswith("\n"))
-        if said.cut_bytes:
-            typer.echo(f"   ... {said.cut_bytes:,} bytes more were left out")
-
-
-def _end(results: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        show(dict(results))
-    well = all(said.ok for said in results.values())
-    raise typer.Exit(int(Exit.PASS if well else Exit.HARNESS))
-
-
-def execute(
-    command: Annotated[list[str], typer.Argument(metavar="[--] COMMAND...")],
-    node: Names = None,
-    role: Roles = None,
+def exec_(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
+    node: Nodes = None,
+    role: Role = None,
     timeout: Timeout = 60.0,
+    kilobytes: Annotated[
+        int, typer.Option("--max-kb", help="Output of a node that is kept.", min=0, max=1 << 20)
+    ] = 1024,
     lab_id: LabId = "default",
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """Run a command as root on all nodes at once, or on those that are named.
+    """Run a shell command on nodes, as root. Exit 0 where it ended with 0 on each, else 4."""
+    from clusters.remote.tasks import render, run_everywhere
 
-    One word is for a shell, several are a program and its arguments as they are. Of each node a
-    megabyte of output is kept. Exit 0 where it ended with 0 on each of them, else 4.
-    """
-    from clusters.remote.chores import on_each, run_on
-
-    argv = command if len(command) > 1 else ["sh", "-c", *command]
-    nodes = _chosen(lab, lab_id, node, role)
-    results = on_each(nodes, lambda info, stop: run_on(info, argv, stop, timeout_s=timeout))
-    if not as_json:
-        _told(results)
-    _end(results, as_json)
+    chosen = _chosen(lab, lab_id, node, role)
+    text = " ".join(command)
+    results = run_everywhere(chosen, text, timeout_s=timeout, bytes_max=kilobytes * 1000)
+    _end(lab_id, results, as_json, lambda: render(results))
 
 
 def put(
-    local: Annotated[Path, typer.Argument(help="A file of this host.")],
+    local: Annotated[Path, typer.Argument(metavar="LOCAL", help="A file of this host.")],
     remote: Annotated[
-        str, typer.Argument(help="An absolute path; into it, where it ends with a slash.")
+        str, typer.Argument(metavar="REMOTE", help="Where to; with a slash at its end: below it.")
     ],
-    node: Names = None,
-    role: Roles = None,
+    node: Nodes = None,
+    role: Role = None,
     timeout: Timeout = 120.0,
     lab_id: LabId = "default",
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """Put a file on nodes, as root, whole or not at all, with its mode."""
+    """Put a file on nodes, whole or not at all, with its mode, owned by root."""
+    from clusters.remote.tasks import render
     from clusters.remote.transfers import put as put_on
 
     results = put_on(_chosen(lab, lab_id, node, role), local, remote, timeout_s=timeout)
-    for name, said in results.items():
-        if not said.ok:
-            say(printable(f"{name}: {said.error or said.stderr.strip()}"))
-    _end(results, as_json)
+    _end(lab_id, results, as_json, lambda: render(results))
 
 
 def get(
-    remote: Annotated[str, typer.Argument(help="An absolute path of a file or a directory.")],
-    folder: Annotated[Path, typer.Argument(help="It comes to lie in FOLDER/NODE/.")],
-    node: Names = None,
-    role: Roles = None,
-    file_mib: Annotated[int, typer.Option(help="Largest file, in MiB.", min=1)] = 64,
-    total_mib: Annotated[int, typer.Option(help="Of all nodes together, in MiB.", min=1)] = 1024,
-    timeout: Timeout = 300.0,
+    remote: Annotated[
+        str, typer.Argument(metavar="REMOTE", help="A file or a directory of each node.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOCALDIR", help="They come to LOCALDIR/NODE/NAME.")
+    ],
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 120.0,
+    file_mb: Megabytes = 64.0,
+    total_mb: Annotated[float, typer.Option(help="Of all nodes, in MB.", min=0.001)] = 1000.0,
     lab_id: LabId = "default",
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """Get a file or a directory of each node. Links are not followed; devices and what is too large
-    are left out, and named. Nothing here is overwritten."""
+    """Get a file or a directory from nodes. Links and what is too large are left out, and named.
+
+    Nothing is overwritten. Exit 4 where anything was left out.
+    """
     from clusters.remote.transfers import Limits
     from clusters.remote.transfers import get as get_from
 
-    limits = Limits(file_bytes=file_mib << 20, total_bytes=total_mib << 20)
-    nodes = _chosen(lab, lab_id, node, role)
-    results = get_from(nodes, remote, folder, timeout_s=timeout, limits=limits)
-    for name, got in results.items():
-        if not as_json and got.path:
-            links = f", {got.links} links left out" if got.links else ""
-            size = f"{got.files} files, {got.bytes:,} bytes{links}"
-            typer.echo(f"{name}: {size}, in {printable(got.path)}")
-        for what in [*got.left_out[:SHOWN_MAX], *([got.error] if got.error else [])]:
-            say(printable(f"{name}: {what}"))
-        if more := got.left_out[SHOWN_MAX:]:
-            say(f"{name}: {len(more)} more were left out; --json names them")
-    _end(results, as_json)
+    limits = Limits(file_bytes=int(file_mb * MB), total_bytes=int(total_mb * MB))
+    chosen = _chosen(lab, lab_id, node, role)
+    results = get_from(chosen, remote, folder, timeout_s=timeout, limits=limits)
+    _end(lab_id, results, as_json, lambda: _fetched(results))
+
+
+def _fetched(results: dict[str, Any]) -> str:
+    lines = []
+    for name, one in results.items():
+        what = f"{one.files} files, {one.bytes} bytes" + (f" in {one.path}" if one.path else "")
+        lines.append(f"== {name}: {one.error or what}")
+        lines += [f"   left out {text}" for text in one.left_out]
+    return "\n".join([*lines, ""])
 
 
 def logs(
-    lines: Annotated[int, typer.Option(help="Of each service, its last ones.", min=1)] = 40,
-    node: Names = None,
-    role: Roles = None,
-    timeout: Timeout = 30.0,
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 60.0,
+    kilobytes: Annotated[
+        int, typer.Option("--max-kb", help="From the end of each log.", min=1, max=1 << 16)
+    ] = 64,
     lab_id: LabId = "default",
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """The last lines of the logs of the system that dstest has put on the nodes."""
-    from clusters.remote.chores import on_each, run_on
+    """Show the ends of the logs of the services that dstest has put on the nodes."""
+    from clusters.remote.tasks import logs as logs_of
+    from clusters.remote.tasks import render, services
 
-    argv = ["sh", "-c", LOGS, "sh", str(lines)]
-    nodes = _chosen(lab, lab_id, node, role)
-    results = on_each(nodes, lambda info, stop: run_on(info, argv, stop, timeout_s=timeout))
-    if not as_json:
-        _told(results)
-    _end(results, as_json)
+    chosen = _chosen(lab, lab_id, node, None)
+    known = services(chosen, timeout_s=timeout)
+    paths = {
+        name: [path for service, path in row.items() if role in (None, service)]
+        for name, row in known.items()
+    }
+    if not any(paths.values()):
+        there = sorted({service for row in known.values() for service in row})
+        what = "no service" if role is None else f"no service {role}"
+        raise LabError(
+            f"dstest knows of {what} on these nodes",
+            remedy=f"--role {', '.join(there)}" if there else "a run starts a system's services",
+        )
+    results = logs_of(chosen, paths, bytes_max=kilobytes * 1000, timeout_s=timeout)
+    _end(lab_id, results, as_json, lambda: render(results))
 
 
 def shell(
-    node: Annotated[str, typer.Argument(metavar="NODE")],
+    node: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
     lab_id: LabId = "default",
     lab: Kind = None,
 ) -> None:
-    """Log in to a node. `dstest lab ssh` does the same, and runs commands."""
-    from dstest.cli.lab_ssh import ssh
+    """Log in to a node, as `dstest lab ssh NODE` does."""
+    log_in(_known(lab, lab_id), node, [])
 
-    ssh([node], everywhere=False, lab_id=lab_id, lab=lab)
+
+def _known(kind: str | None, lab_id: str) -> Any:
+    """The lab; one of whose nodes some do not run, too: the others can be asked."""
+    from dstest.core.node import Inspects
+
+    made = lab_of_kind(kind_of(lab_id, kind))
+    info = made.status(lab_id)
+    if info is None and isinstance(made, Inspects):
+        info = made.known(lab_id)
+    if info is None:
+        raise LabError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
+    return info
+
+
+def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | None) -> list[Any]:
+    """The nodes that are meant. Raises ConfigError where one is none, or none has the service."""
+    info = _known(kind, lab_id)
+    there = {one.name: one for one in info.nodes}
+    wanted = [name for text in names or there for name in text.split(",") if name]
+    if unknown := [name for name in wanted if name not in there]:
+        nodes = ", ".join(there)
+        raise ConfigError(f"lab {lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {nodes}")
+    chosen = [there[name] for name in dict.fromkeys(wanted)]
+    if role is None:
+        return chosen
+    from clusters.remote.tasks import services
+
+    if having := [one for one in chosen if role in one.roles]:
+        return having
+    known = services(chosen)
+    having = [one for one in chosen if role in known[one.name]]
+    if not having:
+        roles = sorted({service for row in known.values() for service in row})
+        raise ConfigError(
+            f"no node of lab {lab_id} has a service {role}",
+            remedy=f"there are {', '.join(roles)}" if roles else "a run starts a system's services",
+        )
+    return having
+
+
+def _end(lab_id: str, results: dict[str, Any], as_json: bool, text: Any) -> None:
+    if as_json:
+        rows = {
+            name: {"ok": one.ok, **msgspec.structs.asdict(one)} for name, one in results.items()
+        }
+        show({"lab_id": lab_id, "nodes": rows})
+    else:
+        say(text(), end="")
+    raise typer.Exit(Exit.PASS if all(one.ok for one in results.values()) else Exit.HARNESS)
