@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clusters.labs import host, identity, podman_host, podman_images, podman_processes, state
-from clusters.labs.podman_host import Settings, podman
+from clusters.labs.podman_host import CONF, Settings, podman
 from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -174,7 +174,8 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     found = {}
     for pid, upper in podman_processes.firsts(labs).items():
         owner = upper.relative_to(labs).parts[0]
-        if lab_id in (None, owner):
+        # Nodes of other kinds of labs stand on overlays in the same place.
+        if lab_id in (None, owner) and (_store(owner) / CONF).exists():
             found[pid] = (owner, _container(owner, pid))
     return found
 

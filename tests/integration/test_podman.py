@@ -18,6 +18,7 @@ from clusters.labs import host, network, podman_check, podman_machines, podman_p
 from clusters.labs.packages import shared_packages
 from clusters.labs.podman import LAB
 from dstest.core.errors import Exit, LabError
+from dstest.core.node import LabInfo
 
 pytestmark = [
     pytest.mark.lab,
@@ -142,6 +143,12 @@ def test_other_containers_on_this_host_are_not_seen(lab_id: str) -> None:
         capture_output=True, text=True, check=False, timeout=30,
     )  # fmt: skip
     assert state.tag_of(lab_id) not in listed.stdout
+
+
+def test_nodes_of_other_kinds_are_none_of_its_own(lab: LabInfo) -> None:
+    """They stand on overlays in the same directory."""
+    assert lab.lab_id not in {owner for owner, _ in podman_machines.monitors().values()}
+    assert lab.lab_id not in LAB.list()
 
 
 def test_the_doctor_tries_it_and_leaves_nothing() -> None:
