@@ -115,7 +115,10 @@ class AgentClient:
         while len(buffer) >= 4:
             (size,) = struct.unpack_from(">I", buffer)
             if size > limits.AGENT_FRAME_BYTES_MAX:
-                self.lost(f"the agent's stream is broken: a frame of {size} bytes")
+                self.lost(
+                    f"the agent's stream is broken: a frame of {size} bytes, or a shell there prints"
+                    " something of its own before it runs a command"
+                )
                 return
             if len(buffer) < 4 + size:
                 return

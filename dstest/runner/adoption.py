@@ -49,7 +49,10 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def touched(self) -> list[str]:
         """What adopting and running does to the machines."""
-        return adopt.touched(self.lab_id, self.seen)
+        taken = {path for one in self.seen for path in one.facts.paths}
+        systems = [registry.load("systems", name) for name in registry.names("systems")]
+        homes = [path for path in homes_of(systems) if path not in taken]
+        return adopt.touched(self.lab_id, self.seen, homes)
 
     @property
     def adopted(self) -> Adopted:
@@ -122,7 +125,7 @@ def prepare(
     except BaseException:
         book.forget(lab_id)
         raise
-    problems, foreign = adopt.problems_of(lab_id, seen), {}
+    problems, foreign = adopt.problems_of(seen), {}
     problems += [
         f"{one.alias} has {path} already, which is dstest's (of an adoption that was forgotten?)"
         for one in seen
@@ -161,6 +164,9 @@ def release_lab(lab_id: str) -> Released:
     from dstest.runner.session import in_use
 
     adopted, info = book.load(lab_id), LAB.known(lab_id)
+    if adopted is None and lab_id in book.adopted_ids():
+        book.forget(lab_id)  # somebody was killed while looking: no machine was touched
+        return Released(differs={}, problems={})
     if adopted is None or info is None:
         raise ConfigError(
             f"no machines are adopted as lab {lab_id}",

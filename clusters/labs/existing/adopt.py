@@ -62,12 +62,14 @@ rm -f "$0"
 """
 
 
-def problems_of(lab_id: str, seen: Sequence[Surveyed]) -> list[str]:
+def problems_of(seen: Sequence[Surveyed]) -> list[str]:
     """Why these machines cannot be nodes, in words."""
     found = []
     for one in seen:
-        if one.facts.marker is not None and one.facts.marker != lab_id:
-            found.append(f"{one.alias} belongs to lab {one.facts.marker!r} already")
+        if one.facts.marker is not None:
+            # Also of a lab of this name: another control host may have one.
+            whose = f"{one.alias} belongs to lab {one.facts.marker!r} already"
+            found.append(f"{whose}; where that was forgotten, remove {MARKER_PATH} there")
         if one.facts.uid != 0:
             found.append(f"{one.alias}: sudo does not make {one.info.user} root")
         if tuple(map(int, one.facts.python.split(".")[:2])) < (3, 9):
@@ -88,12 +90,15 @@ def problems_of(lab_id: str, seen: Sequence[Surveyed]) -> list[str]:
     return found
 
 
-def touched(lab_id: str, seen: Sequence[Surveyed]) -> list[str]:
+def touched(lab_id: str, seen: Sequence[Surveyed], homes: Sequence[str]) -> list[str]:
     """What adopting and running does to the machines, in words."""
     lines = [
         f"write {MARKER_PATH} ({lab_id}): faults are made only where it stands",
         f"keep dstest's agent and leases in {RUN_PATH}, and its tools in /opt/dstest",
-        "start, stop, kill and starve the system under test; remove its data directories",
+        (
+            "start, stop, kill and starve the system under test; its files are in one of these,"
+            f" which the release removes: {', '.join(homes)}"
+        ),
         (
             "as the nemeses of a run ask: rules in tables and chains called dstest*, traffic"
             " control, control groups and mounts called dstest*, the clocks of processes"

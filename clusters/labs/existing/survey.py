@@ -230,7 +230,11 @@ async def ask(
     try:
         return decoder.decode(said)
     except msgspec.DecodeError as error:
-        raise LabError(f"{info.name}: what it says of itself makes no sense: {error}") from None
+        raise LabError(
+            f"{info.name}: what it says of itself makes no sense: {error}",
+            remedy="a shell that prints something before it runs a command does that: `ssh HOST true`"
+            " must print nothing",
+        ) from None
 
 
 @cache
