@@ -116,8 +116,8 @@ class AgentClient:
             (size,) = struct.unpack_from(">I", buffer)
             if size > limits.AGENT_FRAME_BYTES_MAX:
                 self.lost(
-                    f"the agent's stream is broken: a frame of {size} bytes, or a shell there prints"
-                    " something of its own before it runs a command"
+                    f"the agent's stream is broken: a frame of {size} bytes, or a shell there that"
+                    " prints something of its own"
                 )
                 return
             if len(buffer) < 4 + size:

@@ -74,11 +74,8 @@ class HostsLab:
         """See `Inspects.examine`."""
         adopted = book.load(lab_id)
         half = adopted is not None and not adopted.marked
-        return (
-            ["its machines were never marked to the end: release them, then adopt them again"]
-            if half
-            else []
-        )
+        what = "its machines were never marked to the end: release them, then adopt them again"
+        return [what] if half else []
 
     def users(self, lab_id: str) -> list[int]:
         """See `Inspects.users`: nobody owns them."""

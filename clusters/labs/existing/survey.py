@@ -232,8 +232,8 @@ async def ask(
     except msgspec.DecodeError as error:
         raise LabError(
             f"{info.name}: what it says of itself makes no sense: {error}",
-            remedy="a shell that prints something before it runs a command does that: `ssh HOST true`"
-            " must print nothing",
+            remedy="a shell there that prints something of its own does that: `ssh HOST true` must"
+            " print nothing",
         ) from None
 
 
