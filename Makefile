@@ -13,7 +13,7 @@ C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
 	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
-	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
+	nemesis-selftest systems-selftest vm-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -33,7 +33,6 @@ test-no-lab: setup
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
 	@.ci/setup vagrant
-	@.ci/setup vm
 	@.ci/setup podman
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
@@ -115,6 +114,11 @@ nemesis-selftest: setup
 systems-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
+
+## make vm-selftest   runs on virtual machines: clocks, netem, power cuts (emulated ones need both processors)
+vm-selftest: setup
+	@.ci/setup vm
+	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup

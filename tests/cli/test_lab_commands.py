@@ -389,5 +389,5 @@ def test_shell_is_ssh_without_a_command(labs: Labs, monkeypatch: pytest.MonkeyPa
     dstest("shell", "n1", "--lab-id", "alpha")
     dstest("ssh", "n1", "--lab-id", "alpha")
     assert became[0] == became[1]
-    assert became[0][-1] == "root@192.0.2.1"
+    assert became[0][-4:] == ["-l", "root", "--", "192.0.2.1"]
     assert isinstance(dstest("shell", "n9", "--lab-id", "alpha").exception, ConfigError)

@@ -24,7 +24,7 @@ from nemeses.tools import netem, node_clock
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.slow,
+    pytest.mark.selftest,
     pytest.mark.skipif(os.geteuid() != 0, reason="making nodes needs root"),
     pytest.mark.skipif(shutil.which(vm_trial.QEMU) is None, reason="qemu is not installed"),
     pytest.mark.timeout(400),
