@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-LAB_ID = "hosted"
+LAB_ID = f"hosted-{os.getpid()}"
 
 
 @pytest.fixture(scope="module")

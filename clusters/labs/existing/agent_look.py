@@ -185,15 +185,14 @@ def found(_: dict) -> dict:  # type: ignore[type-arg]
 
 def listen(request: dict) -> dict:  # type: ignore[type-arg]
     """Takes one connection at a `port` within `seconds`; from which address it came."""
-    with socket.create_server(
-        ("::", request["port"]), family=socket.AF_INET6, dualstack_ipv6=True
-    ) as server:
-        server.settimeout(request["seconds"])
-        try:
+    place = ("::", request["port"])
+    try:
+        with socket.create_server(place, family=socket.AF_INET6, dualstack_ipv6=True) as server:
+            server.settimeout(request["seconds"])
             connection, peer = server.accept()
-        except OSError:
-            return {"peer": None}
-        connection.close()
+    except OSError as error:
+        return {"peer": None, "why": str(error)}
+    connection.close()
     return {"peer": peer[0].replace("::ffff:", "")}
 
 
