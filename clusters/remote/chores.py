@@ -5,7 +5,6 @@ A node is answered for whatever it does: it may be gone, hang, or say more than 
 
 from __future__ import annotations
 
-import os
 import select
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
-from fabric import Config, Connection
-from paramiko import RejectPolicy, SSHException  # type: ignore[import-untyped]
+from paramiko import SSHException  # type: ignore[import-untyped]
 
+from clusters.remote.fabric_login import logged_in
 from clusters.remote.sudo import Sudo
 from dstest.core import clock
 from dstest.core.errors import LabError
-from dstest.core.node import Login, NodeInfo
+from dstest.core.node import NodeInfo
 
-__all__ = ["OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "opened", "run_on"]
+__all__ = ["OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "run_on"]
 
 PARALLEL: Final = 16
 CONNECT_S: Final = 10.0
@@ -103,48 +102,6 @@ def on_each(nodes: Sequence[NodeInfo], chore: Chore[T]) -> dict[str, T]:
             raise
 
 
-def opened(info: NodeInfo, *, timeout_s: float = CONNECT_S) -> Any:
-    """A connection that is open, all host keys the pinned ones. LabError says why there is none."""
-    connection = None
-    for login in (*info.jumps, info.login):
-        connection = _connection(login, connection, timeout_s)
-    assert connection is not None
-    try:
-        connection.open()
-    except (SSHException, OSError, EOFError) as error:
-        connection.close()
-        why = str(error) or type(error).__name__
-        raise LabError(f"{info.login.host}: {why}") from None
-    return connection
-
-
-def _connection(login: Login, through: Any, timeout_s: float) -> Any:
-    if login.agent_path:  # paramiko asks the agent of the environment, and no other one
-        os.environ["SSH_AUTH_SOCK"] = login.agent_path
-    connection = Connection(
-        login.host,
-        user=login.user,
-        port=login.port,
-        gateway=through,
-        config=Config(lazy=True, overrides={"load_ssh_configs": False}),
-        connect_timeout=timeout_s,
-        connect_kwargs={
-            "key_filename": login.key_path or None,
-            "look_for_keys": False,
-            "allow_agent": bool(login.agent_path),
-            "banner_timeout": timeout_s,
-            "auth_timeout": timeout_s,
-        },
-    )
-    # Fabric trusts any host by default.
-    connection.client.set_missing_host_key_policy(RejectPolicy())
-    try:
-        connection.client.load_host_keys(login.known_hosts_path)
-    except OSError as error:
-        raise LabError(f"{login.host}: no pinned host keys: {error}") from None
-    return connection
-
-
 def run_on(
     info: NodeInfo,
     argv: Sequence[str],
@@ -158,6 +115,8 @@ def run_on(
 ) -> Said:
     """Run a program on a node, as `root` or who we log in as. Nothing a node does is raised.
 
+    Each login on the way may take as long as the program may, and 10 s at most.
+
     `take` is given the standard output as it comes, in place of keeping it; what it raises as
     LabError ends the program and is the error.
     """
@@ -165,7 +124,7 @@ def run_on(
     out, err = _Kept(bytes_max), _Kept(bytes_max)
     status, error = None, None
     try:
-        with opened(info, timeout_s=min(CONNECT_S, timeout_s)) as connection:
+        with logged_in(info, timeout_s=min(CONNECT_S, timeout_s)) as connection:
             channel = connection.transport.open_session(timeout=CONNECT_S)
             with channel:
                 sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
@@ -173,9 +132,8 @@ def run_on(
                 limited = ["timeout", "--kill-after=1", f"{timeout_s:g}", *argv]
                 channel.exec_command(sudo.command(limited))
                 stream.passed(sudo)
-                for part in stdin:
-                    stream.send(part)
-                channel.shutdown_write()
+                if all(map(stream.send, stdin)):
+                    channel.shutdown_write()
                 if take is not None:
                     take(stream)
                 for part in stream:
@@ -186,7 +144,7 @@ def run_on(
     except LabError as failure:
         error = failure.message
     except (SSHException, OSError, EOFError) as failure:
-        error = f"{info.address}: {str(failure) or type(failure).__name__}"
+        error = f"{info.login.host}: {str(failure) or type(failure).__name__}"
     return Said(
         status=None if error else status,
         stdout=out.text(),
@@ -217,9 +175,17 @@ class _Stream:
             raise LabError(f"no end within {self._within_s - GRACE_S:g} s, and no word since")
         return left_s
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes) -> bool:
+        """False where the program reads no more: what it says, and its status, tell why."""
         self._channel.settimeout(self._left_s())
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except TimeoutError:
+            self._left_s()
+            raise
+        except OSError:
+            return False
+        return True
 
     def passed(self, sudo: Sudo) -> None:
         """Returns once sudo lets the command run. LabError where it refuses."""
@@ -230,7 +196,7 @@ class _Stream:
             elif self._channel.recv_stderr_ready():
                 sudo.heard(self._channel.recv_stderr(PART_BYTES))
             elif self._channel.closed or self._channel.exit_status_ready():
-                sudo.ended("without a word")
+                sudo.ended(sudo.said or "it says nothing")
             else:
                 select.select([self._channel], [], [], POLL_S)
         self._err.add(sudo.rest)

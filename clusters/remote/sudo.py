@@ -91,6 +91,11 @@ class Sudo:
         return text.replace(self._asks, "").replace(self._ready, "")
 
     @property
+    def said(self) -> str:
+        """All that was heard, without our own words in it."""
+        return self.told(self._heard.decode(errors="replace")).strip()
+
+    @property
     def through(self) -> bool:
         """Does the command run, so that standard input is its own?"""
         return self._password is None or self._ready.encode() in self._heard

@@ -17,6 +17,7 @@ from clusters.remote.chores import OUTPUT_BYTES_MAX, Said, Stop, on_each, run_on
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.node import NodeInfo
+from dstest.core.printable import printable
 
 __all__ = ["LOG_BYTES", "logs", "render", "run_everywhere", "services"]
 
@@ -91,7 +92,7 @@ def render(results: Mapping[str, Said]) -> str:
     """What each node said, under its name; what would steer a terminal is replaced."""
     parts = []
     for name, said in results.items():
-        parts.append(f"== {name}: {said.error or f'status {said.status}'}\n")
+        parts.append(f"== {name}: {_plain(said.error or f'status {said.status}')}\n")
         parts += [
             _plain(text) if text.endswith("\n") else f"{_plain(text)}\n"
             for text in (said.stdout, said.stderr)
@@ -103,7 +104,7 @@ def render(results: Mapping[str, Said]) -> str:
 
 
 def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    return printable(text.expandtabs())
 
 
 @task  # type: ignore[untyped-decorator]

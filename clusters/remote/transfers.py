@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -27,6 +27,16 @@ __all__ = ["Fetched", "Limits", "get", "put"]
 
 MEMBERS_MAX: Final = 100_000
 TAR_OVERHEAD_BYTES: Final = 64 << 20
+HEADER_BYTES_MAX: Final = 1 << 20
+"""Of a long name, or of other settings of a member; they are read into memory."""
+
+HEADERS: Final = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 CHANGED: Final = 1
 """Status of tar where a file changed while it was read, as logs do."""
 
@@ -178,6 +188,17 @@ def _fetch(
     )
 
 
+class _Member(tarfile.TarInfo):
+    """What fits into memory."""
+
+    @classmethod
+    def frombuf(cls, *words: Any, **more: Any) -> Self:
+        member = super().frombuf(*words, **more)
+        if member.type in HEADERS and member.size > HEADER_BYTES_MAX:
+            raise tarfile.ReadError(f"a header of {member.size} bytes")
+        return member
+
+
 class _Unpacker:
     """Writes what a tar archive holds below a directory that nobody else knows."""
 
@@ -191,7 +212,7 @@ class _Unpacker:
         """Raises LabError where it is no archive, or more than may come at all."""
         most = self._room.limits.total_bytes + TAR_OVERHEAD_BYTES
         try:
-            with tarfile.open(fileobj=_Reader(parts, most), mode="r|") as archive:
+            with tarfile.open(fileobj=_Reader(parts, most), mode="r|", tarinfo=_Member) as archive:
                 for count, member in enumerate(archive):
                     if count >= MEMBERS_MAX:
                         raise LabError(f"more than {MEMBERS_MAX} files")

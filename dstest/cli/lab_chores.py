@@ -5,16 +5,18 @@ A node that is gone, hangs or says too much is named, and the others go on.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from dstest.cli.lab_common import Json, Kind, LabId, kind_of, lab_of_kind, show
+from dstest.cli.lab_common import Json, Kind, LabId, kind_of, lab_of_kind
 from dstest.cli.lab_ssh import log_in
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError, Exit, LabError
+from dstest.core.printable import printable
 
 __all__ = ["CHORE", "exec_", "get", "logs", "put", "shell"]
 
@@ -27,7 +29,7 @@ Nodes = Annotated[
 ]
 Role = Annotated[
     str | None,
-    typer.Option("--role", help="Only nodes that have this service, as `etcd`, or this role."),
+    typer.Option("--role", help="Only nodes of this role in your list, or with this service."),
 ]
 Timeout = Annotated[
     float, typer.Option("--timeout", help="Seconds for each node.", min=0.1, max=86400)
@@ -44,16 +46,19 @@ def exec_(
     kilobytes: Annotated[
         int, typer.Option("--max-kb", help="Output of a node that is kept.", min=0, max=1 << 20)
     ] = 1024,
+    root: Annotated[
+        bool, typer.Option("--root/--no-root", help="As root, or as the user who logs in.")
+    ] = True,
     lab_id: LabId = "default",
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """Run a shell command on nodes, as root. Exit 0 where it ended with 0 on each, else 4."""
+    """Run a shell command on nodes. Exit 0 where it ended with 0 on each, else 4."""
     from clusters.remote.tasks import render, run_everywhere
 
     chosen = _chosen(lab, lab_id, node, role)
     text = " ".join(command)
-    results = run_everywhere(chosen, text, timeout_s=timeout, bytes_max=kilobytes * 1000)
+    results = run_everywhere(chosen, text, timeout_s=timeout, bytes_max=kilobytes * 1000, root=root)
     _end(lab_id, results, as_json, lambda: render(results))
 
 
@@ -112,7 +117,7 @@ def _fetched(results: dict[str, Any]) -> str:
         what = f"{one.files} files, {one.bytes} bytes" + (f" in {one.path}" if one.path else "")
         lines.append(f"== {name}: {one.error or what}")
         lines += [f"   left out {text}" for text in one.left_out]
-    return "\n".join([*lines, ""])
+    return printable("\n".join([*lines, ""]))
 
 
 def logs(
@@ -130,7 +135,9 @@ def logs(
     from clusters.remote.tasks import logs as logs_of
     from clusters.remote.tasks import render, services
 
-    chosen = _chosen(lab, lab_id, node, None)
+    chosen = _named(_known(lab, lab_id), node)
+    if having := [one for one in chosen if role in one.roles]:
+        chosen, role = having, None
     known = services(chosen, timeout_s=timeout)
     paths = {
         name: [path for service, path in row.items() if role in (None, service)]
@@ -169,28 +176,36 @@ def _known(kind: str | None, lab_id: str) -> Any:
     return info
 
 
-def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | None) -> list[Any]:
-    """The nodes that are meant. Raises ConfigError where one is none, or none has the service."""
-    info = _known(kind, lab_id)
+def _named(info: Any, names: list[str] | None) -> list[Any]:
+    """Nodes of the lab, all without names. Raises ConfigError where one is none."""
     there = {one.name: one for one in info.nodes}
     wanted = [name for text in names or there for name in text.split(",") if name]
     if unknown := [name for name in wanted if name not in there]:
-        nodes = ", ".join(there)
-        raise ConfigError(f"lab {lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {nodes}")
-    chosen = [there[name] for name in dict.fromkeys(wanted)]
+        raise ConfigError(
+            f"lab {info.lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {', '.join(there)}"
+        )
+    return [there[name] for name in dict.fromkeys(wanted)]
+
+
+def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | None) -> list[Any]:
+    """The nodes that are meant. Raises ConfigError where none has the role, nor the service."""
+    chosen = _named(_known(kind, lab_id), names)
     if role is None:
         return chosen
-    from clusters.remote.tasks import services
-
     if having := [one for one in chosen if role in one.roles]:
         return having
+    from clusters.remote.tasks import services
+
     known = services(chosen)
     having = [one for one in chosen if role in known[one.name]]
     if not having:
-        roles = sorted({service for row in known.values() for service in row})
+        roles = {service for row in known.values() for service in row}
+        roles |= {word for one in chosen for word in one.roles}
         raise ConfigError(
-            f"no node of lab {lab_id} has a service {role}",
-            remedy=f"there are {', '.join(roles)}" if roles else "a run starts a system's services",
+            f"no node of lab {lab_id} has a role or a service {role}",
+            remedy=f"there are {', '.join(sorted(roles))}"
+            if roles
+            else "a run starts a system's services; roles are those of your own list of machines",
         )
     return having
 
@@ -200,7 +215,8 @@ def _end(lab_id: str, results: dict[str, Any], as_json: bool, text: Any) -> None
         rows = {
             name: {"ok": one.ok, **msgspec.structs.asdict(one)} for name, one in results.items()
         }
-        show({"lab_id": lab_id, "nodes": rows})
+        # In ASCII: whole, and yet nothing that a terminal obeys.
+        say(json.dumps(msgspec.to_builtins({"lab_id": lab_id, "nodes": rows}), indent=2))
     else:
         say(text(), end="")
     raise typer.Exit(Exit.PASS if all(one.ok for one in results.values()) else Exit.HARNESS)

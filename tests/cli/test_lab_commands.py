@@ -19,7 +19,7 @@ from dstest.cli.lab_of_run import lab_left
 from dstest.cli.lab_ssh import ours_first
 from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node import LabInfo, Login, NodeInfo
 from dstest.core.residue import Found
 from dstest.core.run_meta import RunMeta
 from dstest.runner import residues
@@ -37,12 +37,12 @@ class Labs:
         self.states = states
         self.owners: dict[str, list[int]] = {}
         self.gone: list[str] = []
+        self.nodes = [NodeInfo(name="n1", address="192.0.2.1")]
 
     def known(self, lab_id: str) -> LabInfo | None:
         if lab_id not in self.states:
             return None
-        nodes = [NodeInfo(name="n1", address="192.0.2.1")]
-        return LabInfo(lab_id=lab_id, kind="table", nodes=nodes, control=f"test-{lab_id}")
+        return LabInfo(lab_id=lab_id, kind="table", nodes=self.nodes, control=f"test-{lab_id}")
 
     def status(self, lab_id: str) -> LabInfo | None:
         return self.known(lab_id) if self.states.get(lab_id) == "running" else None
@@ -328,7 +328,8 @@ def chores(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[
         ran.append((info.name, list(argv)))
         if argv[0] == "cat":
             return Said(status=0, stdout=member)
-        return Said(status=3 if "false" in argv[-1] else 0, stdout="said\n")
+        steers = "\x1b[2J\x9b31m" if "steers" in argv[-1] else ""
+        return Said(status=3 if "false" in argv[-1] else 0, stdout=f"{steers}said\n")
 
     monkeypatch.setattr(tasks, "run_on", run_on)
     return ran
@@ -345,6 +346,17 @@ def test_exec_takes_the_words_after_its_options(chores: list[tuple[str, list[str
     assert told["nodes"]["n1"]["ok"] is False
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_a_node_says_steers_no_terminal(
+    chores: list[tuple[str, list[str]]], as_json: bool
+) -> None:
+    more = ["--json"] if as_json else []
+    done = dstest("exec", "--lab-id", "alpha", *more, "--", "steers")
+    assert not {c for c in done.stdout if not c.isprintable()} - {"\n"}
+    if as_json:
+        assert json.loads(done.stdout)["nodes"]["n1"]["stdout"] == "\x1b[2J\x9b31msaid\n"
+
+
 def test_exec_goes_to_nodes_of_a_lab_that_is_not_whole(
     labs: Labs, chores: list[tuple[str, list[str]]]
 ) -> None:
@@ -356,7 +368,7 @@ def test_exec_goes_to_nodes_of_a_lab_that_is_not_whole(
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [(["--node", "n9"], "has no n9"), (["--role", "nosuch"], "has a service nosuch")],
+    [(["--node", "n9"], "has no n9"), (["--role", "nosuch"], "has a role or a service nosuch")],
 )
 def test_nodes_that_are_none(
     chores: list[tuple[str, list[str]]], words: list[str], why: str
@@ -365,6 +377,39 @@ def test_nodes_that_are_none(
     assert isinstance(done.exception, ConfigError)
     assert why in done.exception.message
     assert not any(argv[0] == "sh" for _, argv in chores)
+
+
+def test_roles_are_those_of_the_list_of_machines_and_services(
+    labs: Labs, chores: list[tuple[str, list[str]]]
+) -> None:
+    labs.nodes = [
+        NodeInfo(name="n1", address="192.0.2.1", roles=("web",)),
+        NodeInfo(name="n2", address="192.0.2.2", roles=("db", "etcd")),
+        NodeInfo(name="n3", address="192.0.2.3"),
+    ]
+
+    def asked(*words: str) -> list[str]:
+        chores.clear()
+        assert dstest(*words).exit_code == 0
+        return sorted(name for name, argv in chores if argv[0] != "cat")
+
+    run = ("exec", "--lab-id", "alpha")
+    assert asked(*run, "--role", "web", "--", "true") == ["n1"]
+    assert asked(*run, "--role", "etcd", "--", "true") == ["n2"]
+    assert asked(*run, "--node", "n1", "--node", "n3", "--", "true") == ["n1", "n3"]
+    assert asked("logs", "--lab-id", "alpha", "--role", "db") == ["n2"]
+    labs.nodes = [NodeInfo(name="n3", address="192.0.2.3")]
+    assert asked(*run, "--role", "etcd", "--", "true") == ["n3"]
+
+
+def test_a_shell_goes_through_jump_hosts(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr("os.execvp", lambda _, argv: became.append(argv))
+    jump = Login(host="198.51.100.1", user="jump", known_hosts_path="/k")
+    labs.nodes = [NodeInfo(name="n1", address="192.0.2.1", ssh_host="10.0.0.1", jumps=(jump,))]
+    dstest("shell", "n1", "--lab-id", "alpha")
+    assert became[0][-4:] == ["-l", "root", "--", "10.0.0.1"]
+    assert any("-l jump -- 198.51.100.1" in word for word in became[0])
 
 
 def test_logs_are_those_of_the_services(chores: list[tuple[str, list[str]]]) -> None:
@@ -389,5 +434,5 @@ def test_shell_is_ssh_without_a_command(labs: Labs, monkeypatch: pytest.MonkeyPa
     dstest("shell", "n1", "--lab-id", "alpha")
     dstest("ssh", "n1", "--lab-id", "alpha")
     assert became[0] == became[1]
-    assert became[0][-4:] == ["-l", "root", "--", "192.0.2.1"]
+    assert became[0][-1] == "192.0.2.1"
     assert isinstance(dstest("shell", "n9", "--lab-id", "alpha").exception, ConfigError)

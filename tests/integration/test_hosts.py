@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from existing_machines import PASSWORD, Machines
@@ -84,6 +85,35 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
     assert released.stderr.strip() == f"lab {LAB_ID} is released"
     assert released.returncode == 0
     assert not book.folder_of(LAB_ID).exists()
+
+
+def test_chores_go_the_same_way(machines: Machines, tmp_path: Path) -> None:
+    """Through the jump host, by another port and by IPv6, with the password of sudo."""
+    assert adopt(machines)[0] == 0
+
+    def chore(word: str, *words: str | Path) -> dict[str, Any]:
+        done = dstest("lab", word, "--lab-id", LAB_ID, "--json", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert PASSWORD not in done.stdout + done.stderr
+        nodes: dict[str, Any] = json.loads(done.stdout)["nodes"]
+        assert len(nodes) == 5
+        return nodes
+
+    for words, who in (((), "root\n"), (("--no-root",), "ops\n")):
+        said = chore("exec", *words, "--", "id -un")
+        assert {row["stdout"] for row in said.values()} == {who}
+        assert {row["stderr"] for row in said.values()} == {""}
+    file = tmp_path / "file"
+    file.write_bytes(os.urandom(1 << 20))
+    chore("put", file, "/run/chore")
+    chore("get", "/run/chore", tmp_path / "got")
+    for name in said:
+        assert (tmp_path / "got" / name / "chore").read_bytes() == file.read_bytes()
+    chore("exec", "--", "rm /run/chore")
+    shell = dstest("lab", "ssh", "--lab-id", LAB_ID, "n3", "--", "id", "-un")
+    assert shell.stdout == "ops\n", shell.stderr
+    released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
+    assert released.returncode == 0, released.stderr
 
 
 def test_what_somebody_else_has_changed_is_told(machines: Machines) -> None:

@@ -25,6 +25,7 @@ HELLO = {
     "pid": 7,
 }
 
+Forwards = bool | Callable[[], Awaitable[Any]]
 Lies = Callable[[asyncssh.SSHServerProcess[bytes]], Awaitable[None]]
 
 
@@ -35,19 +36,33 @@ def frame(message: Any) -> bytes:
 
 
 class _Anybody(asyncssh.SSHServer):
-    def __init__(self, known: list[asyncssh.SSHServerConnection]) -> None:
+    def __init__(
+        self, known: list[asyncssh.SSHServerConnection], accepts: str | None, forwards: Forwards
+    ) -> None:
         self._known = known
+        self._accepts, self._forwards = accepts, forwards
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._known.append(conn)
 
     def begin_auth(self, username: str) -> bool:
-        return False
+        return self._accepts is not None
+
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> Any:
+        return self._forwards() if callable(self._forwards) else self._forwards
 
 
 @contextlib.asynccontextmanager
-async def hostile(folder: Path, lies: Lies) -> AsyncIterator[NodeInfo]:
-    """The node that is reached there; what `lies` does stands for its agent."""
+async def hostile(
+    folder: Path, lies: Lies, *, accepts: str | None = None, forwards: Forwards = False
+) -> AsyncIterator[NodeInfo]:
+    """The node that is reached there; what `lies` does stands for its agent.
+
+    It takes every login, or those with the key whose public part `accepts` is, and may be a jump
+    host: then it `forwards`, or does what is given in place of that.
+    """
     key = asyncssh.generate_private_key("ssh-ed25519")
     mine = asyncssh.generate_private_key("ssh-ed25519")
     mine.write_private_key(str(folder / "key"))
@@ -61,7 +76,8 @@ async def hostile(folder: Path, lies: Lies) -> AsyncIterator[NodeInfo]:
     server = await asyncssh.listen(
         "127.0.0.1",
         0,
-        server_factory=lambda: _Anybody(connections),
+        server_factory=lambda: _Anybody(connections, accepts, forwards),
+        authorized_client_keys=asyncssh.import_authorized_keys(accepts) if accepts else None,
         server_host_keys=[key],
         process_factory=serve,
         encoding=None,

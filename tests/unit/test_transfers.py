@@ -136,6 +136,17 @@ def test_an_endless_archive_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         )
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_that_fills_memory_is_not_read(
+    sends: list[bytes], tmp_path: Path, kind: bytes
+) -> None:
+    """Its size alone is looked at: what it announces never has to come."""
+    info = tarfile.TarInfo("d")
+    info.type, info.size = kind, 200 << 20
+    sends += [info.tobuf(tarfile.USTAR_FORMAT), bytes(4 << 20)]
+    assert f"a header of {200 << 20} bytes" in str(fetched(tmp_path).error)
+
+
 def test_what_is_no_archive_is_said(sends: list[bytes], tmp_path: Path) -> None:
     sends.append(b"not an archive" * 100)
     assert "no archive" in str(fetched(tmp_path).error)
