@@ -12,7 +12,7 @@ NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
-	vagrant-up vagrant-down bench \
+	vagrant-up vagrant-down podman-up bench \
 	nemesis-selftest systems-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
@@ -33,6 +33,7 @@ test-no-lab: setup
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
 	@.ci/setup vagrant
+	@.ci/setup podman
 	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
@@ -72,6 +73,11 @@ lab-down: setup
 vagrant-up: setup
 	@.ci/setup vagrant
 	$(BIN)/dstest lab up --lab vagrant
+
+## make podman-up    the default lab by podman, from an image of our own; `dstest run --lab podman`
+podman-up: setup
+	@.ci/setup podman
+	$(BIN)/dstest lab up --lab podman
 
 ## make vagrant-down   take all labs of Vagrant down
 vagrant-down: setup

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.labs import host, network, state
+from clusters.labs import host, network, podman_check, state
 from dstest.core.errors import LabError
 
 __all__ = ["Row", "host_rows"]
@@ -31,12 +31,13 @@ table inet dstest {
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One capability. `remedy` is None where it is there."""
+    """One capability. `remedy` is None where it is there. All is well without an `optional` one."""
 
     name: str
     ok: bool
     detail: str
     remedy: str | None = None
+    optional: bool = False
 
 
 def host_rows() -> list[Row]:
@@ -56,14 +57,16 @@ def host_rows() -> list[Row]:
         ("disk space", _disk, f"free some, or point DSTEST_LAB_DIR elsewhere: {state.root_dir()}"),
         ("no leftovers", _leftovers, "dstest lab gc"),
     ]
-    return [_row(name, check, remedy) for name, check, remedy in checks]
+    rows = [_row(name, check, remedy) for name, check, remedy in checks]
+    return [*rows, _row("podman", podman_check.tried, "--lab lxc", optional=True)]
 
 
-def _row(name: str, check: Callable[[], str], remedy: str) -> Row:
+def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Row:
     try:
-        return Row(name=name, ok=True, detail=check())
+        return Row(name=name, ok=True, detail=check(), optional=optional)
     except LabError as error:
-        return Row(name=name, ok=False, detail=error.message, remedy=error.remedy or remedy)
+        remedy = error.remedy or remedy
+        return Row(name=name, ok=False, detail=error.message, remedy=remedy, optional=optional)
 
 
 def _root() -> str:

@@ -19,10 +19,14 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["attach", "boot", "boots", "cut", "monitors", "prepare", "start", "states", "stop"]
+__all__ = [
+    "GROUP", "attach", "boot", "boots", "cut", "end_all", "monitors", "options", "prepare",
+    "remove_groups", "start", "states", "stop",
+]  # fmt: skip
 
 CGROUP = Path("/sys/fs/cgroup")
 GROUP = "dstest-podman"
+"""The control group above those of all labs."""
 END_TIMEOUT_S = 15.0
 LOOK_S = 0.02
 
@@ -185,21 +189,28 @@ def _container(lab_id: str, pid: int) -> str:
 
 def stop(lab_id: str) -> list[str]:
     """See `Machines.stop`. podman itself is not asked: its store goes with the lab's directory."""
-    store, tag = _store(lab_id), state.tag_of(lab_id)
-    names = {name for _, name in monitors(lab_id).values()}
+    names = sorted(name for _, name in monitors(lab_id).values())
+    left = end_all(_store(lab_id), state.tag_of(lab_id))
+    if left:
+        raise LabError(
+            f"containers of lab {lab_id} do not end: {', '.join(names)}",
+            remedy=f"look at processes {', '.join(map(str, left))}",
+        )
+    return [f"container {name}" for name in names] + remove_groups(state.tag_of(lab_id))
+
+
+def end_all(store: Path, group: str) -> list[int]:
+    """End whatever runs from a store, in containers of this group; pids of those that stay."""
     deadline_ns = clock.monotonic_ns() + int(END_TIMEOUT_S * 1e9)
     # Monitors first: they would start a podman to clean up.
     while left := [*podman_processes.helpers(store), *podman_processes.firsts(store)]:
         if clock.monotonic_ns() > deadline_ns:
-            raise LabError(
-                f"containers of lab {lab_id} do not end: {', '.join(sorted(names))}",
-                remedy=f"look at processes {', '.join(map(str, left))}",
-            )
-        _thaw(tag)
+            return left
+        _thaw(group)
         for pid in left:
             _kill(pid)
         clock.sleep_s(LOOK_S)
-    return [f"container {name}" for name in sorted(names)] + _remove_groups(tag)
+    return []
 
 
 def _kill(pid: int | None) -> None:
@@ -222,7 +233,7 @@ def _thaw(tag: str) -> None:
                 path.write_text("THAWED")
 
 
-def _remove_groups(tag: str) -> list[str]:
+def remove_groups(tag: str) -> list[str]:
     """Control groups outlive what was in them, and a killed runtime does not remove them."""
     removed = []
     for group in _groups(tag):
