@@ -48,6 +48,7 @@ class PodmanLab(RestartingLab):
         """As for every lab, and what an import that was killed left; with `images` those without a
         lab, too."""
         removed = [*super().gc(images=images), *podman_images.remove_temporaries()]
+        removed += podman_machines.stray_groups()
         if images:
             labs = [lab for i in state.lab_ids(self.name) if (lab := state.load(i)) is not None]
             removed += podman_images.remove_unused({lab.image for lab in labs})

@@ -21,13 +21,14 @@ from dstest.core.errors import LabError
 
 __all__ = [
     "GROUP", "attach", "boot", "boots", "cut", "end_all", "monitors", "options", "prepare",
-    "remove_groups", "start", "states", "stop",
+    "remove_groups", "start", "states", "stop", "stray_groups",
 ]  # fmt: skip
 
 CGROUP = Path("/sys/fs/cgroup")
 GROUP = "dstest-podman"
 """The control group above those of all labs."""
 END_TIMEOUT_S = 15.0
+EMPTY_TIMEOUT_S = 2.0
 LOOK_S = 0.02
 
 CAPABILITIES = ("AUDIT_WRITE", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_PTRACE")
@@ -235,13 +236,31 @@ def _thaw(tag: str) -> None:
 
 def remove_groups(tag: str) -> list[str]:
     """Control groups outlive what was in them, and a killed runtime does not remove them."""
-    removed = []
-    for group in _groups(tag):
-        for folder, _, _ in os.walk(group, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
+    groups = _groups(tag)
+    deadline_ns = clock.monotonic_ns() + int(EMPTY_TIMEOUT_S * 1e9)
+    while left := [group for group in groups if not _removed(group)]:
+        # The dead leave a moment after their end.
+        if clock.monotonic_ns() > deadline_ns:
+            break
+        clock.sleep_s(LOOK_S)
+    return [f"cgroup {group}" for group in groups if group not in left]
+
+
+def stray_groups() -> list[str]:
+    """Remove the empty groups of labs that are no more; returns what was removed."""
+    known = {state.tag_of(lab_id) for lab_id in state.lab_ids()}
+    named = {
+        path.name for root in (CGROUP, *CGROUP.glob("*")) for path in root.glob(f"{GROUP}/dst*")
+    }
+    gone = [group for tag in sorted(named - known) for group in _groups(tag)]
+    return [f"cgroup {group}" for group in gone if _removed(group)]
+
+
+def _removed(group: Path) -> bool:
+    """Is it gone, after an attempt? What a process is in stays."""
+    for folder, _, _ in os.walk(group, topdown=False):
         with contextlib.suppress(OSError):
-            group.parent.rmdir()
-        if not group.exists():
-            removed.append(f"cgroup {group}")
-    return removed
+            Path(folder).rmdir()
+    with contextlib.suppress(OSError):
+        group.parent.rmdir()
+    return not group.exists()

@@ -1,82 +1,109 @@
-"""Fabric's corner: people's chores on all nodes of a lab. Never part of a run.
+"""Fabric's corner: people's chores on the nodes of a lab. Never part of a run.
 
-dstest lab ssh --all -- uptime
+dstest lab exec -- uptime
 fab --search-root clusters/remote on-all --lab-id demo --command uptime
 """
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from fabric import Config, Connection, task
-from invoke.exceptions import CommandTimedOut
-from paramiko import RejectPolicy, SSHException  # type: ignore[import-untyped]
+from fabric import task
 
+from clusters.remote.chores import OUTPUT_BYTES_MAX, Said, Stop, on_each, run_on
 from dstest.core import registry
-from dstest.core.errors import ConfigError, LabError
-from dstest.core.node import Completed, NodeInfo
+from dstest.core.errors import ConfigError
+from dstest.core.node import NodeInfo
 
-__all__ = ["on_all", "run_everywhere"]
+__all__ = ["LOG_BYTES", "logs", "render", "run_everywhere", "services"]
 
-PARALLEL = 16
+LOG_BYTES: Final = 64 << 10
+MEMBER: Final = "/opt/dstest-services/member.json"
+MEMBER_BYTES_MAX: Final = 1 << 20
 
 
 def run_everywhere(
-    nodes: Sequence[NodeInfo], command: str, *, timeout_s: float = 60.0
-) -> dict[str, Completed | LabError]:
-    """Run a shell command on all nodes at once: node name -> how it ended, or why it did not run.
+    nodes: Sequence[NodeInfo],
+    command: str,
+    *,
+    timeout_s: float = 60.0,
+    bytes_max: int = OUTPUT_BYTES_MAX,
+    root: bool = True,
+) -> dict[str, Said]:
+    """Run a shell command on all nodes at once: node name -> how it went.
 
-    Host keys must be the pinned ones.
+    Host keys must be the pinned ones. A command that has not ended after `timeout_s` is killed.
     """
 
-    def one(info: NodeInfo) -> Completed | LabError:
-        try:
-            with _connection(info) as connection:
-                done = connection.run(
-                    command, hide=True, warn=True, in_stream=False, timeout=timeout_s
-                )
-        except CommandTimedOut:
-            return LabError(f"{info.name}: `{command}` did not end within {timeout_s:g} s")
-        except (SSHException, OSError, EOFError) as error:
-            return LabError(f"{info.name} ({info.address}): {error or type(error).__name__}")
-        return Completed(status=done.return_code, stdout=done.stdout, stderr=done.stderr)
+    def one(info: NodeInfo, stop: Stop) -> Said:
+        argv = ["sh", "-c", command]
+        return run_on(info, argv, stop, timeout_s=timeout_s, bytes_max=bytes_max, root=root)
 
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        return dict(zip([info.name for info in nodes], pool.map(one, nodes), strict=True))
+    return on_each(nodes, one)
 
 
-def _connection(info: NodeInfo) -> Any:
-    connection = Connection(
-        info.address,
-        user=info.user,
-        port=info.port,
-        config=Config(lazy=True, overrides={"load_ssh_configs": False}),
-        connect_timeout=10,
-        connect_kwargs={
-            "key_filename": info.key_path,
-            "look_for_keys": False,
-            "allow_agent": False,
-        },
-    )
-    # Fabric trusts any host by default.
-    connection.client.set_missing_host_key_policy(RejectPolicy())
-    connection.client.load_host_keys(info.known_hosts_path)
-    return connection
+def services(nodes: Sequence[NodeInfo], *, timeout_s: float = 20.0) -> dict[str, dict[str, str]]:
+    """Node name -> service -> path of its log: what a system that we start has put there.
+
+    Nodes without one, and those that do not answer, have none.
+    """
+
+    def one(info: NodeInfo, stop: Stop) -> dict[str, str]:
+        argv = ["cat", MEMBER]
+        said = run_on(info, argv, stop, timeout_s=timeout_s, bytes_max=MEMBER_BYTES_MAX)
+        return _logs_in(said.stdout) if said.ok else {}
+
+    return on_each(nodes, one)
 
 
-def render(results: dict[str, Completed | LabError]) -> str:
-    """What each node said, under its name."""
+def _logs_in(text: str) -> dict[str, str]:
+    try:
+        rows = json.loads(text)["services"]
+        return {str(row["name"]): str(row["log"]) for row in rows}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def logs(
+    nodes: Sequence[NodeInfo],
+    paths: Mapping[str, Sequence[str]],
+    *,
+    bytes_max: int = LOG_BYTES,
+    timeout_s: float = 60.0,
+) -> dict[str, Said]:
+    """The last bytes of these files (node name -> paths), each below its name, node by node."""
+
+    def one(info: NodeInfo, stop: Stop) -> Said:
+        wanted = paths.get(info.name, ())
+        if not wanted:
+            return Said(status=0)
+        argv = ["tail", "-v", "-c", str(bytes_max), "--", *wanted]
+        room = (bytes_max + 4096) * len(wanted)
+        return run_on(info, argv, stop, timeout_s=timeout_s, bytes_max=room)
+
+    return on_each(nodes, one)
+
+
+def render(results: Mapping[str, Said]) -> str:
+    """What each node said, under its name; what would steer a terminal is replaced."""
     parts = []
-    for name, result in results.items():
-        if isinstance(result, LabError):
-            parts.append(f"== {name}: {result.message}\n")
-        else:
-            said = result.stdout + result.stderr
-            parts.append(f"== {name}: status {result.status}\n{said}")
-    return "".join(part if part.endswith("\n") else part + "\n" for part in parts)
+    for name, said in results.items():
+        parts.append(f"== {name}: {said.error or f'status {said.status}'}\n")
+        parts += [
+            _plain(text) if text.endswith("\n") else f"{_plain(text)}\n"
+            for text in (said.stdout, said.stderr)
+            if text
+        ]
+        if said.cut_bytes:
+            parts.append(f"== {name}: {said.cut_bytes} more bytes were left out\n")
+    return "".join(parts)
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 @task  # type: ignore[untyped-decorator]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli.lab_chores import CHORE, exec_, get, logs, put, shell
 from dstest.cli.lab_common import (
     Json,
     Kind,
@@ -141,3 +142,8 @@ lab_app.command(
     epilog="Examples: dstest lab ssh n1;  dstest lab ssh n1 -- nft list ruleset;  "
     "dstest lab ssh --all -- uptime",
 )(ssh)
+lab_app.command("exec", context_settings=CHORE)(exec_)
+lab_app.command("put")(put)
+lab_app.command("get")(get)
+lab_app.command("logs")(logs)
+lab_app.command("shell")(shell)

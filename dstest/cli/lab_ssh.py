@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -11,7 +12,7 @@ from typer.core import TyperCommand
 from dstest.cli.lab_common import Kind, LabId, running_lab
 from dstest.core.errors import ConfigError, Exit, LabError
 
-__all__ = ["OursFirst", "ours_first", "ssh"]
+__all__ = ["OursFirst", "log_in", "ours_first", "ssh"]
 
 _WITH_VALUE: Final = ("--lab-id", "--lab")
 _ALONE: Final = ("--all",)
@@ -69,10 +70,15 @@ def ssh(
     info = running_lab(lab, lab_id)
     if everywhere:
         _on_all(info, given)
+    log_in(info, given[0] if given else "", given[1:])
+
+
+def log_in(info: Any, name: str, command: Sequence[str]) -> NoReturn:
+    """Become ssh to a node, with the lab's key and its pinned host keys."""
     names = [node.name for node in info.nodes]
-    if not given or given[0] not in names:
+    if name not in names:
         raise ConfigError("name one node, or --all", remedy=f"nodes: {', '.join(names)}")
-    node = info.nodes[names.index(given[0])]
+    node = info.nodes[names.index(name)]
     argv = ["ssh", "-F", "/dev/null", "-i", node.key_path, "-p", str(node.port)]
     for option in (
         f"UserKnownHostsFile={node.known_hosts_path}",
@@ -83,7 +89,7 @@ def ssh(
     ):
         argv += ["-o", option]
     try:
-        os.execvp("ssh", [*argv, f"{node.user}@{node.address}", *given[1:]])
+        os.execvp("ssh", [*argv, f"{node.user}@{node.address}", *command])
     except FileNotFoundError:
         raise LabError("ssh is not installed", remedy="apt-get install -y openssh-client") from None
 
@@ -93,7 +99,6 @@ def _on_all(info: Any, command: list[str]) -> None:
         raise ConfigError("--all needs a command", remedy="dstest lab ssh --all -- uptime")
     from clusters.remote.tasks import render, run_everywhere
 
-    results = run_everywhere(info.nodes, " ".join(command))
+    results = run_everywhere(info.nodes, " ".join(command), root=False)
     typer.echo(render(results), nl=False)
-    failed = [r for r in results.values() if isinstance(r, LabError) or r.status != 0]
-    raise typer.Exit(Exit.HARNESS if failed else Exit.PASS)
+    raise typer.Exit(Exit.PASS if all(said.ok for said in results.values()) else Exit.HARNESS)

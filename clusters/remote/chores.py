@@ -1,0 +1,238 @@
+"""People's chores on nodes, by fabric: commands with limits of time and output. No part of a run.
+
+A node is answered for whatever it does: it may be gone, hang, or say more than anybody reads.
+"""
+
+from __future__ import annotations
+
+import select
+import shlex
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from fabric import Config, Connection
+from paramiko import RejectPolicy, SSHException  # type: ignore[import-untyped]
+
+from dstest.core import clock
+from dstest.core.errors import LabError
+from dstest.core.node import NodeInfo
+
+__all__ = ["OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "opened", "run_on"]
+
+PARALLEL: Final = 16
+CONNECT_S: Final = 10.0
+OUTPUT_BYTES_MAX: Final = 1 << 20
+"""Of what one node says on standard output, and again on standard error."""
+
+GRACE_S: Final = 3.0
+"""The node itself ends a command in time; this much later we stop waiting for its word."""
+
+LATE_S: Final = 0.3
+"""After a command's end, for the last of its output; what it left running may keep that open."""
+
+POLL_S: Final = 0.1
+PART_BYTES: Final = 1 << 16
+TIMED_OUT: Final = (124, 137)
+"""Statuses of `timeout`, where the command did not end or had to be killed."""
+
+T = TypeVar("T")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command went on one node. `status` is None where it did not end, and `error` says why.
+
+    Bytes that are no UTF-8 are replaced; `cut_bytes` of output were left out, from its end.
+    """
+
+    status: int | None
+    stdout: str = ""
+    stderr: str = ""
+    cut_bytes: int = 0
+    error: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0 and self.error is None
+
+
+class Result(Protocol):
+    """What a chore makes of one node."""
+
+    @property
+    def ok(self) -> bool: ...
+
+
+Stop = threading.Event
+Chore = Callable[[NodeInfo, Stop], T]
+
+
+class _Kept:
+    """Output up to a limit; the rest is counted."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._left = bytes_max
+        self._parts: list[bytes] = []
+        self.cut = 0
+
+    def add(self, data: bytes) -> None:
+        kept = data[: self._left]
+        if kept:
+            self._parts.append(kept)
+        self._left -= len(kept)
+        self.cut += len(data) - len(kept)
+
+    def text(self) -> str:
+        return b"".join(self._parts).decode(errors="replace")
+
+
+def on_each(nodes: Sequence[NodeInfo], chore: Chore[T]) -> dict[str, T]:
+    """Do the chore on all nodes at once: node name -> what it came to. Ctrl-C ends all of them."""
+    stop = Stop()
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        waiting = {info.name: pool.submit(chore, info, stop) for info in nodes}
+        try:
+            return {name: future.result() for name, future in waiting.items()}
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def opened(info: NodeInfo, *, timeout_s: float = CONNECT_S) -> Any:
+    """A connection that is open, its host key the pinned one. LabError says why there is none."""
+    connection = Connection(
+        info.address,
+        user=info.user,
+        port=info.port,
+        config=Config(lazy=True, overrides={"load_ssh_configs": False}),
+        connect_timeout=timeout_s,
+        connect_kwargs={
+            "key_filename": info.key_path,
+            "look_for_keys": False,
+            "allow_agent": False,
+            "banner_timeout": timeout_s,
+            "auth_timeout": timeout_s,
+        },
+    )
+    try:
+        # Fabric trusts any host by default.
+        connection.client.set_missing_host_key_policy(RejectPolicy())
+        connection.client.load_host_keys(info.known_hosts_path)
+        connection.open()
+    except (SSHException, OSError, EOFError) as error:
+        connection.close()
+        why = str(error) or type(error).__name__
+        raise LabError(f"{info.address}: {why}") from None
+    return connection
+
+
+def _bounded(argv: Sequence[str], timeout_s: float, sudo: Sequence[str]) -> str:
+    """The command line that runs a program and ends it on the node, in time."""
+    return "exec " + shlex.join([*sudo, "timeout", "--kill-after=1", f"{timeout_s:g}", *argv])
+
+
+def run_on(
+    info: NodeInfo,
+    argv: Sequence[str],
+    stop: Stop,
+    *,
+    timeout_s: float,
+    bytes_max: int = OUTPUT_BYTES_MAX,
+    root: bool = True,
+    stdin: Iterable[bytes] = (),
+    take: Callable[[Iterable[bytes]], None] | None = None,
+) -> Said:
+    """Run a program on a node, as `root` or who we log in as. Nothing a node does is raised.
+
+    `take` is given the standard output as it comes, in place of keeping it; what it raises as
+    LabError ends the program and is the error.
+    """
+    started_ns = clock.monotonic_ns()
+    out, err = _Kept(bytes_max), _Kept(bytes_max)
+    status, error = None, None
+    sudo = ["sudo", "-n"] if root and info.user != "root" else []
+    try:
+        with opened(info, timeout_s=min(CONNECT_S, timeout_s)) as connection:
+            channel = connection.transport.open_session(timeout=CONNECT_S)
+            with channel:
+                stream = _Stream(channel, err, stop, timeout_s + GRACE_S)
+                channel.exec_command(_bounded(argv, timeout_s, sudo))
+                for part in stdin:
+                    stream.send(part)
+                channel.shutdown_write()
+                if take is not None:
+                    take(stream)
+                for part in stream:
+                    out.add(part)
+                status = stream.status()
+        if status in TIMED_OUT and _seconds(started_ns) >= timeout_s:
+            error = f"no end within {timeout_s:g} s"
+    except LabError as failure:
+        error = failure.message
+    except (SSHException, OSError, EOFError) as failure:
+        error = f"{info.address}: {str(failure) or type(failure).__name__}"
+    return Said(
+        status=None if error else status,
+        stdout=out.text(),
+        stderr=err.text(),
+        cut_bytes=out.cut + err.cut,
+        error=error,
+        seconds=round(_seconds(started_ns), 3),
+    )
+
+
+def _seconds(since_ns: int) -> float:
+    return (clock.monotonic_ns() - since_ns) / 1e9
+
+
+class _Stream:
+    """Standard output of a command, part by part, until it ends. LabError at the deadline."""
+
+    def __init__(self, channel: Any, err: _Kept, stop: Stop, within_s: float) -> None:
+        self._channel, self._err, self._stop = channel, err, stop
+        self._within_s = within_s
+        self._deadline_ns = clock.monotonic_ns() + int(within_s * 1e9)
+
+    def _left_s(self) -> float:
+        if self._stop.is_set():
+            raise LabError("stopped")
+        left_s = (self._deadline_ns - clock.monotonic_ns()) / 1e9
+        if left_s <= 0:
+            raise LabError(f"no end within {self._within_s - GRACE_S:g} s, and no word since")
+        return left_s
+
+    def send(self, data: bytes) -> None:
+        self._channel.settimeout(self._left_s())
+        self._channel.sendall(data)
+
+    def __iter__(self) -> Any:
+        late_ns = None
+        while True:
+            self._left_s()
+            if self._channel.recv_stderr_ready():
+                self._err.add(self._channel.recv_stderr(PART_BYTES))
+            elif self._channel.recv_ready():
+                yield self._channel.recv(PART_BYTES)
+            elif self._channel.closed or self._channel.eof_received:
+                return
+            elif self._channel.exit_status_ready():
+                late_ns = late_ns or clock.monotonic_ns() + int(LATE_S * 1e9)
+                if clock.monotonic_ns() > late_ns:
+                    return
+                clock.sleep_s(0.01)
+            else:
+                select.select([self._channel], [], [], POLL_S)
+
+    def status(self) -> int:
+        """Of a command that has ended. LabError where the node did not say."""
+        while not self._channel.exit_status_ready() and not self._channel.closed:
+            self._left_s()
+            clock.sleep_s(0.01)
+        status = int(self._channel.recv_exit_status())
+        if status < 0:
+            raise LabError("the connection was lost before the command's end")
+        return status

@@ -1,0 +1,203 @@
+"""`dstest lab exec`, `put`, `get`, `logs`, `shell`: chores of people on many nodes at once.
+
+A node that is gone, hangs or says too much is named, and the others go on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from dstest.cli.lab_common import Json, Kind, LabId, kind_of, lab_of_kind, show
+from dstest.cli.lab_ssh import log_in
+from dstest.cli.output import say
+from dstest.core.errors import ConfigError, Exit, LabError
+
+__all__ = ["CHORE", "exec_", "get", "logs", "put", "shell"]
+
+CHORE: dict[str, Any] = {"allow_interspersed_args": False}
+"""Context settings of a command whose words are for nodes."""
+
+Nodes = Annotated[
+    list[str] | None,
+    typer.Option("--node", help="Only this one; several are possible. Default: all."),
+]
+Role = Annotated[
+    str | None, typer.Option("--role", help="Only nodes that have this service, as `etcd`.")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", help="Seconds for each node.", min=0.1, max=86400)
+]
+Megabytes = Annotated[float, typer.Option(help="Of one file, in MB.", min=0.001)]
+MB = 1_000_000
+
+
+def exec_(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 60.0,
+    kilobytes: Annotated[
+        int, typer.Option("--max-kb", help="Output of a node that is kept.", min=0, max=1 << 20)
+    ] = 1024,
+    lab_id: LabId = "default",
+    lab: Kind = None,
+    as_json: Json = False,
+) -> None:
+    """Run a shell command on nodes, as root. Exit 0 where it ended with 0 on each, else 4."""
+    from clusters.remote.tasks import render, run_everywhere
+
+    chosen = _chosen(lab, lab_id, node, role)
+    text = " ".join(command)
+    results = run_everywhere(chosen, text, timeout_s=timeout, bytes_max=kilobytes * 1000)
+    _end(lab_id, results, as_json, lambda: render(results))
+
+
+def put(
+    local: Annotated[Path, typer.Argument(metavar="LOCAL", help="A file of this host.")],
+    remote: Annotated[
+        str, typer.Argument(metavar="REMOTE", help="Where to; with a slash at its end: below it.")
+    ],
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 120.0,
+    lab_id: LabId = "default",
+    lab: Kind = None,
+    as_json: Json = False,
+) -> None:
+    """Put a file on nodes, whole or not at all, with its mode, owned by root."""
+    from clusters.remote.tasks import render
+    from clusters.remote.transfers import put as put_on
+
+    results = put_on(_chosen(lab, lab_id, node, role), local, remote, timeout_s=timeout)
+    _end(lab_id, results, as_json, lambda: render(results))
+
+
+def get(
+    remote: Annotated[
+        str, typer.Argument(metavar="REMOTE", help="A file or a directory of each node.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOCALDIR", help="They come to LOCALDIR/NODE/NAME.")
+    ],
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 120.0,
+    file_mb: Megabytes = 64.0,
+    total_mb: Annotated[float, typer.Option(help="Of all nodes, in MB.", min=0.001)] = 1000.0,
+    lab_id: LabId = "default",
+    lab: Kind = None,
+    as_json: Json = False,
+) -> None:
+    """Get a file or a directory from nodes. Links and what is too large are left out, and named.
+
+    Nothing is overwritten. Exit 4 where anything was left out.
+    """
+    from clusters.remote.transfers import Limits
+    from clusters.remote.transfers import get as get_from
+
+    limits = Limits(file_bytes=int(file_mb * MB), total_bytes=int(total_mb * MB))
+    chosen = _chosen(lab, lab_id, node, role)
+    results = get_from(chosen, remote, folder, timeout_s=timeout, limits=limits)
+    _end(lab_id, results, as_json, lambda: _fetched(results))
+
+
+def _fetched(results: dict[str, Any]) -> str:
+    lines = []
+    for name, one in results.items():
+        what = f"{one.files} files, {one.bytes} bytes" + (f" in {one.path}" if one.path else "")
+        lines.append(f"== {name}: {one.error or what}")
+        lines += [f"   left out {text}" for text in one.left_out]
+    return "\n".join([*lines, ""])
+
+
+def logs(
+    node: Nodes = None,
+    role: Role = None,
+    timeout: Timeout = 60.0,
+    kilobytes: Annotated[
+        int, typer.Option("--max-kb", help="From the end of each log.", min=1, max=1 << 16)
+    ] = 64,
+    lab_id: LabId = "default",
+    lab: Kind = None,
+    as_json: Json = False,
+) -> None:
+    """Show the ends of the logs of the services that dstest has put on the nodes."""
+    from clusters.remote.tasks import logs as logs_of
+    from clusters.remote.tasks import render, services
+
+    chosen = _chosen(lab, lab_id, node, None)
+    known = services(chosen, timeout_s=timeout)
+    paths = {
+        name: [path for service, path in row.items() if role in (None, service)]
+        for name, row in known.items()
+    }
+    if not any(paths.values()):
+        there = sorted({service for row in known.values() for service in row})
+        what = "no service" if role is None else f"no service {role}"
+        raise LabError(
+            f"dstest knows of {what} on these nodes",
+            remedy=f"--role {', '.join(there)}" if there else "a run starts a system's services",
+        )
+    results = logs_of(chosen, paths, bytes_max=kilobytes * 1000, timeout_s=timeout)
+    _end(lab_id, results, as_json, lambda: render(results))
+
+
+def shell(
+    node: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
+    lab_id: LabId = "default",
+    lab: Kind = None,
+) -> None:
+    """Log in to a node, as `dstest lab ssh NODE` does."""
+    log_in(_known(lab, lab_id), node, [])
+
+
+def _known(kind: str | None, lab_id: str) -> Any:
+    """The lab; one of whose nodes some do not run, too: the others can be asked."""
+    from dstest.core.node import Inspects
+
+    made = lab_of_kind(kind_of(lab_id, kind))
+    info = made.status(lab_id)
+    if info is None and isinstance(made, Inspects):
+        info = made.known(lab_id)
+    if info is None:
+        raise LabError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
+    return info
+
+
+def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | None) -> list[Any]:
+    """The nodes that are meant. Raises ConfigError where one is none, or none has the service."""
+    info = _known(kind, lab_id)
+    there = {one.name: one for one in info.nodes}
+    wanted = [name for text in names or there for name in text.split(",") if name]
+    if unknown := [name for name in wanted if name not in there]:
+        nodes = ", ".join(there)
+        raise ConfigError(f"lab {lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {nodes}")
+    chosen = [there[name] for name in dict.fromkeys(wanted)]
+    if role is None:
+        return chosen
+    from clusters.remote.tasks import services
+
+    known = services(chosen)
+    having = [one for one in chosen if role in known[one.name]]
+    if not having:
+        roles = sorted({service for row in known.values() for service in row})
+        raise ConfigError(
+            f"no node of lab {lab_id} has a service {role}",
+            remedy=f"there are {', '.join(roles)}" if roles else "a run starts a system's services",
+        )
+    return having
+
+
+def _end(lab_id: str, results: dict[str, Any], as_json: bool, text: Any) -> None:
+    if as_json:
+        rows = {
+            name: {"ok": one.ok, **msgspec.structs.asdict(one)} for name, one in results.items()
+        }
+        show({"lab_id": lab_id, "nodes": rows})
+    else:
+        say(text(), end="")
+    raise typer.Exit(Exit.PASS if all(one.ok for one in results.values()) else Exit.HARNESS)
