@@ -313,3 +313,81 @@ def test_a_lab_is_found_by_its_id_whatever_its_kind(monkeypatch: pytest.MonkeyPa
     assert "lab beta is gone" in dstest("down", "--lab-id", "beta").stderr
     assert not kinds["vagrant"].states
     assert kinds["lxc"].states
+
+
+@pytest.fixture
+def chores(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
+    """What ran where, in place of connections: n1 is well, whatever is asked of it."""
+    from clusters.remote import tasks
+    from clusters.remote.chores import Said
+
+    ran: list[tuple[str, list[str]]] = []
+    member = '{"services": [{"name": "etcd", "log": "/var/log/etcd.log"}]}'
+
+    def run_on(info: NodeInfo, argv: list[str], *_: Any, **__: Any) -> Said:
+        ran.append((info.name, list(argv)))
+        if argv[0] == "cat":
+            return Said(status=0, stdout=member)
+        return Said(status=3 if "false" in argv[-1] else 0, stdout="said\n")
+
+    monkeypatch.setattr(tasks, "run_on", run_on)
+    return ran
+
+
+def test_exec_takes_the_words_after_its_options(chores: list[tuple[str, list[str]]]) -> None:
+    done = dstest("exec", "--lab-id", "alpha", "--", "df", "--all")
+    assert (done.exit_code, done.stdout) == (0, "== n1: status 0\nsaid\n")
+    assert chores == [("n1", ["sh", "-c", "df --all"])]
+    bad = dstest("exec", "--lab-id", "alpha", "--json", "--", "false")
+    assert bad.exit_code == Exit.HARNESS
+    told = json.loads(bad.stdout)
+    assert (told["lab_id"], told["nodes"]["n1"]["status"]) == ("alpha", 3)
+    assert told["nodes"]["n1"]["ok"] is False
+
+
+def test_exec_goes_to_nodes_of_a_lab_that_is_not_whole(
+    labs: Labs, chores: list[tuple[str, list[str]]]
+) -> None:
+    labs.states["alpha"] = "broken"
+    assert dstest("exec", "--lab-id", "alpha", "--", "true").exit_code == 0
+    absent = dstest("exec", "--lab-id", "nosuch", "--", "true")
+    assert "lab nosuch is not running" in str(absent.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [(["--node", "n9"], "has no n9"), (["--role", "nosuch"], "has a service nosuch")],
+)
+def test_nodes_that_are_none(
+    chores: list[tuple[str, list[str]]], words: list[str], why: str
+) -> None:
+    done = dstest("exec", "--lab-id", "alpha", *words, "--", "true")
+    assert isinstance(done.exception, ConfigError)
+    assert why in done.exception.message
+    assert not any(argv[0] == "sh" for _, argv in chores)
+
+
+def test_logs_are_those_of_the_services(chores: list[tuple[str, list[str]]]) -> None:
+    assert dstest("logs", "--lab-id", "alpha", "--max-kb", "2").exit_code == 0
+    assert chores[-1] == ("n1", ["tail", "-v", "-c", "2000", "--", "/var/log/etcd.log"])
+    none = dstest("logs", "--lab-id", "alpha", "--role", "nosuch")
+    assert "no service nosuch" in str(none.exception)
+
+
+def test_get_and_put_say_what_is_wrong_at_once(
+    chores: list[tuple[str, list[str]]], tmp_path: Path
+) -> None:
+    for words in (["get", "var/log", tmp_path], ["put", tmp_path, "/x"]):
+        done = dstest(*map(str, words), "--lab-id", "alpha")
+        assert isinstance(done.exception, ConfigError)
+    assert chores == []
+
+
+def test_shell_is_ssh_without_a_command(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr("os.execvp", lambda _, argv: became.append(argv))
+    dstest("shell", "n1", "--lab-id", "alpha")
+    dstest("ssh", "n1", "--lab-id", "alpha")
+    assert became[0] == became[1]
+    assert became[0][-1] == "root@192.0.2.1"
+    assert isinstance(dstest("shell", "n9", "--lab-id", "alpha").exception, ConfigError)
