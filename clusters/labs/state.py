@@ -1,6 +1,6 @@
 """Where labs keep their things, and what is written about each of them.
 
-    $DSTEST_LAB_DIR (/var/lib/dstest)
+    $DSTEST_LAB_DIR (/var/lib/dstest, or dstest in an ordinary user's $XDG_DATA_HOME)
         images/<hash>/rootfs        base images, shared by all labs, never written to
         labs/<lab_id>/lab.json      `LabState`, written before anything else of the lab exists
         labs/<lab_id>/id_ed25519    the lab's client key; known_hosts beside it
@@ -113,8 +113,14 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def root_dir() -> Path:
-    """The directory of all labs."""
-    return Path(os.environ.get("DSTEST_LAB_DIR") or "/var/lib/dstest")
+    """The directory of all labs; of an ordinary user's own, where that is who asks."""
+    if named := os.environ.get("DSTEST_LAB_DIR"):
+        return Path(named)
+    if os.geteuid() == 0:
+        return Path("/var/lib/dstest")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    home = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
+    return home / "dstest"
 
 
 def check_lab_id(lab_id: str) -> str:
