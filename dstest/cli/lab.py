@@ -121,8 +121,11 @@ def gc(
     ] = False,
 ) -> None:
     """Remove what dead labs left behind. Labs that are in use, or made by `up`, stay."""
+    from dstest.cli.secluded import collected
     from dstest.core import registry
 
+    if (code := collected(images)) is not None:
+        raise typer.Exit(code)
     removed: list[str] = []
     for kind in registry.names("labs"):
         made = registry.load("labs", kind)

@@ -101,6 +101,7 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
+    from dstest.cli.secluded import enter
     from dstest.core.builds import builds_of
     from dstest.core.rng import fresh_seed
     from dstest.core.spec import RunSpec
@@ -136,6 +137,7 @@ def run(
         stop_on_violation=stop_on_violation,
         builds=builds_of(system_version or []),
     )
+    enter(lab, parts["system"], spec.builds, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
         done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)

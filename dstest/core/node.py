@@ -9,7 +9,17 @@ import msgspec
 
 from dstest.core import limits
 
-__all__ = ["Completed", "Inspects", "Lab", "LabInfo", "Node", "NodeInfo", "Reopens", "Restarts"]
+__all__ = [
+    "Completed",
+    "Inspects",
+    "Lab",
+    "LabInfo",
+    "Node",
+    "NodeInfo",
+    "Reopens",
+    "Restarts",
+    "Secluded",
+]
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +193,22 @@ class Restarts(Protocol):
         """From now on, if this process ends, somebody boots these nodes and runs `healing` there.
 
         Returns an object whose `release()` calls that off; False where the guard was gone.
+        """
+        ...
+
+
+@runtime_checkable
+class Secluded(Protocol):
+    """A lab whose nodes can be reached from within namespaces only, which end with a command."""
+
+    def inside(self) -> bool:
+        """Is this process within?"""
+        ...
+
+    def within(self, lab_id: str, packages: Sequence[str] | None, argv: Sequence[str]) -> int:
+        """Run `dstest ARGV` within, once an image has the `packages`, if any; returns its exit.
+
+        Raises LabError where this host cannot do that.
         """
         ...
 
