@@ -34,6 +34,7 @@ lxc.uts.name = {name}
 lxc.rootfs.path = dir:{folder}/rootfs
 lxc.apparmor.profile = unconfined
 lxc.mount.auto = proc:mixed sys:mixed
+lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,mode=755 0 0
 lxc.init.cmd = /usr/local/sbin/dstest-init
 lxc.signal.halt = SIGKILL
 lxc.environment = container=lxc
