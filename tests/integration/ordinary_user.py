@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,12 +59,15 @@ def ordinary_user() -> Iterator[User]:
     made = subprocess.run(["useradd", "--create-home", name], capture_output=True, check=False)
     if made.returncode != 0:
         pytest.skip(f"no user can be made here: {made.stderr.decode().strip()}")
+    user = User(name)
     try:
-        user = User(name)
         look = user.dstest("--version")
         if look.returncode != 0:
             pytest.skip(f"an ordinary user cannot run what is in {ROOT}: {look.stderr[-200:]}")
         yield user
     finally:
+        for pid in user.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         subprocess.run(["userdel", "--remove", name], capture_output=True, check=False)
         subprocess.run(["rm", "-rf", str(Path("/home") / name)], check=False)
