@@ -25,6 +25,9 @@ __all__ = [
 ]  # fmt: skip
 
 CGROUP = Path("/sys/fs/cgroup")
+STORE = "podman"
+"""The lab's store, below the lab's directory."""
+
 GROUP = "dstest-podman"
 """The control group above those of all labs."""
 END_TIMEOUT_S = 15.0
@@ -52,7 +55,7 @@ def options(of: Settings) -> list[str]:
 
 
 def _store(lab_id: str) -> Path:
-    return state.lab_dir(lab_id) / "podman"
+    return state.lab_dir(lab_id) / STORE
 
 
 def _pid_file(lab: LabState, name: str) -> Path:
@@ -173,8 +176,9 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     labs = state.root_dir() / "labs"
     found = {}
     for pid, upper in podman_processes.firsts(labs).items():
-        owner = upper.relative_to(labs).parts[0]
-        if lab_id in (None, owner):
+        owner, folder = upper.relative_to(labs).parts[:2]
+        # Containers of other kinds of labs have their upper layers elsewhere there.
+        if folder == STORE and lab_id in (None, owner):
             found[pid] = (owner, _container(owner, pid))
     return found
 
