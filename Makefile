@@ -13,7 +13,7 @@ C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
 	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
-	nemesis-selftest systems-selftest vm-selftest proofs sanitize fuzz corpora wheel clean
+	nemesis-selftest systems-selftest labs-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -115,10 +115,12 @@ systems-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
-## make vm-selftest   runs on virtual machines: clocks, netem, power cuts (emulated ones need both processors)
-vm-selftest: setup
+## make labs-selftest   runs on virtual machines (clocks, netem, power cuts) and without root: minutes, and
+##                 emulated machines need both processors
+labs-selftest: setup
 	@.ci/setup vm
-	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py $(TEST_ARGS)
+	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py tests/integration/test_rootless.py \
+		$(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup

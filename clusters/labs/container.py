@@ -47,12 +47,12 @@ def lxc_path(lab_id: str) -> Path:
     return state.lab_dir(lab_id) / "nodes"
 
 
-def prepare(lab: LabState) -> None:
-    """Write each node's configuration."""
+def prepare(lab: LabState, form: str = CONFIG) -> None:
+    """Write each node's configuration, in this form."""
     folder = state.lab_dir(lab.lab_id)
     for index, name in enumerate(lab.names, 1):
         upper = identity.own_files(lab, name)
-        config = CONFIG.format(
+        config = form.format(
             name=name,
             image=lab.image,
             folder=upper.parent,

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from clusters.labs import state
 from dstest.core import registry
 from dstest.core.errors import LabError
 
@@ -26,9 +27,9 @@ END_TIMEOUT_S = 10.0
 class Guard:
     """Starts the process and returns when it watches. Raises LabError where it does not."""
 
-    def __init__(self, kind: str, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "clusters.labs.guard", kind, lab_id, json.dumps(healing)],
+            [sys.executable, "-m", "clusters.labs.guard", lab_id, json.dumps(healing)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -57,17 +58,16 @@ class Guard:
             return False
 
 
-def main(kind: str, lab_id: str, healing: Mapping[str, Sequence[str]]) -> int:
+def main(lab_id: str, healing: Mapping[str, Sequence[str]]) -> int:
     """Wait for a word or for the end of who started us; 1 where nodes had to be started."""
     sys.stdout.buffer.write(ARMED)
     sys.stdout.buffer.flush()
     if sys.stdin.buffer.readline() == RELEASED:
         return 0
-    lab = registry.load("labs", kind)
-    if lab.known(lab_id) is not None:
-        lab.bring_back(lab_id, healing)
+    if (lab := state.load(lab_id)) is not None:
+        registry.load("labs", lab.kind).bring_back(lab_id, healing)
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    sys.exit(main(sys.argv[1], json.loads(sys.argv[2])))

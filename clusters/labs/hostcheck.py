@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.labs import host, network, podman_check, state
+from clusters.labs import host, network, podman_check, seclusion, state
 from dstest.core.errors import LabError
 
 __all__ = ["Row", "host_rows"]
@@ -58,7 +58,8 @@ def host_rows() -> list[Row]:
         ("no leftovers", _leftovers, "dstest lab gc"),
     ]
     rows = [_row(name, check, remedy) for name, check, remedy in checks]
-    return [*rows, _row("podman", podman_check.tried, "--lab lxc", optional=True)]
+    rows.append(_row("podman", podman_check.tried, "--lab lxc", optional=True))
+    return [*rows, _row("rootless", _rootless, "--lab lxc, as root", optional=True)]
 
 
 def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Row:
@@ -72,6 +73,12 @@ def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = F
 def _root() -> str:
     host.require_root()
     return "uid 0"
+
+
+def _rootless() -> str:
+    if os.geteuid() == 0:
+        return "not tried: root has no need of it"
+    return seclusion.tried()
 
 
 def _programs() -> str:

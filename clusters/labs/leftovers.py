@@ -68,15 +68,17 @@ def leftovers_of(
     return left
 
 
-def collect(kind: str, machines: Machines, *, images: bool = False) -> list[str]:
+def collect(
+    kind: str, machines: Machines, *, images: bool = False, keep: frozenset[str] = frozenset()
+) -> list[str]:
     """Remove dead labs of a kind, links and routes that belong to no lab of any, and broken-off
     image builds.
 
-    With `images` also base images that no lab stands on.
+    With `images` also base images that no lab stands on. Labs in `keep` are not dead.
     """
     removed = []
     running = {lab_id for lab_id, _ in machines.monitors().values()}
-    for lab_id in sorted({*state.lab_ids(kind), *running}):
+    for lab_id in sorted({*state.lab_ids(kind), *running} - keep):
         with state.lock(f"lab-{lab_id}"):
             if _dead(lab_id, machines):
                 removed += [f"{lab_id}: {what}" for what in remove_lab(lab_id, machines)]

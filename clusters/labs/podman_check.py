@@ -49,6 +49,6 @@ def _try(store: Path, of: Settings) -> None:
     for name, target in LINKS.items():
         (root / name).symlink_to(target)
     words = [word for word in podman_machines.options(of) if not word.startswith("--systemd")]
-    words += ["--rm", "--cgroup-parent", f"/{podman_machines.GROUP}/{store.name}"]
+    words += ["--rm", "--cgroup-parent", f"/{podman_machines.group_above()}/{store.name}"]
     words += ["--volume", "/usr:/usr:ro", "--rootfs", f"{root}:O", "/usr/bin/true"]
     podman(store, "run", *words, timeout_s=TRIAL_S)

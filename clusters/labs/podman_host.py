@@ -1,8 +1,8 @@
 """podman on this host: the settings that it needs here, and stores that are ours alone.
 
 A store is a directory with `containers.conf`, `storage.conf`, a wrapper of the runtime, and all
-that podman keeps: the containers and images of whoever else uses podman here are never seen. What
-is started from a store says so in its environment, and is found by that.
+that podman keeps: containers and images of whoever else uses podman here are never seen. What is
+started from a store says so in its environment, and is found by that.
 """
 
 from __future__ import annotations

@@ -8,25 +8,27 @@ that say whose it is, and no rule, route or setting of this host that podman wou
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from clusters.labs import host, identity, podman_host, podman_images, podman_processes, state
-from clusters.labs.podman_host import CONF, Settings, podman
+from clusters.labs.podman_host import Settings, podman
 from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
 __all__ = [
-    "GROUP", "attach", "boot", "boots", "cut", "end_all", "monitors", "options", "prepare",
+    "attach", "boot", "boots", "cut", "end_all", "group_above", "monitors", "options", "prepare",
     "remove_groups", "start", "states", "stop", "stray_groups",
 ]  # fmt: skip
 
 CGROUP = Path("/sys/fs/cgroup")
-GROUP = "dstest-podman"
-"""The control group above those of all labs."""
+STORE = "podman"
+"""The lab's store, below the lab's directory."""
+
 END_TIMEOUT_S = 15.0
 EMPTY_TIMEOUT_S = 2.0
 LOOK_S = 0.02
@@ -51,8 +53,14 @@ def options(of: Settings) -> list[str]:
     return [*words, "--device=/dev/fuse"] if of.fuse else words
 
 
+def group_above() -> str:
+    """The control group above those of the labs of this lab directory: others are not ours."""
+    where = str(state.root_dir().resolve())
+    return f"dstest-podman-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+
+
 def _store(lab_id: str) -> Path:
-    return state.lab_dir(lab_id) / "podman"
+    return state.lab_dir(lab_id) / STORE
 
 
 def _pid_file(lab: LabState, name: str) -> Path:
@@ -67,7 +75,12 @@ def prepare(lab: LabState) -> None:
 
     def make(name: str) -> None:
         words = ["--name", lab.container(name), "--hostname", name]
-        words += ["--cgroup-parent", f"/{GROUP}/{lab.tag}", "--pidfile", str(_pid_file(lab, name))]
+        words += [
+            "--cgroup-parent",
+            f"/{group_above()}/{lab.tag}",
+            "--pidfile",
+            str(_pid_file(lab, name)),
+        ]
         podman(store, "create", *words, *options(of), lab.image, "/sbin/init")
         podman(store, "cp", f"{identity.own_files(lab, name)}/.", f"{lab.container(name)}:/")
 
@@ -173,9 +186,9 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     labs = state.root_dir() / "labs"
     found = {}
     for pid, upper in podman_processes.firsts(labs).items():
-        owner = upper.relative_to(labs).parts[0]
-        # Nodes of other kinds of labs stand on overlays in the same place.
-        if lab_id in (None, owner) and (_store(owner) / CONF).exists():
+        owner, folder = upper.relative_to(labs).parts[:2]
+        # Containers of other kinds of labs have their upper layers elsewhere there.
+        if folder == STORE and lab_id in (None, owner):
             found[pid] = (owner, _container(owner, pid))
     return found
 
@@ -223,7 +236,9 @@ def _kill(pid: int | None) -> None:
 
 def _groups(tag: str) -> list[Path]:
     return [
-        root / GROUP / tag for root in (CGROUP, *CGROUP.glob("*")) if (root / GROUP / tag).is_dir()
+        root / group_above() / tag
+        for root in (CGROUP, *CGROUP.glob("*"))
+        if (root / group_above() / tag).is_dir()
     ]
 
 
@@ -251,7 +266,9 @@ def stray_groups() -> list[str]:
     """Remove the empty groups of labs that are no more; returns what was removed."""
     known = {state.tag_of(lab_id) for lab_id in state.lab_ids()}
     named = {
-        path.name for root in (CGROUP, *CGROUP.glob("*")) for path in root.glob(f"{GROUP}/dst*")
+        path.name
+        for root in (CGROUP, *CGROUP.glob("*"))
+        for path in root.glob(f"{group_above()}/dst*")
     }
     gone = [group for tag in sorted(named - known) for group in _groups(tag)]
     return [f"cgroup {group}" for group in gone if _removed(group)]

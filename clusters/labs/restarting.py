@@ -54,7 +54,7 @@ class RestartingLab(BridgedLab):
 
     def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
         """See `Restarts.guard`."""
-        return Guard(self.name, lab_id, healing)
+        return Guard(lab_id, healing)
 
     def bring_back(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
         """Boot the nodes and run on each the program that is named for it.

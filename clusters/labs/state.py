@@ -113,13 +113,14 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def root_dir() -> Path:
-    """The directory of all labs: root's, or that of whoever else we are."""
-    if given := os.environ.get("DSTEST_LAB_DIR"):
-        return Path(given)
+    """The directory of all labs; of an ordinary user's own, where that is who asks."""
+    if named := os.environ.get("DSTEST_LAB_DIR"):
+        return Path(named)
     if os.geteuid() == 0:
         return Path("/var/lib/dstest")
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "dstest"
+    data = os.environ.get("XDG_DATA_HOME", "")
+    home = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
+    return home / "dstest"
 
 
 def check_lab_id(lab_id: str) -> str:

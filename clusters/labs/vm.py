@@ -115,7 +115,7 @@ class VmLab(BridgedLab):
 
     def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
         """See `Restarts.guard`."""
-        return Guard(self.name, lab_id, healing)
+        return Guard(lab_id, healing)
 
     def _known(self, lab_id: str) -> LabState:
         lab = self.load(lab_id)

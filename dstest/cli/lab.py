@@ -130,8 +130,11 @@ def gc(
     ] = False,
 ) -> None:
     """Remove what dead labs left behind. Labs that are in use, or made by `up`, stay."""
+    from dstest.cli.secluded import collected
     from dstest.core import registry
 
+    if (code := collected(images)) is not None:
+        raise typer.Exit(code)
     removed: list[str] = []
     for kind in registry.names("labs"):
         made = registry.load("labs", kind)
@@ -163,3 +166,8 @@ lab_app.command(
     epilog="Examples: dstest lab ssh n1;  dstest lab ssh n1 -- nft list ruleset;  "
     "dstest lab ssh --all -- uptime",
 )(ssh)
+lab_app.command("exec", context_settings=CHORE)(exec_)
+lab_app.command("put")(put)
+lab_app.command("get")(get)
+lab_app.command("logs")(logs)
+lab_app.command("shell")(shell)

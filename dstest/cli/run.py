@@ -9,6 +9,7 @@ import typer
 
 from dstest.cli.lab_common import SystemVersion
 from dstest.cli.output import say
+from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
@@ -107,10 +108,8 @@ def run(
     from dstest.runner.arms import begin, plan_arms
     from dstest.runner.plugins import resolve
     from dstest.runner.session import run_session
-    from dstest.store.signing import check_key
 
-    if sign_key is not None:
-        check_key(sign_key)
+    _check_key(sign_key)
     parts = _parts(plugin or [], system, workload, nemesis)
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
     named = numbers("--seed", seed)
@@ -136,6 +135,7 @@ def run(
         stop_on_violation=stop_on_violation,
         builds=builds_of(system_version or []),
     )
+    enter(spec, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
         done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
@@ -158,6 +158,13 @@ def _parts(files: list[Path], system: str, workload: str, nemesis: str | None) -
         "nemesis": named_in("nemeses", "partition" if nemesis is None else nemesis),
         "files": tuple(map(str, used())),
     }
+
+
+def _check_key(sign_key: Path | None) -> None:
+    from dstest.store.signing import check_key
+
+    if sign_key is not None:
+        check_key(sign_key)
 
 
 def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:

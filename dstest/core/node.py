@@ -20,6 +20,7 @@ __all__ = [
     "OwnClocks",
     "Reopens",
     "Restarts",
+    "Secluded",
 ]
 
 
@@ -256,6 +257,22 @@ class OwnClocks(Protocol):
 
     def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
         """Set the clocks of these nodes to ours. Raises LabError."""
+        ...
+
+
+@runtime_checkable
+class Secluded(Protocol):
+    """A lab whose nodes can be reached from within namespaces only, which end with a command."""
+
+    def inside(self) -> bool:
+        """Is this process within?"""
+        ...
+
+    def within(self, lab_id: str, packages: Sequence[str] | None, argv: Sequence[str]) -> int:
+        """Run `dstest ARGV` within, once an image has the `packages`, if any; returns its exit.
+
+        Raises LabError where this host cannot do that.
+        """
         ...
 
 

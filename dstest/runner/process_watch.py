@@ -29,11 +29,17 @@ UNSEEN_S: Final = 12.0
 
 OOM_EVERY: Final = 5
 
-_OOM: Final = (
-    "find /sys/fs/cgroup -name memory.oom_control -o -name memory.events 2>/dev/null | "
-    "while read -r file; do "
-    'count=$(sed -n \'s/^oom_kill //p\' "$file" 2>/dev/null); echo "${count:-0} $file"; done'
-)
+_OOM: Final = r"""
+rows=$(find /sys/fs/cgroup -name memory.oom_control -o -name memory.events 2>/dev/null |
+    while read -r file; do
+        count=$(sed -n 's/^oom_kill //p' "$file" 2>/dev/null)
+        echo "${count:-0} $file"
+    done)
+[ -n "$rows" ] || rows=$(sed -n 's#^oom_kill \([0-9]*\)$#\1 /proc/vmstat#p' /proc/vmstat)
+printf '%s\n' "$rows"
+"""
+"""A node without control groups has the count of the whole machine: it may be too high, not too
+low."""
 _CORES: Final = """\
 pattern=$(cat /proc/sys/kernel/core_pattern)
 case $pattern in

@@ -53,10 +53,10 @@ def test_it_is_no_part_of_a_mix() -> None:
 
 def test_the_guard_of_a_lab_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
-    guard = Guard("lxc", "nowhere", {"n1": ["true"]})
+    guard = Guard("nowhere", {"n1": ["true"]})
     assert guard.release() is True
     assert guard.release() is False
-    orphan = Guard("lxc", "nowhere", {"n1": ["true"]})
+    orphan = Guard("nowhere", {"n1": ["true"]})
     assert orphan._process.stdin is not None
     orphan._process.stdin.close()
     assert orphan._process.wait(timeout=10) == 1

@@ -106,6 +106,17 @@ def test_a_host_without_podman_says_what_it_lacks(
     assert "podman" in LAB.missing()
 
 
+def test_containers_of_other_labs_are_none_of_ours(
+    own_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs = own_dir / "labs"
+    uppers = {7: labs / "one/podman/storage/x/diff", 8: labs / "two/nodes/dst-n1/upper"}
+    monkeypatch.setattr(processes, "firsts", lambda _: uppers)
+    assert podman_machines.monitors() == {7: ("one", "of process 7")}
+    assert podman_machines.monitors("two") == {}
+    assert LAB.list() == ["one"]
+
+
 def test_without_a_store_there_is_no_image() -> None:
     assert not podman_images.exists("localhost/dstest-node:x")
     assert podman_images.remove_unused(set()) == []
