@@ -165,6 +165,7 @@ class _Stream:
     def __init__(self, channel: Any, err: _Kept, stop: Stop, within_s: float) -> None:
         self._channel, self._err, self._stop = channel, err, stop
         self._within_s = within_s
+        self._late_ns: int | None = None
         self._deadline_ns = clock.monotonic_ns() + int(within_s * 1e9)
 
     def _left_s(self) -> float:
@@ -191,33 +192,45 @@ class _Stream:
         """Returns once sudo lets the command run. LabError where it refuses."""
         while not sudo.through:
             self._left_s()
+            over = self._over()
             if (data := sudo.due()) is not None:
                 self.send(data)
             elif self._channel.recv_stderr_ready():
                 sudo.heard(self._channel.recv_stderr(PART_BYTES))
-            elif self._channel.closed or self._channel.exit_status_ready():
+            elif over:
                 sudo.ended(sudo.said or "it says nothing")
             else:
-                select.select([self._channel], [], [], POLL_S)
+                self._wait()
         self._err.add(sudo.rest)
 
     def __iter__(self) -> Any:
-        late_ns = None
         while True:
             self._left_s()
+            over = self._over()
             if self._channel.recv_stderr_ready():
                 self._err.add(self._channel.recv_stderr(PART_BYTES))
             elif self._channel.recv_ready():
                 yield self._channel.recv(PART_BYTES)
-            elif self._channel.closed or self._channel.eof_received:
+            elif over:
                 return
-            elif self._channel.exit_status_ready():
-                late_ns = late_ns or clock.monotonic_ns() + int(LATE_S * 1e9)
-                if clock.monotonic_ns() > late_ns:
-                    return
-                clock.sleep_s(0.01)
             else:
-                select.select([self._channel], [], [], POLL_S)
+                self._wait()
+
+    def _over(self) -> bool:
+        """Does nothing come any more? To be asked before a look at what has come by now."""
+        if self._channel.closed or self._channel.eof_received:
+            return True
+        if not self._channel.exit_status_ready():
+            return False
+        now_ns = clock.monotonic_ns()
+        self._late_ns = self._late_ns or now_ns + int(LATE_S * 1e9)
+        return now_ns > self._late_ns
+
+    def _wait(self) -> None:
+        if self._late_ns is None:
+            select.select([self._channel], [], [], POLL_S)
+        else:
+            clock.sleep_s(0.01)
 
     def status(self) -> int:
         """Of a command that has ended. LabError where the node did not say."""

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 class User:
     """Runs programs as this user, with nothing of our own environment."""
 
+    PLACES = ("/tmp", "/var/tmp", "/var/lib", "/run", "/dev/shm", str(ROOT))
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.home = Path(pwd.getpwnam(name).pw_dir)
@@ -48,6 +50,17 @@ class User:
             except OSError:
                 continue
         return found
+
+    def give(self, source: Path, target: Path) -> None:
+        """A copy that belongs to the user."""
+        subprocess.run(["cp", "-r", str(source), str(target)], check=True, timeout=60)
+        subprocess.run(["chown", "-R", self.name, str(target)], check=True, timeout=60)
+
+    def files(self) -> list[str]:
+        """What belongs to the user outside of his home."""
+        argv = ["find", *self.PLACES, "-xdev", "-user", self.name, "-not", "-path", "/proc/*"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        return done.stdout.split("\n")[:-1]
 
 
 @contextmanager

@@ -21,8 +21,9 @@ import msgspec
 import pytest
 from hostile_server import Lies, hostile, silent_port
 
-from clusters.remote.chores import Said, Stop, run_on
+from clusters.remote.chores import Said, Stop, _Kept, _Stream, run_on
 from clusters.remote.openssh import ssh_argv
+from clusters.remote.sudo import Sudo
 from clusters.remote.tasks import render, run_everywhere
 from clusters.remote.transfers import put
 from dstest.core.node import NodeInfo
@@ -307,6 +308,54 @@ def test_one_who_may_not_use_sudo(place: Place, tmp_path: Path) -> None:
 
     said = said_by(with_password(place.machine(refuses), tmp_path))
     assert said.error == "n1: sudo ends: ops is not in the sudoers file"
+
+
+class JustNow:
+    """A channel to which all comes while somebody looks for it, and finds nothing yet."""
+
+    def __init__(self, out: bytes, err: bytes) -> None:
+        self._out, self._err = out, err
+        self.closed = self.eof_received = False
+        self._looked = 0
+
+    def recv_stderr_ready(self) -> bool:
+        self._looked += 1
+        return self._looked > 1 and bool(self._err)
+
+    def recv_ready(self) -> bool:
+        found = self._looked > 1 and bool(self._out)
+        self.closed = self.eof_received = True
+        return found
+
+    def exit_status_ready(self) -> bool:
+        self.closed = self.eof_received = self._looked > 0
+        return self._looked > 0
+
+    def recv(self, _: int) -> bytes:
+        data, self._out = self._out, b""
+        return data
+
+    def recv_stderr(self, _: int) -> bytes:
+        data, self._err = self._err, b""
+        return data
+
+    def fileno(self) -> int:
+        return 0
+
+
+def test_what_comes_with_the_end_is_not_lost() -> None:
+    err = _Kept(100)
+    stream = _Stream(JustNow(b"out", b"err"), err, Stop(), 10)
+    assert (b"".join(stream), err.text()) == (b"out", "err")
+
+
+def test_who_is_through_sudo_and_done_at_once_was_through(tmp_path: Path) -> None:
+    sudo = Sudo(with_password(NodeInfo(name="n1", address="192.0.2.1"), tmp_path))
+    ready = re.search(r"echo (\S+) >&2", sudo.command(["true"]))
+    assert ready
+    err = _Kept(100)
+    _Stream(JustNow(b"", f"{ready[1]}\nmore".encode()), err, Stop(), 10).passed(sudo)
+    assert err.text() == "more"
 
 
 def test_without_root_nothing_is_asked_of_sudo(place: Place, tmp_path: Path) -> None:
