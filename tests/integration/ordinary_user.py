@@ -63,13 +63,20 @@ class User:
         return done.stdout.split("\n")[:-1]
 
 
+def _unused_uid() -> int:
+    """Of no user here, and of none that a node or a checkout is likely to have."""
+    taken = {user.pw_uid for user in pwd.getpwall()}
+    return next(uid for uid in range(23_000 + os.getpid() % 9_000, 60_000) if uid not in taken)
+
+
 @contextmanager
 def ordinary_user() -> Iterator[User]:
     """Skips where none can be made, or may not read what is to be run."""
     if os.geteuid() != 0:
         pytest.skip("making a user needs root")
-    name = f"dst-t{os.getpid()}"
-    made = subprocess.run(["useradd", "--create-home", name], capture_output=True, check=False)
+    name, uid = f"dst-t{os.getpid()}", _unused_uid()
+    argv = ["useradd", "--create-home", "--uid", str(uid), name]
+    made = subprocess.run(argv, capture_output=True, check=False)
     if made.returncode != 0:
         pytest.skip(f"no user can be made here: {made.stderr.decode().strip()}")
     user = User(name)

@@ -19,7 +19,7 @@ from nemeses.disk import faultfs
 from nemeses.none import NoNemesis
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
-from nemeses.tools import netqueue, nft
+from nemeses.tools import netem, netqueue, nft, node_clock
 from nemeses.tools.compiled import HOME
 from nemeses.tools.shaper import cap_rules
 
@@ -52,6 +52,8 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await netqueue.install("latency", [node])
     await netqueue.start(node, netqueue.rules([nodes["n2"].info], hook="FORWARD"), {"delay_us": 1})
     await node.run(["tc", "-batch", "-"], stdin=cap_rules("eth0", lab, 5000))
+    await node_clock.install(node)
+    await node.run(["ip", "link", "add", f"{netem.DEVICE}1", "type", "veth"])
     await MEMORY.make(node, "memory")
     await CPU.make(node, "slow-follower")
     data = on_node.DATA
