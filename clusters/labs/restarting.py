@@ -19,7 +19,7 @@ class RestartableMachines(Machines, Protocol):
     """Machines that can be stopped and started one by one."""
 
     def boots(self, lab: LabState) -> dict[str, str | None]:
-        """Node name -> pid and start time of its process 1, None while it does not run."""
+        """Node name -> pid and start time of what runs it, None while it does not run."""
         ...
 
     def cut(self, lab: LabState, names: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ guest was seen to run under it; else they are emulated, which is some ten times 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -17,11 +16,9 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from clusters.labs import host, state, vm_image, vm_machines, vm_time, vm_trial
-from clusters.labs.bridged import BridgedLab, Progress
-from clusters.labs.guard import Guard
-from clusters.labs.leftovers import Machines
+from clusters.labs.bridged import Progress
+from clusters.labs.restarting import RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
-from clusters.labs.vm_trial import Trial
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
@@ -31,7 +28,7 @@ SLOWNESS: Final = {"kvm": 1.5, "tcg": 4.0}
 """By accelerator; of emulated nodes as measured, with three of them busy on two processors."""
 
 
-class VmLab(BridgedLab):
+class VmLab(RestartingLab):
     """Implements `dstest.core.node.Lab`, `Inspects`, `Restarts` and `OwnClocks`."""
 
     name = "vm"
@@ -45,7 +42,7 @@ class VmLab(BridgedLab):
         "qemu-img": "qemu-utils",
         vm_trial.QEMU: "qemu-system-x86",
     }
-    machines: ClassVar[Machines] = vm_machines
+    machines: ClassVar[RestartableMachines] = vm_machines
 
     def base(self, packages: Sequence[str], say: Progress) -> str:
         return str(vm_image.ensure(packages, say))
@@ -59,80 +56,28 @@ class VmLab(BridgedLab):
         what = f"{lab.nodes} virtual machines take"
         vm_image.room(state.root_dir(), lab.nodes * vm_machines.NODE_BYTES, what)
         trial = vm_trial.accelerator(Path(lab.image))
-        _facts_path(lab).write_bytes(msgspec.json.encode(trial))
+        vm_trial.keep(lab, trial)
         say(f"guests run by {trial.accelerator}: {trial.why}")
         vm_machines.prepare(lab)
-        vm_machines.start(lab, trial.accelerator)
+        vm_machines.start(lab, lab.names)
 
     def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
-        folder, trial = state.lab_dir(lab.lab_id), _trial_of(lab)
-        return NodeInfo(
-            name=name,
-            address=lab.address(index),
-            address6=lab.address6(index),
-            key_path=str(folder / "id_ed25519"),
-            known_hosts_path=str(folder / "known_hosts"),
-            lab_id=lab.lab_id,
-            slowness=SLOWNESS[trial.accelerator if trial else "tcg"],
-        )
+        slowness = SLOWNESS[vm_trial.accelerator_of(lab)]
+        return msgspec.structs.replace(super().node_info(lab, index, name), slowness=slowness)
 
     def facts(self, lab: LabState) -> dict[str, Any]:
         facts = super().facts(lab)
         facts["shared_kernel"] = False
-        if (trial := _trial_of(lab)) is not None:
+        if (trial := vm_trial.kept(lab)) is not None:
             facts["accelerator"] = trial.accelerator
             facts["accelerator_why"] = trial.why
             facts["guest_kernel"] = trial.guest_kernel
         return facts
 
-    def boots(self, lab_id: str) -> dict[str, str | None]:
-        """See `Restarts.boots`."""
-        return vm_machines.boots(self._known(lab_id))
-
-    def cut(self, lab_id: str, names: Sequence[str]) -> None:
-        """See `Restarts.cut`."""
-        vm_machines.cut(self._known(lab_id), names)
-
-    def boot(self, lab_id: str, names: Sequence[str]) -> None:
-        """See `Restarts.boot`."""
-        lab = self._known(lab_id)
-        trial = _trial_of(lab)
-        vm_machines.boot(lab, trial.accelerator if trial else "tcg", names)
-
-    def bring_back(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
-        """See `RestartingLab.bring_back`."""
-        lab = self._known(lab_id)
-        with contextlib.suppress(LabError):
-            self.boot(lab_id, list(healing))
-        for name, argv in healing.items():
-            with contextlib.suppress(LabError):
-                vm_machines.attach(lab, name, argv)
-
     def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
         """See `OwnClocks.set_clocks`."""
         lab = self._known(lab_id)
         host.each(lambda name: vm_time.set_true(lab, name), names)
-
-    def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
-        """See `Restarts.guard`."""
-        return Guard(lab_id, healing)
-
-    def _known(self, lab_id: str) -> LabState:
-        lab = self.load(lab_id)
-        if lab is None:
-            raise LabError(f"there is no lab {lab_id}")
-        return lab
-
-
-def _facts_path(lab: LabState) -> Path:
-    return state.lab_dir(lab.lab_id) / "vm.json"
-
-
-def _trial_of(lab: LabState) -> Trial | None:
-    try:
-        return msgspec.json.decode(_facts_path(lab).read_bytes(), type=Trial)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def _check_memory(nodes: int) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from clusters.labs import host, identity, state, vm_boot, vm_image, vm_time
 from clusters.labs.state import LabState
-from clusters.labs.vm_trial import QEMU
+from clusters.labs.vm_trial import QEMU, accelerator_of
 from dstest.core import clock
 from dstest.core.errors import LabError
 
@@ -72,19 +72,19 @@ def prepare(lab: LabState) -> None:
         host.run(["ip", "-batch", "-"], stdin=f"{make}link set {tap} master {lab.bridge} up\n")
 
 
-def start(lab: LabState, accelerator: str, names: Sequence[str] | None = None) -> None:
-    """Start machines, all without `names`; returns when they answer SSH and tell the right time.
+def start(lab: LabState, names: Sequence[str]) -> None:
+    """Start these machines; returns when they answer SSH and tell the right time.
 
     Raises LabError with qemu's words, or with the end of a console, where one does not start.
     """
-    wanted = lab.names if names is None else list(names)
-    host.each(lambda name: _start_one(lab, name, accelerator), wanted)
+    accelerator = accelerator_of(lab)
+    host.each(lambda name: _start_one(lab, name, accelerator), names)
     try:
-        identity.wait_ssh(lab, wanted, timeout_s=BOOT_TIMEOUT_S[accelerator])
+        identity.wait_ssh(lab, names, timeout_s=BOOT_TIMEOUT_S[accelerator])
     except LabError as error:
-        said = [f"{name}: {_console(lab, name)}" for name in wanted]
+        said = [f"{name}: {_console(lab, name)}" for name in names]
         raise LabError(f"{error.message}; the consoles end with {' | '.join(said)}") from None
-    host.each(lambda name: vm_time.set_true(lab, name), wanted)
+    host.each(lambda name: vm_time.set_true(lab, name), names)
 
 
 def _start_one(lab: LabState, name: str, accelerator: str) -> None:
@@ -175,10 +175,10 @@ def cut(lab: LabState, names: Sequence[str]) -> None:
     _kill({pid: machine for pid, (_, machine) in found if machine in ending})
 
 
-def boot(lab: LabState, accelerator: str, names: Sequence[str]) -> None:
+def boot(lab: LabState, names: Sequence[str]) -> None:
     """Start those of the nodes that do not run, on the disks they have."""
     running = states(lab)
-    start(lab, accelerator, [name for name in names if not running[name]])
+    start(lab, [name for name in names if not running[name]])
 
 
 def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 
 from clusters.labs import host, state, vm_boot, vm_image
+from clusters.labs.state import LabState
 
-__all__ = ["QEMU", "Trial", "accelerator"]
+__all__ = ["QEMU", "Trial", "accelerator", "accelerator_of", "keep", "kept"]
 
 QEMU: Final = "qemu-system-x86_64"
 KVM: Final = Path("/dev/kvm")
@@ -55,6 +56,26 @@ def accelerator(base: Path) -> Trial:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.write_bytes(msgspec.json.encode(trial))
         return trial
+
+
+def keep(lab: LabState, trial: Trial) -> None:
+    """Its machines are to be started by this, after a power cut as well."""
+    _path_of(lab).write_bytes(msgspec.json.encode(trial))
+
+
+def kept(lab: LabState) -> Trial | None:
+    """What `keep` wrote down, None where that cannot be read."""
+    return _read(_path_of(lab))
+
+
+def accelerator_of(lab: LabState) -> str:
+    """By what the machines of this lab run; the one that works everywhere where nobody knows."""
+    trial = kept(lab)
+    return trial.accelerator if trial else "tcg"
+
+
+def _path_of(lab: LabState) -> Path:
+    return state.lab_dir(lab.lab_id) / "vm.json"
 
 
 def _read(path: Path) -> Trial | None:

@@ -209,7 +209,7 @@ def test_what_it_says_of_its_nodes(own_dir: Path) -> None:
     trial = vm_trial.Trial(
         accelerator="kvm", why="it ran", host_kernel="h", qemu="q", guest_kernel="6.1"
     )
-    vm._facts_path(lab).write_bytes(msgspec.json.encode(trial))
+    vm_trial.keep(lab, trial)
     facts = LAB.info(lab, 2).facts
     assert (facts["accelerator"], facts["guest_kernel"]) == ("kvm", "6.1")
     assert registry.load("labs", "lxc").facts(lab)["shared_kernel"] is True
