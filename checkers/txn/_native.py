@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ __all__ = [
     "Cycle",
     "Finding",
     "analyse",
+    "in_core",
+    "positions",
 ]
 
 STATUS: Final = ("done", "time budget spent", "memory budget spent", "stopped")
@@ -56,6 +58,11 @@ SOURCES: Final = {
 
 U32 = NDArray[np.uint32]
 NO_HASHES: Final[U32] = np.empty(0, np.uint32)
+
+SMALL: Final = 2000
+"""Transactions that are judged before a thread would have begun."""
+
+T = TypeVar("T")
 
 _WORKLOADS: Final = {"list-append": 0, "rw-register": 1}
 
@@ -114,7 +121,7 @@ def _cycles(rows: list[int]) -> Iterator[Cycle]:
         )
 
 
-def _positions(c: TxnColumns) -> tuple[I64, I64, int]:
+def positions(c: TxnColumns) -> tuple[I64, I64, int]:
     """Event positions that fit in an array of a few times their number."""
     both = np.concatenate([c.invoke_pos, c.complete_pos])
     top = int(both.max(initial=-1)) + 1
@@ -140,28 +147,18 @@ def analyse(
     Raises ValueError for columns that break the rules of csrc/txn/txn.h.
     """
     stop = np.zeros(1, np.int32)
-    invoke, complete, n_positions = _positions(c)
-    answers: list[tuple[int, bytes, bytes, bytes, int, int, int, int]] = []
-    failed: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            answers.append(
-                _core.check_transactions(
-                    c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
-                    c.mop_value, c.mop_known, c.elem_start, c.elem, order, value_hash, stop,
-                    len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
-                    n_positions, _WORKLOADS[workload], between, sources,
-                    int(budget.time_s * 1e9), budget.memory_mb * 2**20,
-                )
-            )  # fmt: skip
-        except BaseException as error:
-            failed.append(error)
-
-    _interruptible(call, stop, small=c.txns < 2000)
-    if failed:
-        raise failed[0]
-    status, findings, cycles, counts, edges, components, largest, undecided = answers[0]
+    invoke, complete, n_positions = positions(c)
+    status, findings, cycles, counts, edges, components, largest, undecided = in_core(
+        lambda: _core.check_transactions(
+            c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
+            c.mop_value, c.mop_known, c.elem_start, c.elem, order, value_hash, stop,
+            len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
+            n_positions, _WORKLOADS[workload], between, sources,
+            int(budget.time_s * 1e9), budget.memory_mb * 2**20,
+        ),
+        stop,
+        small=c.txns < SMALL,
+    )  # fmt: skip
     rows = np.frombuffer(findings, np.int64).reshape(-1, 8).tolist()
     return Analysis(
         status=status,
@@ -175,16 +172,23 @@ def analyse(
     )
 
 
-def _interruptible(
-    call: object, stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
-) -> None:
-    """Runs `call` in a thread unless it is over at once; an exception here (Ctrl-C) raises the
-    stop flag and waits."""
-    assert callable(call)
+def in_core(
+    call: Callable[[], T], stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
+) -> T:
+    """The answer of `call`, made in a thread unless it is over at once; an exception here (Ctrl-C)
+    raises the stop flag and waits."""
     if small:
-        call()
-        return
-    thread = threading.Thread(target=call, name="checkers._core")
+        return call()
+    answers: list[T] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="checkers._core")
     thread.start()
     try:
         thread.join()
@@ -192,3 +196,6 @@ def _interruptible(
         stop[0] = 1
         thread.join()
         raise
+    if failed:
+        raise failed[0]
+    return answers[0]

@@ -1,12 +1,8 @@
 /* Python glue of the transaction checker; see txn.h. */
-#include "common/buffers.h"
-
-#include "txn.h"
+#include "txn_columns.h"
 #include "txn_module.h"
 
-enum { STOP = TXN_COLUMNS, COLUMNS };
-
-static const struct buffer_kind kinds[COLUMNS] = {
+static const struct buffer_kind kinds[TXN_BUFFERS] = {
     {"outcome", "B", 1, 0},       {"process", "lq", 8, 0},   {"invoke_pos", "lq", 8, 0},
     {"complete_pos", "lq", 8, 0}, {"mop_start", "lq", 8, 0}, {"mop_kind", "B", 1, 0},
     {"mop_key", "il", 4, 0},      {"mop_value", "il", 4, 0}, {"mop_known", "B", 1, 0},
@@ -14,11 +10,14 @@ static const struct buffer_kind kinds[COLUMNS] = {
     {"value_hash", "IL", 4, 0},   {"stop", "il", 4, 0},
 };
 
-static int check_lengths(const struct buffer *columns, struct txn_input *in)
+int txn_take_columns(PyObject *const *objects, struct buffer *columns, struct txn_input *in)
 {
     struct txn_column plain[TXN_COLUMNS];
     int which;
     int64_t wanted;
+    if (buffer_take_all(columns, objects, kinds, TXN_BUFFERS) != 0) {
+        return -1;
+    }
     for (int i = 0; i < TXN_COLUMNS; i++) {
         plain[i] = (struct txn_column){columns[i].view.buf, buffer_length(&columns[i])};
     }
@@ -27,14 +26,14 @@ static int check_lengths(const struct buffer *columns, struct txn_input *in)
                      (long long)plain[which].length, (long long)wanted);
         return -1;
     }
-    if (buffer_length(&columns[STOP]) < 1) {
+    if (buffer_length(&columns[TXN_STOP]) < 1) {
         PyErr_SetString(PyExc_ValueError, "stop: need one element");
         return -1;
     }
     return 0;
 }
 
-static PyObject *rows_of(const struct txn_rows *rows)
+PyObject *txn_rows_py(const struct txn_rows *rows)
 {
     return PyBytes_FromStringAndSize((const char *)rows->at,
                                      (Py_ssize_t)(rows->used * sizeof *rows->at));
@@ -48,15 +47,15 @@ static PyObject *answer(int status, struct txn_report *report)
         return NULL;
     }
     struct txn_rows counts = {report->counts, TXN_FINDINGS, TXN_FINDINGS};
-    return Py_BuildValue("iNNNLLLL", status, rows_of(&report->findings), rows_of(&report->cycles),
-                         rows_of(&counts), (long long)report->edges, (long long)report->components,
+    return Py_BuildValue("iNNNLLLL", status, txn_rows_py(&report->findings), txn_rows_py(&report->cycles),
+                         txn_rows_py(&counts), (long long)report->edges, (long long)report->components,
                          (long long)report->largest, (long long)report->undecided);
 }
 
 PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *objects[COLUMNS], *result = NULL;
-    struct buffer columns[COLUMNS] = {{.taken = 0}};
+    PyObject *objects[TXN_BUFFERS], *result = NULL;
+    struct buffer columns[TXN_BUFFERS] = {{.taken = 0}};
     struct txn_input in = {0};
     struct txn_options options = {0};
     struct txn_report report = {.where = -1};
@@ -66,24 +65,21 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
                           &objects[TXN_MOP_START], &objects[TXN_KIND], &objects[TXN_KEY],
                           &objects[TXN_VALUE], &objects[TXN_KNOWN], &objects[TXN_ELEM_START],
                           &objects[TXN_ELEM], &objects[TXN_ORDER], &objects[TXN_VALUE_HASH],
-                          &objects[STOP], &n_keys, &n_values, &n_processes, &n_positions,
+                          &objects[TXN_STOP], &n_keys, &n_values, &n_processes, &n_positions,
                           &options.workload, &options.between, &options.sources, &time_ns,
                           &memory_bytes)) {
         return NULL;
-    }
-    if (buffer_take_all(columns, objects, kinds, COLUMNS) != 0) {
-        goto cleanup;
     }
     in.n_keys = n_keys;
     in.n_values = n_values;
     in.n_processes = n_processes;
     in.n_positions = n_positions;
-    if (check_lengths(columns, &in) != 0) {
+    if (txn_take_columns(objects, columns, &in) != 0) {
         goto cleanup;
     }
     options.time_ns = time_ns;
     options.memory_bytes = memory_bytes;
-    options.stop = columns[STOP].view.buf;
+    options.stop = columns[TXN_STOP].view.buf;
     int status;
     Py_BEGIN_ALLOW_THREADS
     status = txn_check(&in, &options, &report);
@@ -91,6 +87,6 @@ PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)
     result = answer(status, &report);
 cleanup:
     txn_report_free(&report);
-    buffer_release(columns, COLUMNS);
+    buffer_release(columns, TXN_BUFFERS);
     return result;
 }

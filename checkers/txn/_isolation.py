@@ -1,0 +1,109 @@
+"""The wire to the exact checker of weak isolation: columns in, an answer per model out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from checkers import _core
+from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, in_core, positions
+from checkers.txn.columns import TxnColumns
+from dstest.core.check import Budget
+
+__all__ = ["MODELS", "Decision", "Isolation", "Step", "decide"]
+
+MODELS: Final = (
+    "strong-session-causal",
+    "strong-session-read-atomic",
+    "strong-session-monotonic-atomic-view",
+    "causal-cerone",
+    "read-atomic",
+    "monotonic-atomic-view",
+    "strong-session-read-committed",
+    "read-committed",
+)
+"""In the order of `enum iso_model`."""
+
+Decision = Literal["valid", "violated", "open"]
+
+_ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
+_REASONS: Final = ("session", "read", "seen", "initial")
+
+NO_ORDER: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`txn` comes before `to`: `session`, `read`, or because `reader` read `key` from `to` (from
+    the `initial` value) and saw `txn`, which wrote it; `way` is how it saw it."""
+
+    txn: int
+    to: int
+    reason: str
+    reader: int
+    key: int
+    way: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """`decisions` of the models asked; `cycles` of those that are violated by one; `counts` of what
+    violates alone. `status` is an index into `_native.STATUS`."""
+
+    status: int
+    decisions: dict[str, Decision]
+    counts: dict[str, int]
+    cycles: dict[str, list[Step]]
+    reads: int
+    stale: int
+    demands: int
+    overlapping: int
+    nil_writes: int
+
+
+def _cycles(rows: list[int]) -> Iterator[tuple[str, list[Step]]]:
+    at = 0
+    while at < len(rows):
+        model, count = rows[at : at + 2]
+        at += 2
+        steps = []
+        for _ in range(count):
+            txn, to, reason, reader, key, length = rows[at : at + 6]
+            at += 6 + length
+            way = tuple(rows[at - length : at])
+            steps.append(Step(txn, to, _REASONS[reason], reader, key, way))
+        yield MODELS[model], steps
+
+
+def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Isolation:
+    """Decides those `models` (of MODELS). Raises ValueError for columns that break the rules of
+    csrc/txn/txn.h, and where a value was written twice to its key."""
+    stop = np.zeros(1, np.int32)
+    invoke, complete, n_positions = positions(c)
+    asked = sorted(MODELS.index(model) for model in models)
+    status, answers, counts, steps, reads, stale, demands, overlapping, nil_writes = in_core(
+        lambda: _core.check_isolation(
+            c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
+            c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
+            len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
+            n_positions, sum(1 << m for m in asked),
+            int(budget.time_s * 1e9), budget.memory_mb * 2**20,
+        ),
+        stop,
+        small=c.txns < SMALL,
+    )  # fmt: skip
+    found = np.frombuffer(answers, np.int64).tolist()
+    return Isolation(
+        status=status,
+        decisions={MODELS[m]: _ANSWERS[found[m]] for m in asked},
+        counts=dict(zip(FINDINGS, np.frombuffer(counts, np.int64).tolist(), strict=True)),
+        cycles=dict(_cycles(np.frombuffer(steps, np.int64).tolist())),
+        reads=reads,
+        stale=stale,
+        demands=demands,
+        overlapping=overlapping,
+        nil_writes=nil_writes,
+    )
