@@ -6,7 +6,11 @@ Which anomalies count depends on the models asked: only those that a model prosc
 and make the answer false. Once anything is reported, `not` and `also_not` say what all anomalies
 that were found rule out, reported or not. The answer is `"unknown"` where there was nothing to
 judge (no transaction read what another one wrote), where the budget ran out before anything was
-found, and under a model whose characteristic anomalies nobody looks for yet (`models.UNTESTED`).
+found, and under a model whose characteristic anomalies nobody looks for (`models.UNTESTED`).
+
+Of rw-register the models of `decided.MODELS` are decided, whatever the order of versions was: the
+history satisfies them or it does not. `stats["method"]` says how an answer came about: `decided`,
+or `inferred` from the versions whose order is known.
 
 Options, spelled as in Elle:
 
@@ -15,6 +19,7 @@ Options, spelled as in Elle:
     "sequential-keys?"     rw-register: each session sees each key's versions in order
     "linearizable-keys?"   rw-register: each key's versions follow real time
     "transaction-order"    rw-register: {index of the completion: rank}, the order of all writes
+    "decide?"              rw-register: false leaves it at what Elle infers
 """
 
 from __future__ import annotations
@@ -22,23 +27,28 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from checkers.txn import _native, models
+from checkers.txn import _native, decided, models, unseen
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
+from checkers.txn.decided import Isolation
 from checkers.txn.explain import anomalies_of
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
-from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
+from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
 __all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
 
 WORKLOADS: Final = ("list-append", "rw-register")
 DEFAULT_MODELS: Final = (models.STRONGEST,)
-OPTIONS: Final = ("anomalies", *_native.SOURCES)
+MORE: Final = ("anomalies", *_native.SOURCES)
+"""Options that ask for more than the models do."""
+
+OPTIONS: Final = (*MORE, "decide?")
 
 EMPTY: Final = "empty-transaction-graph"
 
@@ -99,34 +109,54 @@ def _require_kind(c: TxnColumns, workload: str) -> None:
         )
 
 
-def _untested(asked: Sequence[str]) -> list[str]:
+class _Seen(NamedTuple):
+    """All that was found of a history."""
+
+    exact: Isolation | None
+    analysis: _native.Analysis | None
+    between: int
+
+    @property
+    def status(self) -> int:
+        return 0 if self.analysis is None else self.analysis.status
+
+    def holds(self, model: str) -> bool | None:
+        """What is decided of a model, None where that is nothing."""
+        said = None if self.exact is None else self.exact.decisions.get(models.canonical(model))
+        return None if said in (None, "open") else said == "valid"
+
+
+def _untested(asked: Sequence[str], exact: Isolation | None) -> list[str]:
     """Why a clean history does not show that it satisfies these models."""
-    found = {m: models.UNTESTED.get(models.canonical(m)) for m in asked}
-    return [
-        f"{model} is not decided yet: {missing} are not looked for; a stronger model is, for "
-        "example snapshot-isolation or serializable"
-        for model, missing in found.items()
-        if missing
-    ]
+    why = []
+    for model in asked:
+        decision = None if exact is None else exact.decisions.get(models.canonical(model))
+        missing = models.UNTESTED.get(models.canonical(model))
+        if decision == "open" and exact is not None:
+            why.append(f"{model} is not decided: {exact.why_open}")
+        elif decision is None and missing:
+            why.append(
+                f"{model} is not decided yet: {missing} are not looked for; a stronger model is, "
+                "for example snapshot-isolation or serializable"
+            )
+    return why
 
 
-def _doubts(
-    c: TxnColumns, asked: Sequence[str], analysis: _native.Analysis, between: int
-) -> list[str]:
+def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Seen) -> list[str]:
     """Why a history in which nothing was found is not valid for that."""
     why = []
-    if analysis.status:
-        why.append(f"{_native.STATUS[analysis.status]}; not everything was looked at")
+    if seen.status:
+        why.append(f"{_native.STATUS[seen.status]}; not everything was looked at")
     if not reads_test(c):
         why.append(VACUOUS)
     silent = int(np.count_nonzero((c.invoke_pos < 0) & (c.outcome == OK)))
-    if between and silent:
+    if seen.between and silent:
         why.append(
             f"{silent} transactions have no invocation: what real time and sessions relate is "
             "not known"
         )
     why += [f"{n} {what}" for what, n in c.weak.items()]
-    return [*why, *_untested(asked)]
+    return [*why, *_untested(asked, seen.exact)]
 
 
 def check(
@@ -142,6 +172,59 @@ def check(
     return _check(columns, workload, models, dict(opts or {}), budget or Budget())
 
 
+def _decide(c: TxnColumns, workload: str, asked: Sequence[str], budget: Budget) -> Isolation | None:
+    """The models that can be decided, of those asked and of all that these imply."""
+    below = {m for model in asked for m in models.implied_models(models.canonical(model))}
+    wanted = [model for model in decided.MODELS if model in below]
+    if workload != "rw-register" or not wanted:
+        return None
+    return decided.decide(c, wanted, budget)
+
+
+def _look(
+    c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
+) -> _Seen:
+    """Decides what can be decided; infers versions where that leaves anything to be asked or to be
+    explained."""
+    started = monotonic_ns()
+    between = _between(reportable(tuple(asked), tuple(opts.get("anomalies") or ())))
+    exact = _decide(c, workload, asked, budget) if opts.get("decide?", True) else None
+    seen = _Seen(exact, None, between)
+    if exact is not None:
+        _require_kind(c, workload)
+    plain = not any(opts.get(name) for name in MORE)
+    if plain and all(seen.holds(model) for model in asked) and reads_test(c):
+        return seen
+    left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
+    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    analyse = partial(
+        _native.analyse,
+        c,
+        workload,
+        between=between,
+        sources=sources,
+        order=_given_order(c, opts.get("transaction-order")),
+        budget=replace(budget, time_s=left_s),
+    )
+    analysis = analyse()  # it also validates the columns
+    _require_kind(c, workload)
+    if analysis.counts["incompatible-order"] and analysis.status == 0:
+        # Longest reads may contradict each other; only then does the choice among them matter.
+        analysis = analyse(value_hash=value_hashes(c.value_names))
+    return seen._replace(analysis=analysis)
+
+
+def _explained(
+    c: TxnColumns, workload: str, asked: Sequence[str], seen: _Seen, types: list[str], sources: int
+) -> dict[str, list[Anomaly]]:
+    found: dict[str, list[Anomaly]] = {}
+    if seen.analysis is not None:
+        found = anomalies_of(c, workload, seen.analysis, types, sources)
+    if seen.exact is not None:
+        found |= unseen.anomalies(c, seen.exact, map(models.canonical, asked))
+    return found
+
+
 def _check(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> CheckResult:
@@ -151,31 +234,30 @@ def _check(
     question = tuple(asked), tuple(opts.get("anomalies") or ())
     _require(*question)
     wanted = reportable(*question)
-    between = _between(wanted)
-    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
-    order = _given_order(c, opts.get("transaction-order"))
-    analyse = partial(
-        _native.analyse,
-        c,
-        workload,
-        between=between,
-        sources=sources,
-        order=order,
-        budget=budget,
+    seen = _look(c, workload, asked, opts, budget)
+    analysis, status = seen.analysis, seen.status
+    empty = (
+        analysis is not None
+        and analysis.edges == 0
+        and not _ordered(c, seen.between)
+        and status == 0
     )
-    analysis = analyse()  # it also validates the columns
-    _require_kind(c, workload)
-    if analysis.counts["incompatible-order"] and analysis.status == 0:
-        # Longest reads may contradict each other; only then does the choice among them matter.
-        analysis = analyse(value_hash=value_hashes(c.value_names))
-    empty = analysis.edges == 0 and not _ordered(c, between) and analysis.status == 0
-    all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
+    all_types: set[str] = set()
+    if analysis is not None:
+        all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
+    if seen.exact is not None:
+        all_types |= set(unseen.kinds_of(seen.exact, map(models.canonical, asked)))
     types = sorted(all_types & wanted)
+    violated = [model for model in asked if seen.holds(model) is False]
     boundary = models.boundary(all_types if types or empty else ())
-    doubts = [] if types else _doubts(c, asked, analysis, between)
-    if types and analysis.status:
-        doubts = [f"{_native.STATUS[analysis.status]}; not everything was looked at"]
-    valid: Valid = False if types else "unknown" if empty or doubts else True
+    doubts = [] if types else _doubts(c, asked, seen)
+    if types and status:
+        doubts = [f"{_native.STATUS[status]}; not everything was looked at"]
+    if violated and not types:
+        doubts.append(f"{', '.join(violated)}: violated, and nothing was found to explain it")
+    valid: Valid = False if types or violated else "unknown" if empty or doubts else True
+    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    exactly = all(seen.holds(model) is not None for model in asked)
     return CheckResult(
         checker=workload,
         valid=valid,
@@ -184,10 +266,11 @@ def _check(
         anomaly_types=sorted([*types, EMPTY]) if empty else types,
         not_=boundary.not_,
         also_not=boundary.also_not,
-        anomalies=anomalies_of(c, workload, analysis, types, sources),
+        anomalies=_explained(c, workload, asked, seen, types, sources),
         ops=OpCount(total=c.txns, consumed=c.txns, excluded=dict(c.skipped)),
         keys=KeyCount(total=len(c.key_names), decided=len(c.key_names)),
         seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         reason="; ".join(doubts) or None,
+        stats={"method": "decided" if exactly and asked else "inferred"},
     )

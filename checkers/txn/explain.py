@@ -23,7 +23,7 @@ from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
 from checkers.txn.reasons import Reasons
 from dstest.core.check import Anomaly
 
-__all__ = ["EXPLAINED_MAX", "anomalies_of"]
+__all__ = ["EXPLAINED_MAX", "anomalies_of", "record_of"]
 
 EXPLAINED_MAX: Final = 200
 """Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
@@ -47,7 +47,8 @@ def _micro_ops(c: TxnColumns, workload: str, t: int, *, results: bool) -> list[l
     ]
 
 
-def _record(c: TxnColumns, workload: str, t: int) -> dict[str, Any]:
+def record_of(c: TxnColumns, workload: str, t: int) -> dict[str, Any]:
+    """A transaction as a witness holds it."""
     outcome = int(c.outcome[t])
     process = int(c.process[t])
     return {
@@ -108,7 +109,7 @@ class _Writer:
                 "key": reason.key,
                 "text": reason.text,
             }
-            records.append({**_record(self.c, self.workload, a), "edge": edge})
+            records.append({**record_of(self.c, self.workload, a), "edge": edge})
         base = cycle.type.removesuffix("-process").removesuffix("-realtime").removesuffix("-item")
         first = self._t(cycle.txns[0])
         text = f"{_CYCLES[base][0].upper()}{_CYCLES[base][1:]}. " + "; ".join(sentences)
@@ -126,7 +127,7 @@ class _Writer:
             second = self.reasons.txn_of(f.mop2) if second < 0 <= f.mop2 else second
         txns = [t for t in (first, second) if t >= 0]
         text = self._sentence(f, shown(key), first, second)
-        records = [_record(c, self.workload, t) for t in sorted(set(txns))]
+        records = [record_of(c, self.workload, t) for t in sorted(set(txns))]
         return self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
 
     def _sentence(self, f: Finding, key: str, first: int, second: int) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "ALIASES",
     "ANOMALIES",
     "MODELS",
+    "OWN",
     "STRONGEST",
     "UNTESTED",
     "Boundary",
@@ -96,10 +97,13 @@ MODELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session-serializable": ("1SR",),
         "strong-session-read-uncommitted": ("read-uncommitted",),
         "strong-session-read-committed": ("read-committed", "strong-session-read-uncommitted"),
-        "strong-session-snapshot-isolation": (
-            "snapshot-isolation",
+        "strong-session-monotonic-atomic-view": (
+            "monotonic-atomic-view",
             "strong-session-read-committed",
         ),
+        "strong-session-read-atomic": ("read-atomic", "strong-session-monotonic-atomic-view"),
+        "strong-session-causal": ("causal-cerone", "strong-session-read-atomic"),
+        "strong-session-snapshot-isolation": ("snapshot-isolation", "strong-session-causal"),
         "strong-session-serializable": ("serializable", "strong-session-snapshot-isolation"),
         # with real time
         "strong-read-uncommitted": ("strong-session-read-uncommitted",),
@@ -118,6 +122,15 @@ MODELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Model -> the models directly below it."""
 
+OWN: Final = frozenset(
+    {
+        "strong-session-monotonic-atomic-view",
+        "strong-session-read-atomic",
+        "strong-session-causal",
+    }
+)
+"""Models that Elle has no name for."""
+
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "PL-1": "read-uncommitted",
@@ -133,6 +146,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "PL-3": "serializable",
         "PL-SS": "strong-serializable",
         "conflict-serializable": "serializable",
+        "transactional-causal": "strong-session-causal",
         "strict-serializable": "strong-serializable",
         "strong-PL-1": "strong-read-uncommitted",
         "strong-PL-2": "strong-read-committed",
@@ -149,7 +163,9 @@ _PROSCRIBES: Final[Mapping[str, str]] = MappingProxyType(
         "monotonic-view": "G-monotonic",
         "monotonic-snapshot-read": "G-MSR",
         "cursor-stability": "G-cursor lost-update",
-        "read-atomic": "internal",
+        "monotonic-atomic-view": "non-monotonic-read",
+        "read-atomic": "fractured-read internal",
+        "causal-cerone": "causal-stale-read",
         "update-atomic": "lost-update",
         "consistent-view": "G-single G-single-item",
         "forward-consistent-view": "G-SIb",
@@ -159,6 +175,9 @@ _PROSCRIBES: Final[Mapping[str, str]] = MappingProxyType(
         "serializable": "G2 PL-3-cycle-exists predicate-read-miss",
         "strong-session-read-uncommitted": "G0-process strong-session-PL-1-cycle-exists",
         "strong-session-read-committed": "G1c-process strong-session-PL-2-cycle-exists",
+        "strong-session-monotonic-atomic-view": "non-monotonic-read-process",
+        "strong-session-read-atomic": "fractured-read-process",
+        "strong-session-causal": "causal-stale-read-process",
         "strong-session-snapshot-isolation": (
             "G1-process G-nonadjacent-process strong-session-snapshot-isolation-cycle-exists"
         ),
@@ -178,10 +197,13 @@ ruled out as well."""
 UNTESTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "monotonic-atomic-view": "transactions that stop seeing what they saw a part of",
+        "strong-session-monotonic-atomic-view": "the same along a session",
         "monotonic-view": "G-monotonic",
         "monotonic-snapshot-read": "G-MSR",
         "read-atomic": "fractured reads",
         "causal-cerone": "fractured reads and reads that forget their causes",
+        "strong-session-read-atomic": "fractured reads",
+        "strong-session-causal": "fractured reads and reads that forget their causes",
         "prefix": "reads that are no prefix of one order of commits",
         "update-atomic": "fractured reads",
         "parallel-snapshot-isolation": "fractured reads and reads that forget their causes",
@@ -189,8 +211,9 @@ UNTESTED: Final[Mapping[str, str]] = MappingProxyType(
         "update-serializable": "G-update",
     }
 )
-"""Models whose characteristic anomalies nobody looks for yet, and which these are. What is found
-of their other anomalies rules them out; a clean history is unknown under them."""
+"""Models whose characteristic anomalies an inference of version orders does not look for, and which
+these are. What is found of their other anomalies rules them out; a clean history is unknown under
+them, unless it is one of registers and the model is decided (`decided.MODELS`)."""
 
 
 def _cycle_implications() -> dict[str, set[str]]:
@@ -220,6 +243,8 @@ def _cycle_implications() -> dict[str, set[str]]:
 def _implications() -> dict[str, set[str]]:
     implied = _cycle_implications()
     implied["G-single"].add("GSIb")
+    for name in ("non-monotonic-read", "fractured-read", "causal-stale-read"):
+        implied[name] = {f"{name}-process"}
     for name, above in {
         "G1a": "G1",
         "G1b": "G1",
@@ -326,8 +351,8 @@ def require_judged(model: str, detectable: frozenset[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Models ruled out: `not_` are the weakest of them, `also_not` those that imply one of them.
-    Both sorted by name."""
+    """Models ruled out: `not_` are the weakest of them, `also_not` those of Elle's that imply one
+    of them. Both sorted by name."""
 
     not_: list[str]
     also_not: list[str]
@@ -338,7 +363,7 @@ def boundary(anomalies: Iterable[str]) -> Boundary:
     found = set(anomalies)
     out = {m for m in MODELS if proscribed(m) & found}
     weakest = {m for m in out if not (implied_models(m) - {m}) & out}
-    return Boundary(sorted(weakest), sorted(out - weakest))
+    return Boundary(sorted(weakest), sorted(out - weakest - OWN))
 
 
 def lattice() -> nx.DiGraph:

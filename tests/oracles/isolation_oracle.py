@@ -71,7 +71,9 @@ class _History:
             for a, b in itertools.combinations(self.committed, 2):
                 if txns[a].process == txns[b].process and txns[a].outcome == OK:
                     self.session.add((a, b))
-        self.read_edges = {(w, i) for i, rows in self.reads.items() for _, w in rows if w is not None}
+        self.read_edges = {
+            (w, i) for i, rows in self.reads.items() for _, w in rows if w is not None
+        }
 
     def _reads(self, i: int, writer: dict[tuple[Any, Any], int]) -> list[tuple[Any, int | None]]:
         rows: list[tuple[Any, int | None]] = []

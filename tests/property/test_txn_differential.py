@@ -47,7 +47,7 @@ def disagreement(seed: int, workload: str) -> str | None:
     if want["valid"] is True and decides_nothing(history, workload, demanded):
         want["valid"] = "unknown"
     try:
-        got = answer_of(history, workload, models, opts)
+        got = answer_of(history, workload, models, {**opts, "decide?": False})
     except (ValueError, HistoryError) as error:
         return f"raises {error}"
     for key in ("valid", "not", "also_not"):

@@ -55,7 +55,7 @@ struct iso_report {
     int64_t reads;                /* of what another transaction wrote, or of the initial value */
     int64_t stale;                /* of these, such that a newer write was there */
     int64_t demands;              /* orders that stale reads demanded against the positions */
-    int64_t overlapping;          /* transactions that began before their session's last one ended */
+    int64_t overlapping; /* transactions that began before their session's last one ended */
     int64_t nil_writes;
     struct txn_report rest; /* `cycles` holds the steps */
 };

@@ -114,8 +114,8 @@ static void many(struct iso *h, const struct clocks *c, const struct candidates 
         uint32_t place = iso_seek(h, k->key, i, session << 32 | h->first_write[upto]);
         if (place > i) {
             uint32_t w = (uint32_t)h->by_session[place - 1], before = h->write[w].txn;
-            int on_side = k->writer == ISO_NONE || (k->writer_row == NULL ? before > k->writer
-                                                                         : before < k->writer);
+            int on_side = k->writer == ISO_NONE ||
+                          (k->writer_row == NULL ? before > k->writer : before < k->writer);
             if (before >= k->least && on_side) {
                 consider(h, c, k, before);
             }

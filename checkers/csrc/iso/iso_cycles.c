@@ -236,7 +236,7 @@ void iso_before_initial(struct iso *h, enum iso_model model, const struct iso_ed
 static void shorten(struct iso *h, struct local *g, uint32_t from, uint32_t end, uint32_t *best)
 {
     uint32_t *queue = g->calls + g->n_calls; /* as much room as there are members */
-    for (uint32_t i = from; i < end && i - from < PER_COMPONENT && g->tried < IN_ALL && *best > 2;
+    for (uint32_t i = from; i < end && i - from < PER_COMPONENT && g->tried<IN_ALL && * best> 2;
          i++, g->tried++) {
         uint32_t last = 0, length = shortest(g, g->open[i], queue, &last);
         h->ctx->budget.work += end - from;

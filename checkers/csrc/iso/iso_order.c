@@ -90,8 +90,8 @@ static void move_writes(const struct iso *h, struct moved *m, const uint32_t *or
         m->session[at] = h->session[from];
         m->first_write[at] = used;
         for (uint32_t w = h->first_write[from]; w < h->first_write[from + 1]; w++) {
-            m->write[used++] =
-                (struct iso_write){h->write[w].key, at | (h->write[w].txn & ISO_FLAG)};
+            m->write[used++] = (struct iso_write){h->write[w].key,
+                                                  at | (h->write[w].txn & ISO_FLAG)};
         }
     }
     m->first_write[h->n] = used;

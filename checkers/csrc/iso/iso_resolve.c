@@ -13,8 +13,8 @@ enum by { BY_VALUE, BY_KEY_AND_VALUE, BY_HASH };
 /* (key, value) -> write: values may be other ones in each key, or the same small ones in all. */
 struct index {
     enum by by;
-    uint32_t *slot;  /* BY_VALUE, BY_KEY_AND_VALUE: write, or ISO_NONE */
-    uint32_t *first; /* BY_KEY_AND_VALUE: slots of key k are first[k] .. first[k + 1] */
+    uint32_t *slot;   /* BY_VALUE, BY_KEY_AND_VALUE: write, or ISO_NONE */
+    uint32_t *first;  /* BY_KEY_AND_VALUE: slots of key k are first[k] .. first[k + 1] */
     uint64_t *hashed; /* BY_HASH: hash << 32 | write, or all ones */
     uint64_t mask;
     uint32_t values;

@@ -1,6 +1,6 @@
 /* Python glue of the transaction checker; see txn.h. */
-#include "txn_columns.h"
 #include "txn_module.h"
+#include "txn_columns.h"
 
 static const struct buffer_kind kinds[TXN_BUFFERS] = {
     {"outcome", "B", 1, 0},       {"process", "lq", 8, 0},   {"invoke_pos", "lq", 8, 0},
@@ -47,8 +47,9 @@ static PyObject *answer(int status, struct txn_report *report)
         return NULL;
     }
     struct txn_rows counts = {report->counts, TXN_FINDINGS, TXN_FINDINGS};
-    return Py_BuildValue("iNNNLLLL", status, txn_rows_py(&report->findings), txn_rows_py(&report->cycles),
-                         txn_rows_py(&counts), (long long)report->edges, (long long)report->components,
+    return Py_BuildValue("iNNNLLLL", status, txn_rows_py(&report->findings),
+                         txn_rows_py(&report->cycles), txn_rows_py(&counts),
+                         (long long)report->edges, (long long)report->components,
                          (long long)report->largest, (long long)report->undecided);
 }
 

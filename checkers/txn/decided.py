@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from checkers import _core
-from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, in_core, positions
+from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, STATUS, in_core, positions
 from checkers.txn.columns import TxnColumns
 from dstest.core.check import Budget
 
@@ -62,6 +62,20 @@ class Isolation:
     demands: int
     overlapping: int
     nil_writes: int
+
+    @property
+    def why_open(self) -> str:
+        """Why anything is left open."""
+        if self.status:
+            return f"{STATUS[self.status]} first"
+        if self.nil_writes:
+            return "nil was written, so that a read of nil does not tell which value it was"
+        if self.overlapping:
+            return (
+                f"{self.overlapping} transactions began before the one before them in their "
+                "process had ended"
+            )
+        return "what stale reads demand needs more memory than there is"
 
 
 def _cycles(rows: list[int]) -> Iterator[tuple[str, list[Step]]]:

@@ -1,0 +1,186 @@
+"""Why a history violates a model that was decided: who saw a write and read an older one.
+
+    T9 read 3 in key x, which T4 wrote, although it saw T7, which wrote x too (T9 had read 5 in key
+    y, which T7 wrote): so T7 comes before T4
+
+The cycle of such sentences comes from the smallest part of the history that still violates the
+model (`shrink`); where several models are violated, from the weakest ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+from checkers.txn import decided, shrink
+from checkers.txn._values import name_of, shown
+from checkers.txn.columns import READ, WRITE, TxnColumns
+from checkers.txn.decided import Isolation, Step
+from checkers.txn.explain import record_of
+from checkers.txn.models import implied_models
+from dstest.core.check import Anomaly, Budget
+
+__all__ = ["KINDS", "anomalies", "kinds_of"]
+
+KINDS: Final[Mapping[str, str]] = {
+    "monotonic-atomic-view": "non-monotonic-read",
+    "read-atomic": "fractured-read",
+    "causal-cerone": "causal-stale-read",
+    "strong-session-monotonic-atomic-view": "non-monotonic-read-process",
+    "strong-session-read-atomic": "fractured-read-process",
+    "strong-session-causal": "causal-stale-read-process",
+}
+"""Model that is decided -> what a violation of it is called. Those of committed reads are cycles
+that the analysis names."""
+
+_MEANING: Final = {
+    "non-monotonic-read": "A transaction saw another one and then read something older",
+    "fractured-read": "A transaction saw a part of another one and missed the rest",
+    "causal-stale-read": "A transaction missed what had led to something that it saw",
+}
+
+BUDGET: Final = Budget(time_s=2.0, memory_mb=256)
+"""Of one look at a part."""
+
+
+def _weakest(violated: set[str]) -> list[str]:
+    return sorted(m for m in violated if not (implied_models(m) - {m}) & violated)
+
+
+def kinds_of(found: Isolation, asked: Iterable[str]) -> dict[str, str]:
+    """What is violated at the weakest of the models that are asked or follow from those: kind ->
+    model."""
+    below = {m for model in asked for m in implied_models(model)}
+    violated = {m for m, is_ in found.decisions.items() if is_ == "violated" and m in below}
+    return {KINDS[m]: m for m in _weakest(violated) if m in KINDS and m in found.cycles}
+
+
+class _Sentences:
+    """Of steps in one history, or in a part of it."""
+
+    def __init__(self, part: TxnColumns, names: list[int], model: str) -> None:
+        self.part, self.names, self.model = part, names, model
+
+    def t(self, txn: int) -> str:
+        return f"T{self.names[txn]}"
+
+    def _mops(self, txn: int, kind: int, key: int) -> list[int]:
+        c = self.part
+        span = range(int(c.mop_start[txn]), int(c.mop_start[txn + 1]))
+        return [i for i in span if c.mop_kind[i] == kind and c.mop_key[i] == key]
+
+    def _key(self, key: int) -> str:
+        return shown(self.part.key_names[key])
+
+    def _value(self, mop: int) -> str:
+        return shown(name_of(self.part, int(self.part.mop_value[mop])))
+
+    def _read(self, reader: int, writer: int) -> str | None:
+        """How `reader` read from `writer`."""
+        c = self.part
+        span = range(int(c.mop_start[writer]), int(c.mop_start[writer + 1]))
+        wrote = {(int(c.mop_key[i]), int(c.mop_value[i])) for i in span if c.mop_kind[i] == WRITE}
+        for i in range(int(c.mop_start[reader]), int(c.mop_start[reader + 1])):
+            if c.mop_kind[i] == READ and (int(c.mop_key[i]), int(c.mop_value[i])) in wrote:
+                return (
+                    f"{self.t(reader)} read {self._value(i)} in key {self._key(c.mop_key[i])}, "
+                    f"which {self.t(writer)} wrote"
+                )
+        return None
+
+    def _session(self, first: int, then: int) -> str:
+        process = self.part.process[first]
+        return f"process {process} completed {self.t(first)} before it began {self.t(then)}"
+
+    def _link(self, first: int, then: int) -> str:
+        return self._read(then, first) or self._session(first, then)
+
+    def _sight(self, step: Step) -> str:
+        """How the reader saw what came first."""
+        way = step.way or (step.txn, step.reader)
+        return "; ".join(self._link(a, b) for a, b in pairwise(way))
+
+    def of(self, step: Step) -> str:
+        first, then, reader = self.t(step.txn), self.t(step.to), self.t(step.reader)
+        if step.reason == "session":
+            return self._session(step.txn, step.to)
+        if step.reason == "read":
+            return self._read(step.to, step.txn) or f"{then} read from {first}"
+        key, how = self._key(step.key), self._sight(step)
+        seen = f"although it saw {first}, which wrote {key} too ({how})"
+        if step.reason == "initial":
+            return f"{reader} read the initial value of key {key}, {seen}"
+        read = self._read(step.reader, step.to) or f"{reader} read {key} as {then} wrote it"
+        return f"{read}, {seen}: so {first} comes before {then}"
+
+
+def _anomaly(
+    c: TxnColumns, part: TxnColumns, steps: list[Step], model: str, *, minimal: bool
+) -> Anomaly:
+    """`part`'s op_index are transactions of `c`."""
+    whole = part.op_index.tolist()
+    names = [int(c.op_index[t]) for t in whole]
+    say = _Sentences(part, names, model)
+    kind = KINDS[model]
+    sentences = [say.of(step) for step in steps]
+    keys = {step.key for step in steps if step.key >= 0}
+    edges: dict[int, dict[str, Any]] = {}
+    for step, text in zip(steps, sentences, strict=True):
+        key = part.key_names[step.key] if step.key >= 0 else None
+        if step.to >= 0:
+            edges[step.txn] = {
+                "to": names[step.to], "reason": step.reason, "key": key, "text": text
+            }  # fmt: skip
+    records = []
+    for t, txn in enumerate(whole):
+        record = record_of(c, "rw-register", txn)
+        records.append({**record, "edge": edges[t]} if t in edges else record)
+    text = f"{_MEANING[kind.removesuffix('-process')]}. " + "; ".join(sentences) + "."
+    if len(steps) > 1 or steps[0].to >= 0:
+        text += f" So {say.t(steps[0].txn)} would have to come before itself."
+    return Anomaly(
+        type=kind,
+        key=part.key_names[keys.pop()] if len(keys) == 1 else None,
+        ops=[*names],
+        witness=records,
+        minimal=minimal,
+        explanation=text,
+    )
+
+
+def _core(steps: list[Step]) -> set[int]:
+    named = {t for s in steps for t in (s.txn, s.to, s.reader, *s.way)}
+    return {t for t in named if t >= 0}
+
+
+def _of_model(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
+    def look(part: TxnColumns) -> Isolation:
+        return decided.decide(part, [model], BUDGET)
+
+    def shows(part: TxnColumns) -> bool:
+        seen = look(part)
+        return model in seen.cycles and not any(seen.counts.values())
+
+    steps = found.cycles[model]
+    core = _core(steps)
+    mops = shrink.shrink(c, core, shows)
+    if mops is None:
+        every = shrink.part_of(c, shrink.mops_of(c, sorted(core)))
+        at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
+        keys = {name: n for n, name in enumerate(every.key_names)}
+        moved = [
+            Step(
+                at[s.txn], at.get(s.to, -1), s.reason, at.get(s.reader, -1),
+                keys[c.key_names[s.key]] if s.key >= 0 else -1, tuple(at[w] for w in s.way),
+            )
+            for s in steps
+        ]  # fmt: skip
+        return _anomaly(c, every, moved, model, minimal=False)
+    part = shrink.part_of(c, mops)
+    return _anomaly(c, part, look(part).cycles[model], model, minimal=True)
+
+
+def anomalies(c: TxnColumns, found: Isolation, asked: Iterable[str]) -> dict[str, list[Anomaly]]:
+    """One of each kind."""
+    return {kind: [_of_model(c, found, model)] for kind, model in kinds_of(found, asked).items()}
