@@ -7,12 +7,14 @@
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"
 #include "mon/mon_module.h"
+#include "ord/ord_module.h"
 #include "txn/txn_module.h"
 
 static PyMethodDef methods[] = {
     {"chains", mon_chains_py, METH_VARARGS, MON_CHAINS_DOC},
     {"check_automaton", aut_check_py, METH_VARARGS, AUT_CHECK_DOC},
     {"check_isolation", iso_check_py, METH_VARARGS, ISO_CHECK_DOC},
+    {"check_order", ord_check_py, METH_VARARGS, ORD_CHECK_DOC},
     {"check_registers", lin_check_py, METH_VARARGS, LIN_CHECK_DOC},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},

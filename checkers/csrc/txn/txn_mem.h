@@ -8,7 +8,7 @@
 #define TXN_NONE UINT32_MAX
 
 /* Blocks that live at once. */
-enum { TXN_BLOCKS_MAX = 96 };
+enum { TXN_BLOCKS_MAX = 192 };
 
 struct txn_block {
     void *p;

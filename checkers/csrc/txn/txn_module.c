@@ -1,6 +1,7 @@
 /* Python glue of the transaction checker; see txn.h. */
-#include "txn_module.h"
 #include "txn_columns.h"
+
+#include "txn_module.h"
 
 static const struct buffer_kind kinds[TXN_BUFFERS] = {
     {"outcome", "B", 1, 0},       {"process", "lq", 8, 0},   {"invoke_pos", "lq", 8, 0},
@@ -31,6 +32,37 @@ int txn_take_columns(PyObject *const *objects, struct buffer *columns, struct tx
         return -1;
     }
     return 0;
+}
+
+int txn_call_take(PyObject *args, const char *format, struct txn_call *call)
+{
+    PyObject *objects[TXN_BUFFERS];
+    long long n_keys, n_values, n_processes, n_positions, time_ns, memory_bytes;
+    *call = (struct txn_call){.options = {.workload = TXN_RW_REGISTER}};
+    if (!PyArg_ParseTuple(
+            args, format, &objects[TXN_OUTCOME], &objects[TXN_PROCESSES], &objects[TXN_INVOKE],
+            &objects[TXN_COMPLETE], &objects[TXN_MOP_START], &objects[TXN_KIND], &objects[TXN_KEY],
+            &objects[TXN_VALUE], &objects[TXN_KNOWN], &objects[TXN_ELEM_START], &objects[TXN_ELEM],
+            &objects[TXN_ORDER], &objects[TXN_VALUE_HASH], &objects[TXN_STOP], &n_keys, &n_values,
+            &n_processes, &n_positions, &call->models, &time_ns, &memory_bytes)) {
+        return -1;
+    }
+    call->in.n_keys = n_keys;
+    call->in.n_values = n_values;
+    call->in.n_processes = n_processes;
+    call->in.n_positions = n_positions;
+    if (txn_take_columns(objects, call->columns, &call->in) != 0) {
+        return -1;
+    }
+    call->options.time_ns = time_ns;
+    call->options.memory_bytes = memory_bytes;
+    call->options.stop = call->columns[TXN_STOP].view.buf;
+    return 0;
+}
+
+void txn_call_release(struct txn_call *call)
+{
+    buffer_release(call->columns, TXN_BUFFERS);
 }
 
 PyObject *txn_rows_py(const struct txn_rows *rows)
