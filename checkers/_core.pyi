@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from mmap import mmap
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,28 +61,7 @@ def monitor(
     /,
 ) -> None: ...
 def check_order(
-    outcome: U8,
-    process: I64,
-    invoke_pos: I64,
-    complete_pos: I64,
-    mop_start: I64,
-    mop_kind: U8,
-    mop_key: I32,
-    mop_value: I32,
-    mop_known: U8,
-    elem_start: I64,
-    elem: I32,
-    order: I64,
-    value_hash: U32,
-    stop: I32,
-    n_keys: int,
-    n_values: int,
-    n_processes: int,
-    n_positions: int,
-    models: int,
-    time_ns: int,
-    memory_bytes: int,
-    /,
+    call: tuple[Any, ...], slack: int, /
 ) -> tuple[int, bytes, int, bytes, bytes, int, int, int, int, int, int]: ...
 def check_registers(
     kind: U8,

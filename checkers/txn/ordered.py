@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from checkers import _core
 from checkers.txn._native import NO_HASHES, SMALL, STATUS, in_core, positions
 from checkers.txn.columns import TxnColumns
 from checkers.txn.decided import NO_ORDER, Decision
+from checkers.txn.shrink import Writers, neighbourhood, part_of
 from dstest.core.check import Budget
+from dstest.core.clock import monotonic_ns
 
 __all__ = ["MODELS", "Ordered", "decide"]
 
@@ -25,6 +29,16 @@ MODELS: Final = (
     "snapshot-isolation",
 )
 """In the order of `enum ord_model`."""
+
+PLAIN: Final = frozenset({"serializable", "snapshot-isolation"})
+
+SLACKS: Final = (100, 1000, 10_000)
+"""Events that what is put the other way round may lie apart. Without any bound orders wander far."""
+
+RADII: Final = (32, 256)
+"""Transactions before and after each one involved that are looked at."""
+
+NEARBY: Final = Budget(time_s=2.0, memory_mb=512)
 
 _ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
 
@@ -71,30 +85,25 @@ def _involved(rows: list[int]) -> Iterator[tuple[str, list[int]]]:
         at += 2 + count
 
 
-def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Ordered:
-    """Decides those `models` (of MODELS). Raises ValueError for columns that break the rules of
-    csrc/txn/txn.h, and where a value was written twice to its key."""
+def _call(c: TxnColumns, asked: Iterable[str], budget: Budget, slack: int) -> Ordered:
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = positions(c)
-    asked = sorted(MODELS.index(model) for model in models)
+    wanted = sorted(MODELS.index(model) for model in asked)
+    shared = (
+        c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
+        c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
+        len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
+        n_positions, sum(1 << m for m in wanted),
+        int(budget.time_s * 1e9), budget.memory_mb * 2**20,
+    )  # fmt: skip
     (
         status, answers, order_model, order, involved, faults, overlapping, nil_writes, pairs,
         choices, conflicts,
-    ) = in_core(
-        lambda: _core.check_order(
-            c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
-            c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
-            len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
-            n_positions, sum(1 << m for m in asked),
-            int(budget.time_s * 1e9), budget.memory_mb * 2**20,
-        ),
-        stop,
-        small=c.txns < SMALL,
-    )  # fmt: skip
+    ) = in_core(lambda: _core.check_order(shared, slack), stop, small=c.txns < SMALL)  # fmt: skip
     found = np.frombuffer(answers, np.int64).tolist()
     return Ordered(
         status=status,
-        decisions={MODELS[m]: _ANSWERS[found[m]] for m in asked},
+        decisions={MODELS[m]: _ANSWERS[found[m]] for m in wanted},
         order_model=MODELS[order_model] if order_model >= 0 else None,
         order=np.frombuffer(order, np.int64).tolist(),
         involved=dict(_involved(np.frombuffer(involved, np.int64).tolist())),
@@ -105,3 +114,40 @@ def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Ordered:
         choices=choices,
         conflicts=conflicts,
     )
+
+
+def _nearby_violated(c: TxnColumns, found: Ordered, models: Iterable[str]) -> list[str]:
+    """Those models that are violated in the neighbourhood of what was involved: a part of the
+    history shows what it can without the orders that were left out."""
+    writers = Writers(c)
+    shown = []
+    for model in models:
+        for radius in RADII:
+            mops = neighbourhood(c, writers, found.involved.get(model, []), radius)
+            part = _call(part_of(c, mops), [model], NEARBY, 0)
+            if part.decisions[model] == "violated":
+                shown.append(model)
+                break
+    return shown
+
+
+def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Ordered:
+    """Decides those `models` (of MODELS). Raises ValueError for columns that break the rules of
+    csrc/txn/txn.h, and where a value was written twice to its key."""
+    deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
+    found = _call(c, models, budget, SLACKS[0])
+    decisions, involved = dict(found.decisions), dict(found.involved)
+    for slack in (*SLACKS[1:], 0):
+        left = [m for m, said in decisions.items() if said == "open" and m in PLAIN]
+        if not left or found.status or found.nil_writes:
+            break
+        for model in _nearby_violated(c, found, left):
+            decisions[model] = "violated"
+            left.remove(model)
+        left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)
+        if left:
+            again = _call(c, left, replace(budget, time_s=left_s), slack)
+            decisions |= again.decisions
+            involved |= again.involved
+            found = again
+    return dataclasses.replace(found, decisions=decisions, involved=involved)

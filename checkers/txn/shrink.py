@@ -14,7 +14,7 @@ import numpy as np
 
 from checkers.txn.columns import I64, NIL, READ, WRITE, TxnColumns
 
-__all__ = ["mops_of", "part_of", "shrink"]
+__all__ = ["Writers", "mops_of", "neighbourhood", "part_of", "shrink"]
 
 Shows = Callable[[TxnColumns], bool]
 
@@ -57,26 +57,67 @@ def part_of(c: TxnColumns, mops: I64) -> TxnColumns:
     )
 
 
+class Writers:
+    """Who wrote which value of which key."""
+
+    def __init__(self, c: TxnColumns) -> None:
+        self._c = c
+        writes = np.flatnonzero(c.mop_kind == WRITE)
+        names = _names(c, writes)
+        order = np.argsort(names)
+        self._names, self._mops = names[order], writes[order]
+
+    def of(self, mops: I64) -> I64:
+        """The transactions that wrote what these micro-ops read."""
+        c = self._c
+        reads = mops[(c.mop_kind[mops] == READ) & (c.mop_value[mops] != NIL)]
+        if not len(self._names):
+            return np.empty(0, np.int64)
+        wanted = _names(c, reads)
+        at = np.minimum(np.searchsorted(self._names, wanted), len(self._names) - 1)
+        found = self._mops[at[self._names[at] == wanted]]
+        return np.searchsorted(c.mop_start, found, side="right") - 1
+
+    def wrote(self, names: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which of these were written at all."""
+        at = np.minimum(np.searchsorted(self._names, names), max(0, len(self._names) - 1))
+        return self._names[at] == names if len(self._names) else np.zeros(len(names), np.bool_)
+
+
+def _names(c: TxnColumns, mops: I64) -> I64:
+    return c.mop_key[mops].astype(np.int64) << 32 | c.mop_value[mops]
+
+
+def neighbourhood(c: TxnColumns, writers: Writers, txns: Iterable[int], radius: int) -> I64:
+    """The micro-ops of transactions invoked within `radius` of these, and of those that wrote what
+    these read. Reads of others go."""
+    near: set[int] = set()
+    for txn in txns:
+        near.update(range(max(0, txn - radius), min(c.txns, txn + radius + 1)))
+    near.update(writers.of(mops_of(c, sorted(near))).tolist())
+    mops = mops_of(c, sorted(near))
+    return _closed(c, mops, writers)
+
+
+def _closed(c: TxnColumns, mops: I64, writers: Writers) -> I64:
+    """Without the reads of what was written, but not in this part."""
+    told = (c.mop_kind[mops] == READ) & (c.mop_value[mops] != NIL)
+    names = _names(c, mops)
+    here = np.isin(names, names[c.mop_kind[mops] == WRITE])
+    kept: I64 = mops[~told | here | ~writers.wrote(names)]
+    return kept
+
+
 class _Parts:
     """Tries parts of one history."""
 
     def __init__(self, c: TxnColumns, shows: Shows) -> None:
         self._c, self._shows = c, shows
         self._left = CHECKS_MAX
-        where = np.flatnonzero(c.mop_kind == WRITE)
-        self._written = self._name(where)
-
-    def _name(self, mops: I64) -> I64:
-        return self._c.mop_key[mops].astype(np.int64) << 32 | self._c.mop_value[mops]
+        self._writers = Writers(c)
 
     def closed(self, mops: I64) -> I64:
-        """Without the reads of what was written, but not in this part."""
-        c, mops = self._c, np.sort(mops)
-        told = (c.mop_kind[mops] == READ) & (c.mop_value[mops] != NIL)
-        names = self._name(mops)
-        here = np.isin(names, names[c.mop_kind[mops] == WRITE])
-        kept: I64 = mops[~told | here | ~np.isin(names, self._written)]
-        return kept
+        return _closed(self._c, np.sort(mops), self._writers)
 
     def show(self, mops: I64) -> bool:
         self._left -= 1

@@ -50,10 +50,12 @@ struct ord_report {
     struct txn_report rest; /* `cycles` holds what is involved */
 };
 
-/* Bit `1 << m` of `models` asks for model m. Returns an enum txn_status; ord_report_free must
- * follow in every case. */
+/* Bit `1 << m` of `models` asks for model m. Without sessions and real time an order may wander
+ * far; with `slack` the plain models are tried only with orders in which nothing is put before
+ * what had completed that many events before: they are valid then, or open with what is involved.
+ * Returns an enum txn_status; ord_report_free must follow in every case. */
 int ord_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              struct ord_report *report);
+              uint32_t slack, struct ord_report *report);
 void ord_report_free(struct ord_report *report);
 
 #endif

@@ -75,8 +75,9 @@ static uint32_t *completions(struct ord *o, uint32_t *count)
 }
 
 /* Real time goes through one node per completion: what completed, then the next completion, then
- * what was invoked after it. */
-static void edges_of_time(const struct filler *f, const uint32_t *upto, uint32_t count)
+ * what was invoked after it, by `slack` events at least. */
+static void edges_of_time(const struct filler *f, const uint32_t *upto, uint32_t count,
+                          uint32_t slack)
 {
     struct ord *o = f->o;
     const struct ord_history *h = o->of;
@@ -90,8 +91,9 @@ static void edges_of_time(const struct filler *f, const uint32_t *upto, uint32_t
         if (h->completed[t] != ORD_NONE) {
             edge(f, ord_commit(o, t), o->own_nodes + upto[h->completed[t]]);
         }
-        if (h->invoked[t] != ORD_NONE && upto[h->invoked[t]] > 0) {
-            edge(f, o->own_nodes + upto[h->invoked[t]] - 1, ord_begin(o, t));
+        if (h->invoked[t] != ORD_NONE && h->invoked[t] >= slack &&
+            upto[h->invoked[t] - slack] > 0) {
+            edge(f, o->own_nodes + upto[h->invoked[t] - slack] - 1, ord_begin(o, t));
         }
     }
 }
@@ -103,10 +105,10 @@ static void add_up(uint32_t *first, uint32_t nodes)
     }
 }
 
-static void fill_edges(struct ord *o, enum ord_between between)
+static void fill_edges(struct ord *o, enum ord_between between, uint32_t slack)
 {
     uint32_t count = 0, *upto = NULL;
-    if (between == ORD_REALTIME) {
+    if (between == ORD_REALTIME || slack > 0) {
         upto = completions(o, &count);
     }
     o->nodes = o->own_nodes + count;
@@ -117,7 +119,7 @@ static void fill_edges(struct ord *o, enum ord_between between)
     }
     struct filler f = {o, 0};
     edges_of(&f, between);
-    edges_of_time(&f, upto, count);
+    edges_of_time(&f, upto, count, slack);
     add_up(o->out_first, o->nodes);
     add_up(o->in_first, o->nodes);
     o->out = take(o, (size_t)o->out_first[o->nodes] + 1);
@@ -128,7 +130,7 @@ static void fill_edges(struct ord *o, enum ord_between between)
     uint32_t edges = o->out_first[o->nodes];
     f.fill = 1;
     edges_of(&f, between);
-    edges_of_time(&f, upto, count);
+    edges_of_time(&f, upto, count, slack);
     /* every row's end has become its start */
     memmove(o->out_first, o->out_first + 1, o->nodes * sizeof *o->out_first);
     memmove(o->in_first, o->in_first + 1, o->nodes * sizeof *o->in_first);
@@ -155,14 +157,15 @@ static void make_rest(struct ord *o)
     o->is_lifted = txn_alloc(o->ctx, (size_t)o->of->n_writes + 1, 1);
 }
 
-int ord_build(struct ord *o, struct ord_history *h, int snapshot, enum ord_between between)
+int ord_build(struct ord *o, struct ord_history *h, int snapshot, enum ord_between between,
+              uint32_t slack)
 {
     memset(o, 0, sizeof *o);
     o->of = h;
     o->ctx = h->ctx;
     o->snapshot = snapshot;
     o->own_nodes = snapshot ? 2 * h->n : h->n;
-    fill_edges(o, between);
+    fill_edges(o, between, slack);
     if (!ord_failed(o)) {
         make_rest(o);
     }

@@ -52,14 +52,17 @@ static void push_order(const struct ord *o, enum ord_model model, struct ord_rep
     report->order_model = (int)model;
 }
 
-static enum ord_answer decide(struct ord_history *h, enum ord_model model,
+static enum ord_answer decide(struct ord_history *h, enum ord_model model, uint32_t slack,
                               struct ord_report *report)
 {
     struct ord o;
     enum ord_answer found = ORD_VIOLATED;
     h->n_involved = 0;
-    if (ord_build(&o, h, models_of[model].snapshot, models_of[model].between)) {
+    slack = models_of[model].between == ORD_PLAIN ? slack : 0;
+    if (ord_build(&o, h, models_of[model].snapshot, models_of[model].between, slack)) {
         found = ord_failed(&o) ? ORD_OPEN : ord_search(&o);
+    } else {
+        o.leant = 1;
     }
     if (found == ORD_VALID && !ord_replay(&o, models_of[model].between)) {
         found = ORD_OPEN;
@@ -69,6 +72,7 @@ static enum ord_answer decide(struct ord_history *h, enum ord_model model,
     }
     if (found == ORD_VIOLATED) {
         push_involved(h, model, report);
+        found = slack > 0 && o.leant ? ORD_OPEN : ORD_VIOLATED;
     }
     report->pairs += o.pairs.used;
     report->choices += o.choices;
@@ -77,13 +81,14 @@ static enum ord_answer decide(struct ord_history *h, enum ord_model model,
     return found;
 }
 
-static void decide_all(struct ord_history *h, unsigned models, struct ord_report *report)
+static void decide_all(struct ord_history *h, unsigned models, uint32_t slack,
+                       struct ord_report *report)
 {
     for (int m = 0; m < ORD_MODELS && h->ctx->status == TXN_DONE; m++) {
         if (!(models >> m & 1)) {
             continue;
         }
-        enum ord_answer found = decide(h, (enum ord_model)m, report);
+        enum ord_answer found = decide(h, (enum ord_model)m, slack, report);
         answer(report, 1u << m, found);
         models &= ~(1u << m);
         if (found == ORD_VALID) {
@@ -115,7 +120,7 @@ static void settle(struct ord_report *report)
     }
 }
 
-static void check(struct iso *h, unsigned models, struct ord_report *report)
+static void check(struct iso *h, unsigned models, uint32_t slack, struct ord_report *report)
 {
     struct ord_history history = {.ctx = h->ctx};
     if (iso_split(h) == TXN_DONE && h->report->nil_writes == 0) {
@@ -141,12 +146,12 @@ static void check(struct iso *h, unsigned models, struct ord_report *report)
         push_involved(&history, ORD_SI, report);
         return;
     }
-    decide_all(&history, models, report);
+    decide_all(&history, models, slack, report);
     settle(report);
 }
 
 int ord_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              struct ord_report *report)
+              uint32_t slack, struct ord_report *report)
 {
     struct txn_ctx c;
     struct iso_report seen = {.rest = {.where = -1}};
@@ -158,7 +163,7 @@ int ord_check(const struct txn_input *in, const struct txn_options *options, uns
     if (txn_validate(&c) == TXN_DONE) {
         h.n = (uint32_t)in->n;
         h.n_keys = (uint32_t)in->n_keys;
-        check(&h, models, report);
+        check(&h, models, slack, report);
     }
     int status = c.status;
     txn_end(&c);

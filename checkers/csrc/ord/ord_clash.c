@@ -204,6 +204,17 @@ static int still(const struct ord *o, const struct ord_clash *clash)
     return o->place[ord_begin(o, h->writer[clash->newer])] < ord_written(o, clash->older);
 }
 
+/* A clash is over; another newer version may stand between the same two. */
+static void next_of(struct ord *o, struct ord_clash over)
+{
+    uint32_t newer = over.older < o->of->n_writes ? o->newer[over.older]
+                                                  : o->oldest[over.older - o->of->n_writes];
+    struct ord_clash next = {over.reader, over.older, newer};
+    if (over.reader != ORD_NONE && newer != ORD_NONE && newer != over.newer && still(o, &next)) {
+        push(o, &o->later, next);
+    }
+}
+
 int ord_next_clash(struct ord *o, struct ord_clash *clash)
 {
     while (txn_tick(o->ctx) == TXN_DONE) {
@@ -217,12 +228,14 @@ int ord_next_clash(struct ord *o, struct ord_clash *clash)
                 return 1;
             }
             o->later.used--;
+            next_of(o, *clash);
         } else if (o->first_done < o->first.used) {
             *clash = o->first.at[o->first_done];
             if (still(o, clash)) {
                 return 1;
             }
             o->first_done++;
+            next_of(o, *clash);
         } else {
             return 0;
         }

@@ -26,6 +26,8 @@ static void gather(struct ord *o, uint32_t from, uint32_t to)
     for (uint32_t v = from;; v = o->parent[v]) {
         if (v < o->own_nodes) {
             o->of->involved[o->of->n_involved++] = ord_txn(o, v);
+        } else {
+            o->leant = 1;
         }
         if (v == to) {
             return;

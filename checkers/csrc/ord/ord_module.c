@@ -25,12 +25,14 @@ static PyObject *answer(int status, struct ord_report *report)
 PyObject *ord_check_py(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct ord_report report = {.order_model = -1, .rest = {.where = -1}};
-    struct txn_call call;
-    PyObject *result = NULL;
-    if (txn_call_take(args, "OOOOOOOOOOOOOOLLLLILL:check_order", &call) == 0) {
+    struct txn_call call = {.models = 0};
+    PyObject *result = NULL, *shared = NULL;
+    unsigned slack;
+    if (PyArg_ParseTuple(args, "O!I:check_order", &PyTuple_Type, &shared, &slack) &&
+        txn_call_take(shared, "OOOOOOOOOOOOOOLLLLILL:check_order", &call) == 0) {
         int status;
         Py_BEGIN_ALLOW_THREADS
-        status = ord_check(&call.in, &call.options, call.models, &report);
+        status = ord_check(&call.in, &call.options, call.models, slack, &report);
         Py_END_ALLOW_THREADS
         result = answer(status, &report);
     }

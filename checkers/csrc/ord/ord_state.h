@@ -94,7 +94,7 @@ struct ord {
     uint32_t *learnt;
     size_t literals_cap;
     int64_t choices, conflicts;
-    int broken;
+    int broken, leant; /* leant: on nodes of completions */
 };
 
 static inline int ord_failed(const struct ord *o)
@@ -133,8 +133,10 @@ static inline uint32_t ord_key(const struct ord_history *h, uint32_t version)
  * by two transactions, which is a lost update; they are involved. */
 int ord_history_make(struct ord_history *h, const struct iso *from);
 
-/* Nodes and the edges that are always there. 1, or 0 where these are a circle. */
-int ord_build(struct ord *o, struct ord_history *h, int snapshot, enum ord_between between);
+/* Nodes and the edges that are always there. 1, or 0 where these are a circle. With `slack` what
+ * was invoked so many events after a completion counts as later, which no plain model demands. */
+int ord_build(struct ord *o, struct ord_history *h, int snapshot, enum ord_between between,
+              uint32_t slack);
 /* The order by time, as far as the edges let it. 0 where they are a circle. */
 int ord_arrange(struct ord *o);
 
