@@ -30,10 +30,10 @@ MODELS: Final = (
 )
 """In the order of `enum ord_model`."""
 
-PLAIN: Final = frozenset({"serializable", "snapshot-isolation"})
+TIMELESS: Final = frozenset(MODELS) - {"strong-serializable", "strong-snapshot-isolation"}
 
 SLACKS: Final = (100, 1000, 10_000)
-"""Events that what is put the other way round may lie apart. Without any bound orders wander far."""
+"""Events that what is put the other way round may lie apart: without a bound orders wander far."""
 
 RADII: Final = (32, 256)
 """Transactions before and after each one involved that are looked at."""
@@ -138,7 +138,7 @@ def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Ordered:
     found = _call(c, models, budget, SLACKS[0])
     decisions, involved = dict(found.decisions), dict(found.involved)
     for slack in (*SLACKS[1:], 0):
-        left = [m for m, said in decisions.items() if said == "open" and m in PLAIN]
+        left = [m for m, said in decisions.items() if said == "open" and m in TIMELESS]
         if not left or found.status or found.nil_writes:
             break
         for model in _nearby_violated(c, found, left):

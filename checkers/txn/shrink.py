@@ -76,7 +76,8 @@ class Writers:
         wanted = _names(c, reads)
         at = np.minimum(np.searchsorted(self._names, wanted), len(self._names) - 1)
         found = self._mops[at[self._names[at] == wanted]]
-        return np.searchsorted(c.mop_start, found, side="right") - 1
+        of: I64 = np.searchsorted(c.mop_start, found, side="right") - 1
+        return of
 
     def wrote(self, names: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which of these were written at all."""

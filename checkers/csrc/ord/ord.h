@@ -50,10 +50,9 @@ struct ord_report {
     struct txn_report rest; /* `cycles` holds what is involved */
 };
 
-/* Bit `1 << m` of `models` asks for model m. Without sessions and real time an order may wander
- * far; with `slack` the plain models are tried only with orders in which nothing is put before
- * what had completed that many events before: they are valid then, or open with what is involved.
- * Returns an enum txn_status; ord_report_free must follow in every case. */
+/* Bit `1 << m` of `models` asks for model m. Without real time an order may wander far; with
+ * `slack` those models are tried only with orders in which nothing is put before what had completed
+ * that many events before: they are valid then, or open with what is involved. Returns an enum txn_status; ord_report_free must follow in every case. */
 int ord_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
               uint32_t slack, struct ord_report *report);
 void ord_report_free(struct ord_report *report);

@@ -58,7 +58,7 @@ static enum ord_answer decide(struct ord_history *h, enum ord_model model, uint3
     struct ord o;
     enum ord_answer found = ORD_VIOLATED;
     h->n_involved = 0;
-    slack = models_of[model].between == ORD_PLAIN ? slack : 0;
+    slack = models_of[model].between == ORD_REALTIME ? 0 : slack;
     if (ord_build(&o, h, models_of[model].snapshot, models_of[model].between, slack)) {
         found = ord_failed(&o) ? ORD_OPEN : ord_search(&o);
     } else {

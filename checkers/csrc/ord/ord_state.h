@@ -134,7 +134,7 @@ static inline uint32_t ord_key(const struct ord_history *h, uint32_t version)
 int ord_history_make(struct ord_history *h, const struct iso *from);
 
 /* Nodes and the edges that are always there. 1, or 0 where these are a circle. With `slack` what
- * was invoked so many events after a completion counts as later, which no plain model demands. */
+ * was invoked so many events after a completion counts as later, which only real time demands. */
 int ord_build(struct ord *o, struct ord_history *h, int snapshot, enum ord_between between,
               uint32_t slack);
 /* The order by time, as far as the edges let it. 0 where they are a circle. */
