@@ -8,7 +8,7 @@ that were found rule out, reported or not. The answer is `"unknown"` where there
 judge (no transaction read what another one wrote), where the budget ran out before anything was
 found, and under a model whose characteristic anomalies nobody looks for (`models.UNTESTED`).
 
-Of rw-register the models of `decided.MODELS` are decided, whatever the order of versions was: the
+Of rw-register the models of `exact.MODELS` are decided, whatever the order of versions was: the
 history satisfies them or it does not. `stats["method"]` says how an answer came about: `decided`,
 or `inferred` from the versions whose order is known.
 
@@ -32,12 +32,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from checkers.txn import _native, decided, models, unseen
+from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
-from checkers.txn.decided import Isolation
+from checkers.txn.exact import Exact, look
 from checkers.txn.explain import anomalies_of
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
+from checkers.txn.violations import violations
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
@@ -112,7 +113,7 @@ def _require_kind(c: TxnColumns, workload: str) -> None:
 class _Seen(NamedTuple):
     """All that was found of a history."""
 
-    exact: Isolation | None
+    exact: Exact | None
     analysis: _native.Analysis | None
     between: int
 
@@ -122,19 +123,19 @@ class _Seen(NamedTuple):
 
     def holds(self, model: str) -> bool | None:
         """What is decided of a model, None where that is nothing."""
-        said = None if self.exact is None else self.exact.decisions.get(models.canonical(model))
-        return None if said in (None, "open") else said == "valid"
+        return None if self.exact is None else self.exact.holds(model)
 
 
-def _untested(asked: Sequence[str], exact: Isolation | None) -> list[str]:
+def _untested(asked: Sequence[str], exact: Exact | None) -> list[str]:
     """Why a clean history does not show that it satisfies these models."""
     why = []
     for model in asked:
-        decision = None if exact is None else exact.decisions.get(models.canonical(model))
         missing = models.UNTESTED.get(models.canonical(model))
-        if decision == "open" and exact is not None:
-            why.append(f"{model} is not decided: {exact.why_open}")
-        elif decision is None and missing:
+        if exact is not None and exact.holds(model) is not None:
+            continue
+        if exact is not None and (reason := exact.why_open(model)):
+            why.append(f"{model} is not decided: {reason}")
+        elif missing:
             why.append(
                 f"{model} is not decided yet: {missing} are not looked for; a stronger model is, "
                 "for example snapshot-isolation or serializable"
@@ -172,15 +173,6 @@ def check(
     return _check(columns, workload, models, dict(opts or {}), budget or Budget())
 
 
-def _decide(c: TxnColumns, workload: str, asked: Sequence[str], budget: Budget) -> Isolation | None:
-    """The models that can be decided, of those asked and of all that these imply."""
-    below = {m for model in asked for m in models.implied_models(models.canonical(model))}
-    wanted = [model for model in decided.MODELS if model in below]
-    if workload != "rw-register" or not wanted:
-        return None
-    return decided.decide(c, wanted, budget)
-
-
 def _look(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> _Seen:
@@ -188,12 +180,12 @@ def _look(
     explained."""
     started = monotonic_ns()
     between = _between(reportable(tuple(asked), tuple(opts.get("anomalies") or ())))
-    exact = _decide(c, workload, asked, budget) if opts.get("decide?", True) else None
-    seen = _Seen(exact, None, between)
-    if exact is not None:
+    seen = _Seen(None, None, between)
+    if workload == "rw-register" and asked and opts.get("decide?", True):
+        seen = seen._replace(exact=look(c, asked, budget))
         _require_kind(c, workload)
     plain = not any(opts.get(name) for name in MORE)
-    if plain and all(seen.holds(model) for model in asked) and reads_test(c):
+    if plain and asked and all(seen.holds(model) for model in asked) and reads_test(c):
         return seen
     left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
@@ -214,17 +206,6 @@ def _look(
     return seen._replace(analysis=analysis)
 
 
-def _explained(
-    c: TxnColumns, workload: str, asked: Sequence[str], seen: _Seen, types: list[str], sources: int
-) -> dict[str, list[Anomaly]]:
-    found: dict[str, list[Anomaly]] = {}
-    if seen.analysis is not None:
-        found = anomalies_of(c, workload, seen.analysis, types, sources)
-    if seen.exact is not None:
-        found |= unseen.anomalies(c, seen.exact, map(models.canonical, asked))
-    return found
-
-
 def _check(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> CheckResult:
@@ -242,11 +223,12 @@ def _check(
         and not _ordered(c, seen.between)
         and status == 0
     )
-    all_types: set[str] = set()
+    more = [] if seen.exact is None else violations(c, seen.exact, asked)
+    all_types = {anomaly.type for anomaly in more}
     if analysis is not None:
-        all_types = {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
-    if seen.exact is not None:
-        all_types |= set(unseen.kinds_of(seen.exact, map(models.canonical, asked)))
+        all_types |= {t for t, n in analysis.counts.items() if n} | {
+            y.type for y in analysis.cycles
+        }
     types = sorted(all_types & wanted)
     violated = [model for model in asked if seen.holds(model) is False]
     boundary = models.boundary(all_types if types or empty else ())
@@ -257,6 +239,12 @@ def _check(
         doubts.append(f"{', '.join(violated)}: violated, and nothing was found to explain it")
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    anomalies: dict[str, list[Anomaly]] = {}
+    if analysis is not None:
+        anomalies = anomalies_of(c, workload, analysis, types, sources)
+    for anomaly in more:
+        if not anomalies.get(anomaly.type):
+            anomalies[anomaly.type] = [anomaly]
     exactly = all(seen.holds(model) is not None for model in asked)
     return CheckResult(
         checker=workload,
@@ -266,7 +254,7 @@ def _check(
         anomaly_types=sorted([*types, EMPTY]) if empty else types,
         not_=boundary.not_,
         also_not=boundary.also_not,
-        anomalies=_explained(c, workload, asked, seen, types, sources),
+        anomalies=anomalies,
         ops=OpCount(total=c.txns, consumed=c.txns, excluded=dict(c.skipped)),
         keys=KeyCount(total=len(c.key_names), decided=len(c.key_names)),
         seconds=Seconds(check=(monotonic_ns() - started) / 1e9),

@@ -171,23 +171,27 @@ _PROSCRIBES: Final[Mapping[str, str]] = MappingProxyType(
         "forward-consistent-view": "G-SIb",
         "update-serializable": "G-update",
         "repeatable-read": "G2-item PL-2.99-cycle-exists",
-        "snapshot-isolation": "G-SI G-nonadjacent PL-SI-cycle-exists",
-        "serializable": "G2 PL-3-cycle-exists predicate-read-miss",
+        "snapshot-isolation": "G-SI G-nonadjacent PL-SI-cycle-exists no-snapshot-order",
+        "serializable": "G2 PL-3-cycle-exists no-serial-order predicate-read-miss",
         "strong-session-read-uncommitted": "G0-process strong-session-PL-1-cycle-exists",
         "strong-session-read-committed": "G1c-process strong-session-PL-2-cycle-exists",
         "strong-session-monotonic-atomic-view": "non-monotonic-read-process",
         "strong-session-read-atomic": "fractured-read-process",
         "strong-session-causal": "causal-stale-read-process",
         "strong-session-snapshot-isolation": (
-            "G1-process G-nonadjacent-process strong-session-snapshot-isolation-cycle-exists"
+            "G1-process G-nonadjacent-process no-snapshot-order-process"
+            " strong-session-snapshot-isolation-cycle-exists"
         ),
-        "strong-session-serializable": "G2-process strong-session-serializable-cycle-exists",
+        "strong-session-serializable": (
+            "G2-process no-serial-order-process strong-session-serializable-cycle-exists"
+        ),
         "strong-read-uncommitted": "G0-realtime strong-PL-1-cycle-exists",
         "strong-read-committed": "G1c-realtime strong-PL-2-cycle-exists",
         "strong-snapshot-isolation": (
-            "G1-realtime G-nonadjacent-realtime strong-snapshot-isolation-cycle-exists"
+            "G1-realtime G-nonadjacent-realtime no-snapshot-order-realtime"
+            " strong-snapshot-isolation-cycle-exists"
         ),
-        "strong-serializable": "G2-realtime PL-SS-cycle-exists",
+        "strong-serializable": "G2-realtime PL-SS-cycle-exists no-serial-order-realtime",
     }
 )
 """What a model rules out beyond the models that it implies; whatever implies one of these is
@@ -213,7 +217,7 @@ UNTESTED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Models whose characteristic anomalies an inference of version orders does not look for, and which
 these are. What is found of their other anomalies rules them out; a clean history is unknown under
-them, unless it is one of registers and the model is decided (`decided.MODELS`)."""
+them, unless it is one of registers, of which more is decided (`exact`)."""
 
 
 def _cycle_implications() -> dict[str, set[str]]:
@@ -245,6 +249,9 @@ def _implications() -> dict[str, set[str]]:
     implied["G-single"].add("GSIb")
     for name in ("non-monotonic-read", "fractured-read", "causal-stale-read"):
         implied[name] = {f"{name}-process"}
+    for name in ("no-serial-order", "no-snapshot-order"):
+        implied[name] = {f"{name}-process"}
+        implied[f"{name}-process"] = {f"{name}-realtime"}
     for name, above in {
         "G1a": "G1",
         "G1b": "G1",

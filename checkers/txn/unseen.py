@@ -1,15 +1,17 @@
-"""Why a history violates a model that was decided: who saw a write and read an older one.
+"""Why a history violates a model that was decided.
+
+Of a weak model: who saw a write and read an older one.
 
     T9 read 3 in key x, which T4 wrote, although it saw T7, which wrote x too (T9 had read 5 in key
     y, which T7 wrote): so T7 comes before T4
 
 The cycle of such sentences comes from the smallest part of the history that still violates the
-model (`shrink`); where several models are violated, from the weakest ones.
+model (`shrink`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,10 +20,9 @@ from checkers.txn._values import name_of, shown
 from checkers.txn.columns import READ, WRITE, TxnColumns
 from checkers.txn.decided import Isolation, Step
 from checkers.txn.explain import record_of
-from checkers.txn.models import implied_models
 from dstest.core.check import Anomaly, Budget
 
-__all__ = ["KINDS", "anomalies", "kinds_of"]
+__all__ = ["KINDS", "anomaly_of"]
 
 KINDS: Final[Mapping[str, str]] = {
     "monotonic-atomic-view": "non-monotonic-read",
@@ -30,30 +31,20 @@ KINDS: Final[Mapping[str, str]] = {
     "strong-session-monotonic-atomic-view": "non-monotonic-read-process",
     "strong-session-read-atomic": "fractured-read-process",
     "strong-session-causal": "causal-stale-read-process",
+    "read-committed": "G1c",
+    "strong-session-read-committed": "G1c-process",
 }
-"""Model that is decided -> what a violation of it is called. Those of committed reads are cycles
-that the analysis names."""
+"""Model that is decided -> what a violation of it is called."""
 
 _MEANING: Final = {
     "non-monotonic-read": "A transaction saw another one and then read something older",
     "fractured-read": "A transaction saw a part of another one and missed the rest",
     "causal-stale-read": "A transaction missed what had led to something that it saw",
+    "G1c": "Information flows in a circle",
 }
 
 BUDGET: Final = Budget(time_s=2.0, memory_mb=256)
 """Of one look at a part."""
-
-
-def _weakest(violated: set[str]) -> list[str]:
-    return sorted(m for m in violated if not (implied_models(m) - {m}) & violated)
-
-
-def kinds_of(found: Isolation, asked: Iterable[str]) -> dict[str, str]:
-    """What is violated at the weakest of the models that are asked or follow from those: kind ->
-    model."""
-    below = {m for model in asked for m in implied_models(model)}
-    violated = {m for m, is_ in found.decisions.items() if is_ == "violated" and m in below}
-    return {KINDS[m]: m for m in _weakest(violated) if m in KINDS and m in found.cycles}
 
 
 class _Sentences:
@@ -154,7 +145,9 @@ def _core(steps: list[Step]) -> set[int]:
     return {t for t in named if t >= 0}
 
 
-def _of_model(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
+def anomaly_of(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
+    """Why one of KINDS is violated, of which there is a cycle."""
+
     def look(part: TxnColumns) -> Isolation:
         return decided.decide(part, [model], BUDGET)
 
@@ -179,8 +172,3 @@ def _of_model(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
         return _anomaly(c, every, moved, model, minimal=False)
     part = shrink.part_of(c, mops)
     return _anomaly(c, part, look(part).cycles[model], model, minimal=True)
-
-
-def anomalies(c: TxnColumns, found: Isolation, asked: Iterable[str]) -> dict[str, list[Anomaly]]:
-    """One of each kind."""
-    return {kind: [_of_model(c, found, model)] for kind, model in kinds_of(found, asked).items()}

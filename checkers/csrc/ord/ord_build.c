@@ -223,6 +223,36 @@ static uint32_t time_of(const struct ord *o, uint32_t node)
     return ended == ORD_NONE ? begun : ended;
 }
 
+/* One that `node` waits for, and that was not placed either. */
+static uint32_t waited_for(const struct ord *o, const uint32_t *left, uint32_t node)
+{
+    uint32_t e = o->in_first[node];
+    while (left[o->in[e]] == 0) {
+        e++;
+    }
+    return o->in[e];
+}
+
+/* What was not placed waits for one another in a circle. */
+static void involve_circle(struct ord *o, const uint32_t *left)
+{
+    uint32_t at = 0;
+    while (left[at] == 0) {
+        at++;
+    }
+    for (uint32_t i = 0; i < o->nodes; i++) {
+        at = waited_for(o, left, at); /* on one after so many steps */
+    }
+    uint32_t start = at;
+    o->of->n_involved = 0;
+    do {
+        if (at < o->own_nodes) {
+            o->of->involved[o->of->n_involved++] = ord_txn(o, at);
+        }
+        at = waited_for(o, left, at);
+    } while (at != start);
+}
+
 int ord_arrange(struct ord *o)
 {
     struct heap heap = {take(o, (size_t)o->nodes + 1), take(o, (size_t)o->nodes + 1), 0};
@@ -244,6 +274,9 @@ int ord_arrange(struct ord *o)
     }
     txn_free(o->ctx, heap.node);
     txn_free(o->ctx, heap.time);
+    if (!ord_failed(o) && placed < o->nodes) {
+        involve_circle(o, left);
+    }
     if (!ord_failed(o)) {
         memset(o->mark, 0, o->nodes * sizeof *o->mark);
     }

@@ -1,0 +1,106 @@
+"""What is decided of a register history, whatever the order of its versions was.
+
+Serializability and snapshot isolation are decided by a search for an order (`ordered`), weaker
+models by what their transactions see (`decided`). An order that proves a model proves all that it
+implies; a model that is violated rules out all that imply it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from checkers.txn import decided, ordered
+from checkers.txn.columns import TxnColumns
+from checkers.txn.decided import Decision, Isolation
+from checkers.txn.models import UNTESTED, canonical, implied_models
+from checkers.txn.ordered import Ordered
+from dstest.core.check import Budget
+from dstest.core.clock import monotonic_ns
+
+__all__ = ["MODELS", "Exact", "look"]
+
+MODELS: Final = (*ordered.MODELS, *decided.MODELS)
+"""All that can be decided."""
+
+
+@dataclass
+class Exact:
+    """`decisions` of some of MODELS. `seen` and `order` are where they come from; `order` is that
+    of the strongest model that was asked for."""
+
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    seen: Isolation | None = None
+    orders: list[Ordered] = field(default_factory=list)
+
+    def holds(self, model: str) -> bool | None:
+        """Of any model of the lattice; None where that does not follow from what was decided."""
+        name = canonical(model)
+        if any(d == "valid" and name in implied_models(m) for m, d in self.decisions.items()):
+            return True
+        below = implied_models(name)
+        if any(d == "violated" and m in below for m, d in self.decisions.items()):
+            return False
+        return None
+
+    def why_open(self, model: str) -> str | None:
+        """Why it was not decided, where somebody tried."""
+        name = canonical(model)
+        for order in self.orders:
+            if order.decisions.get(name) == "open":
+                return order.why_open
+        if self.seen is not None and self.seen.decisions.get(name) == "open":
+            return self.seen.why_open
+        return None
+
+    def involved(self, model: str) -> list[int]:
+        """Transactions in what refuted the order that a model needs."""
+        return next((o.involved[model] for o in self.orders if model in o.involved), [])
+
+
+def _enough(asked: Iterable[str]) -> list[str]:
+    """Models that are searched for an order first: those asked, and for one that nobody else looks
+    for the weakest that implies it."""
+    wanted = set()
+    for model in map(canonical, asked):
+        if model in ordered.MODELS:
+            wanted.add(model)
+        elif model in UNTESTED and model not in decided.MODELS:
+            above = [m for m in ordered.MODELS if model in implied_models(m)]
+            wanted |= {m for m in above if not (implied_models(m) - {m}) & {*above}}
+    return [m for m in ordered.MODELS if m in wanted]
+
+
+class _Clock:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._started_ns = monotonic_ns()
+
+    def left(self) -> Budget:
+        spent_s = (monotonic_ns() - self._started_ns) / 1e9
+        return replace(self._budget, time_s=max(0.0, self._budget.time_s - spent_s))
+
+
+def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
+    """Decides what is asked; where that is violated, also what it implies. Raises ValueError for
+    columns that break the rules of csrc/txn/txn.h, or write a value twice to its key."""
+    found, clock = Exact(), _Clock(budget)
+    first = _enough(asked)
+    if first:
+        found.orders.append(ordered.decide(c, first, clock.left()))
+        found.decisions |= found.orders[0].decisions
+    if all(found.holds(model) for model in asked):
+        return found
+    below = {m for model in asked for m in implied_models(canonical(model))}
+    weak = [m for m in decided.MODELS if m in below and found.holds(m) is None]
+    if weak:
+        found.seen = decided.decide(c, weak, clock.left())
+        found.decisions |= found.seen.decisions
+    strong = [m for m in ordered.MODELS if m in below and found.holds(m) is None and m not in first]
+    if strong:
+        found.orders.append(ordered.decide(c, strong, clock.left()))
+        found.decisions |= found.orders[-1].decisions
+    return found

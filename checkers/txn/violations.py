@@ -1,0 +1,137 @@
+"""The anomalies of what was decided: one for each of the weakest models that are violated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from checkers.txn import ordered, unseen
+from checkers.txn.columns import TxnColumns
+from checkers.txn.exact import Exact
+from checkers.txn.explain import record_of
+from checkers.txn.models import canonical, implied_models
+from checkers.txn.shrink import Writers, neighbourhood, part_of, shrink
+from checkers.txn.unordered import Case, cases_of, kind_of, sentence
+from dstest.core.check import Anomaly, Budget
+
+__all__ = ["NO_ORDER", "violations"]
+
+_SUFFIX: Final = {
+    "strong-serializable": "-realtime",
+    "strong-session-serializable": "-process",
+    "serializable": "",
+    "strong-snapshot-isolation": "-realtime",
+    "strong-session-snapshot-isolation": "-process",
+    "snapshot-isolation": "",
+}
+_BETWEEN: Final = {"": "plain", "-process": "session", "-realtime": "realtime"}
+
+NO_ORDER: Final = {
+    model: ("no-snapshot-order" if "snapshot" in model else "no-serial-order") + suffix
+    for model, suffix in _SUFFIX.items()
+}
+"""What a violation is called that no single circle shows."""
+
+_MEANING: Final = {
+    "G0": "Writes overwrite one another in a circle",
+    "G1c": "Information flows in a circle",
+    "G-single-item": "One transaction missed what it should have seen (read skew)",
+    "G-nonadjacent-item": "Transactions missed writes of one another, never two in a row",
+    "G2-item": "Transactions missed one another's writes (write skew)",
+}
+
+_SURE: Final = {False: "G2-item", True: "G-nonadjacent-item"}
+"""Under snapshot isolation or not: the shape of a circle that is there whatever the order of
+versions was. Others stand on an order that the model alone forces, and weaker models need not."""
+
+RADII: Final = (8, 64, 512)
+"""Transactions before and after each one involved among which the smallest part is looked for."""
+
+BUDGET: Final = Budget(time_s=1.0, memory_mb=256)
+"""Of one look at a part."""
+
+
+def _weakest(found: Exact, asked: Iterable[str]) -> list[str]:
+    below = {m for model in asked for m in implied_models(canonical(model))}
+    violated = {m for m, is_ in found.decisions.items() if is_ == "violated" and m in below}
+    return sorted(m for m in violated if not (implied_models(m) - {m}) & violated)
+
+
+def violations(c: TxnColumns, found: Exact, asked: Iterable[str]) -> list[Anomaly]:
+    """One for each of the weakest models that are violated; none of those that reads violate one
+    by one, which are found and named elsewhere."""
+    anomalies = []
+    for model in _weakest(found, asked):
+        if model in unseen.KINDS:
+            if found.seen is not None and model in found.seen.cycles:
+                anomalies.append(unseen.anomaly_of(c, found.seen, model))
+        elif model in ordered.MODELS and found.involved(model):
+            anomalies.append(_without_order(c, model, found.involved(model)))
+    return anomalies
+
+
+def _without_order(c: TxnColumns, model: str, involved: list[int]) -> Anomaly:
+    def shows(part: TxnColumns) -> bool:
+        look = ordered.decide(part, [model], BUDGET)
+        return look.decisions[model] == "violated" and not look.faults
+
+    writers = Writers(c)
+    for radius in RADII:
+        near = part_of(c, neighbourhood(c, writers, involved, radius))
+        mops = shrink(c, near.op_index.tolist(), shows) if shows(near) else None
+        if mops is not None:
+            return _anomaly(c, model, part_of(c, mops))
+    return Anomaly(
+        type=NO_ORDER[model],
+        ops=[int(c.op_index[t]) for t in sorted(set(involved))],
+        witness=[record_of(c, "rw-register", t) for t in sorted(set(involved))],
+        explanation="No order of all transactions explains their reads; these were met last in the "
+        "search for one. It takes many more to show it.",
+    )
+
+
+def _anomaly(c: TxnColumns, model: str, part: TxnColumns) -> Anomaly:
+    """`part`'s op_index are transactions of `c`."""
+    whole = part.op_index.tolist()
+    names = [int(c.op_index[t]) for t in whole]
+    suffix = _SUFFIX[model]
+    snapshot = "snapshot" in model
+    cases = cases_of(part, names, snapshot=snapshot, between=_BETWEEN[suffix])
+    edges: dict[int, dict[str, Any]] = {}
+    kind, text = NO_ORDER[model], ""
+    called = {t: f"T{name}" for t, name in enumerate(names)}
+    if cases is None:
+        text = f"No order of these {len(names)} transactions explains what they read."
+    elif len(cases) == 1:
+        shape = kind_of(cases[0].edges)
+        kind = shape + suffix if shape == _SURE[snapshot] else kind
+        text = f"{_MEANING[shape]}: {shape}. {sentence(called, cases[0])}."
+        edges = _edges(part, names, cases[0])
+    else:
+        said = [f"{sentence(called, case)}." for case in cases]
+        text = "No order of these transactions explains what they read. " + " ".join(said)
+    records = []
+    for t, txn in enumerate(whole):
+        record = record_of(c, "rw-register", txn)
+        records.append({**record, "edge": edges[t]} if t in edges else record)
+    keys = {e.key for case in cases or () for e in case.edges if e.key >= 0}
+    return Anomaly(
+        type=kind,
+        key=part.key_names[keys.pop()] if len(keys) == 1 else None,
+        ops=[*names],
+        witness=records,
+        minimal=True,
+        explanation=text,
+    )
+
+
+def _edges(part: TxnColumns, names: list[int], case: Case) -> dict[int, dict[str, Any]]:
+    return {
+        edge.first: {
+            "to": names[edge.then],
+            "reason": edge.label,
+            "key": part.key_names[edge.key] if edge.key >= 0 else None,
+            "text": edge.text,
+        }
+        for edge in case.edges
+    }
