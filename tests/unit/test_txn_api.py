@@ -139,9 +139,10 @@ def test_rw_register(types: list[str], texts: list[str], opts: dict[str, bool]) 
 
 def test_linearizable_keys() -> None:
     texts = ["wx1", "wx2", "rx1", "rx2"]
-    assert answer(*texts, workload=REGISTER, concurrent=False).valid is True
+    result = answer(*texts, workload=REGISTER, concurrent=False)
+    assert result.anomaly_types == ["no-snapshot-order-realtime"]
     result = answer(*texts, workload=REGISTER, concurrent=False, linear=True)
-    assert result.anomaly_types == ["cyclic-versions"]
+    assert result.anomaly_types == ["cyclic-versions", "no-snapshot-order-realtime"]
     clean = answer("wx1", "rx1", "wx2", "rx2", workload=REGISTER, concurrent=False, linear=True)
     assert clean.valid is True
 

@@ -11,7 +11,12 @@ from places import OUTER
 from checkers.txn import models
 
 STALE = {"non-monotonic-read", "fractured-read", "causal-stale-read"}
-OURS = {"garbage-read", *STALE, *(f"{kind}-process" for kind in STALE)}
+NO_ORDER = {
+    f"no-{kind}-order{suffix}"
+    for kind in ("serial", "snapshot")
+    for suffix in ("", "-process", "-realtime")
+}
+OURS = {"garbage-read", *STALE, *(f"{kind}-process" for kind in STALE), *NO_ORDER}
 
 
 @pytest.fixture(scope="module")
