@@ -19,6 +19,7 @@ Options, spelled as in Elle:
     "sequential-keys?"     rw-register: each session sees each key's versions in order
     "linearizable-keys?"   rw-register: each key's versions follow real time
     "transaction-order"    rw-register: {index of the completion: rank}, the order of all writes
+    "session-order?"       count the order of each session: each model in its strong-session form
     "decide?"              rw-register: false leaves it at what Elle infers
 """
 
@@ -36,6 +37,7 @@ from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.exact import Exact, look
 from checkers.txn.explain import anomalies_of
+from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
 from checkers.txn.violations import violations
@@ -49,7 +51,7 @@ DEFAULT_MODELS: Final = (models.STRONGEST,)
 MORE: Final = ("anomalies", *_native.SOURCES)
 """Options that ask for more than the models do."""
 
-OPTIONS: Final = (*MORE, "decide?")
+OPTIONS: Final = (*MORE, "session-order?", "decide?")
 
 EMPTY: Final = "empty-transaction-graph"
 
@@ -170,7 +172,10 @@ def check(
     """Judges a history. Raises ValueError for unknown names, for models that rule out nothing that
     can be detected, and for columns that break the rules of `TxnColumns` or write one value twice
     to a key."""
-    return _check(columns, workload, models, dict(opts or {}), budget or Budget())
+    given = dict(opts or {})
+    if given.pop("session-order?", False):
+        models = [with_sessions(model) for model in models]
+    return _check(columns, workload, models, given, budget or Budget())
 
 
 def _look(

@@ -47,6 +47,7 @@ __all__ = [
     "proscribed",
     "require_judged",
     "weaker",
+    "with_sessions",
 ]
 
 STRONGEST: Final = "strict-serializable"
@@ -286,6 +287,19 @@ def canonical(model: str) -> str:
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(f"unknown consistency model {model!r}; {hint}`dstest models` lists them")
     return name
+
+
+def with_sessions(model: str) -> str:
+    """The model that counts the order of each session besides. Raises ValueError where there is no
+    such one."""
+    name = canonical(model)
+    if name.startswith("strong-"):
+        return name
+    strong = {"causal-cerone": "strong-session-causal"}.get(name, f"strong-session-{name}")
+    if strong not in MODELS:
+        able = ", ".join(sorted(m for m in MODELS if m.startswith("strong-session-")))
+        raise ValueError(f"{model} has no form that counts sessions; {able} are such")
+    return strong
 
 
 def known_models() -> tuple[str, ...]:

@@ -25,6 +25,16 @@ TRANSACTION_OPTIONS: Final = {
     "linearizable-keys": Option(
         type=bool, default=False, help="rw-register: each key's versions follow real time"
     ),
+    "session-order": Option(
+        type=bool,
+        default=False,
+        help="count the order of each session: the strong-session form of each model",
+    ),
+    "decide": Option(
+        type=bool,
+        default=True,
+        help="rw-register: no leaves it at what follows from known versions, as in Elle",
+    ),
     "transaction-order": Option(
         type=str,
         default="",
@@ -56,6 +66,8 @@ def transaction_options(pairs: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {
         f"{name}?": True for name in given if name.endswith("-keys") and given[name]
     }
+    options |= {"session-order?": True} if given["session-order"] else {}
+    options |= {} if given["decide"] else {"decide?": False}
     if given["transaction-order"]:
         options["transaction-order"] = _ranks(given["transaction-order"])
     if given["anomalies"]:

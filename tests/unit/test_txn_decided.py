@@ -207,3 +207,14 @@ def test_no_memory_or_no_time_is_never_valid() -> None:
         found = decided.decide(columns, decided.MODELS, budget)
         assert set(found.decisions.values()) == {"open"}
         assert found.status in (1, 2)
+
+
+def test_the_order_of_sessions_is_an_option() -> None:
+    txns, weakest = KNOWN["own session's write missed"]
+    assert weakest == "strong-session-read-atomic"
+    columns = from_op_maps(jepsen(txns))
+    assert check(columns, RW, ["read-atomic"]).valid is True
+    result = check(columns, RW, ["read-atomic"], {"session-order?": True})
+    assert (result.valid, result.model) == (False, "strong-session-read-atomic")
+    with pytest.raises(ValueError, match="no form that counts sessions"):
+        check(columns, RW, ["repeatable-read"], {"session-order?": True})
