@@ -48,12 +48,18 @@ _READER = ("-DING_SMALL=64", "-DWORTH_A_THREAD=1", "-Dpthread_create=no_thread")
 _SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
 """Small histories take the ways of large ones."""
 
+_EXACT = "common/core_*.c txn/*.c iso/*.c ord/*.c"
+
+_LARGE = ("-DISO_LARGE=0", "-DISO_EMPTY=0", "-DISO_MANY=0", "-DISO_REPAIRS=0", "-DORD_NEARBY=2")
+
 TARGETS = {
     "jsonl": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=0", *_READER)),
     "edn": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=1", *_READER)),
     "json": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=2", *_READER)),
     "lin": Target("target_lin.c", "common/core_*.c lin/*.c mon/mon_chain.c", length_max=256),
     "txn": Target("target_txn.c", "common/core_*.c txn/*.c", length_max=512),
+    "exact": Target("target_txn.c", _EXACT, ("-DEXACT",), length_max=512),
+    "exact-large": Target("target_txn.c", _EXACT, ("-DEXACT", *_LARGE), length_max=512),
     "txn-spent": Target("target_txn.c", "common/core_*.c txn/*.c", _SPENT, length_max=512),
 }
 

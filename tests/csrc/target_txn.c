@@ -7,6 +7,10 @@
  * time, or another demanded order do not change what a finished check says.
  */
 #include "graph.h"
+#ifdef EXACT
+#include "iso/iso.h"
+#include "ord/ord.h"
+#endif
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +209,7 @@ static int within(int64_t id, int64_t count)
     return id >= -1 && id < count;
 }
 
+#ifndef EXACT
 static void check_findings(const struct txn_input *in, const struct txn_report *report)
 {
     size_t fields = sizeof(struct txn_found) / sizeof(int64_t);
@@ -284,7 +289,71 @@ static void restricted(const struct txn_input *in, const struct txn_options *opt
     }
     txn_report_free(&report);
 }
+#endif
 
+#ifdef EXACT
+static void check_steps(const struct txn_input *in, const struct txn_rows *rows)
+{
+    for (size_t i = 0; i < rows->used;) {
+        int64_t model = rows->at[i], count = rows->at[i + 1];
+        require(model >= 0 && model < ISO_MODELS && count > 0, "a cycle of a model");
+        i += 2;
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t *step = rows->at + i;
+            require(step[0] >= 0 && step[0] < in->n && within(step[1], in->n), "its transactions");
+            require(within(step[3], in->n) && within(step[4], in->n_keys), "its reader and key");
+            i += 6;
+            for (int64_t k = 0; k < step[5]; k++) {
+                require(rows->at[i] >= 0 && rows->at[i] < in->n, "by whom it was seen");
+                i++;
+            }
+        }
+    }
+}
+
+static void check_order(const struct txn_input *in, const struct ord_report *report)
+{
+    for (size_t i = 0; i < report->order.used; i++) {
+        require(report->order.at[i] >= 0 && report->order.at[i] < in->n, "an order of commits");
+    }
+    for (size_t i = 0; i < report->rest.cycles.used;) {
+        const int64_t *row = report->rest.cycles.at + i;
+        require(row[0] >= 0 && row[0] < ORD_MODELS, "a refuted model");
+        for (int64_t k = 0; k < row[1]; k++) {
+            require(row[2 + k] >= 0 && row[2 + k] < in->n, "who is involved");
+        }
+        i += 2 + (size_t)row[1];
+    }
+}
+
+/* The columns as registers through the exact checkers, with enough of everything and with less. */
+static void check_columns(const struct txn_input *in, const struct txn_options *options,
+                          int64_t little)
+{
+    struct iso_report iso;
+    struct ord_report ord;
+    struct txn_options now = *options;
+    int32_t stop = 1;
+    now.workload = TXN_RW_REGISTER;
+    int full = iso_check(in, &now, (1u << ISO_MODELS) - 1, &iso);
+    check_steps(in, &iso.rest.cycles);
+    int also = ord_check(in, &now, (1u << ORD_MODELS) - 1, (uint32_t)(little >> 8 & 15), &ord);
+    check_order(in, &ord);
+    require((full == TXN_INVALID) == (also == TXN_INVALID), "both refuse, or none");
+    require(ord.answers[ORD_SI] != ORD_VALID || iso.answers[ISO_CAUSAL] != ISO_VIOLATED,
+            "snapshots are causal");
+    iso_report_free(&iso);
+    ord_report_free(&ord);
+    for (int i = 0; i < 2; i++) {
+        now.memory_bytes = i == 0 ? little : options->memory_bytes;
+        now.stop = i == 0 ? NULL : &stop;
+        iso_check(in, &now, (1u << ISO_MODELS) - 1, &iso);
+        ord_check(in, &now, (1u << ORD_MODELS) - 1, 0, &ord);
+        iso_report_free(&iso);
+        ord_report_free(&ord);
+    }
+}
+#else
 static void check_columns(const struct txn_input *in, const struct txn_options *options,
                           int64_t little)
 {
@@ -309,6 +378,7 @@ static void check_columns(const struct txn_input *in, const struct txn_options *
     txn_report_free(&other);
     txn_report_free(&full);
 }
+#endif
 
 static void columns_from(struct bytes *b, int flags)
 {

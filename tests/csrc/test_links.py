@@ -25,7 +25,9 @@ ALLOWED = {
     "mon": {"common", "lin"},
     "txn": {"common"},
     "ingest": {"common"},
-    "csrc": {"common", "lin", "aut", "mon", "txn", "ingest"},
+    "iso": {"common", "txn"},
+    "ord": {"common", "txn", "iso"},
+    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest"},
 }
 """Folder -> folders it may need, besides itself."""
 

@@ -19,7 +19,7 @@ from passing_runs import RUNS
 
 from checkers import _findings, dead_letters, total_queue
 from checkers.linearizable import CHECKER as LINEARIZABLE
-from checkers.txn import _native, api, plugin
+from checkers.txn import _native, api, decided, exact, ordered, plugin
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.evidence import Budgets, Lint
 from dstest.core.history import History
@@ -96,6 +96,31 @@ def without_anomalies(*types: str) -> Callable[[Patch], None]:
 
 def no_order(monkeypatch: Patch) -> None:
     monkeypatch.setattr(api, "_between", lambda wanted: 0)
+
+
+def inferring(switch: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    """The same where nothing is decided besides, which would find it all the same."""
+
+    def both(monkeypatch: Patch) -> None:
+        monkeypatch.setattr(api, "look", lambda *args: exact.Exact())
+        switch(monkeypatch)
+
+    return both
+
+
+def all_hold(module: Any) -> Callable[[Patch], None]:
+    """An exact checker finds that every model holds."""
+
+    def switch(monkeypatch: Patch) -> None:
+        real = module.decide
+
+        def decide(*args: Any) -> Any:
+            found = real(*args)
+            return dataclasses.replace(found, decisions=dict.fromkeys(found.decisions, "valid"))
+
+        monkeypatch.setattr(module, "decide", decide)
+
+    return switch
 
 
 def judging(lesser: str) -> Callable[[Patch], None]:
@@ -232,13 +257,13 @@ EVERY = Budgets(declared={}, met="smoke", measured={})
 
 SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "cycle search": ("list-append", None, without_anomalies("G0", "G1c", "G-", "G2")),
-    "cycle search, registers": ("rw-register", None, without_anomalies("G1c", "G-", "G2")),
+    "cycle search, registers": ("rw-register", None, inferring(without_anomalies("G1c", "G-", "G2"))),
     "cycle search, read-committed": ("list-append", "read-committed", without_anomalies("G1c")),
     "G0": ("list-append", None, without_anomalies("G0")),
     "G0, read-uncommitted": ("list-append", "read-uncommitted", without_anomalies("G0")),
-    "G1a": ("rw-register", None, without_anomalies("G1a")),
+    "G1a": ("rw-register", None, inferring(without_anomalies("G1a"))),
     "G1a, lists": ("list-append", None, without_anomalies("G1a", "dirty-update")),
-    "G1b": ("rw-register", None, without_anomalies("G1b")),
+    "G1b": ("rw-register", None, inferring(without_anomalies("G1b"))),
     "G1b, lists": ("list-append", "read-committed", without_anomalies("G1b")),
     "G1c": ("list-append", None, without_anomalies("G1c")),
     "G-single": ("list-append", None, without_anomalies("G-single")),
@@ -246,14 +271,17 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "G2": ("list-append", None, without_anomalies("G2")),
     "lost update": ("list-append", "snapshot-isolation", without_anomalies("lost-update")),
     "internal": ("list-append", None, without_anomalies("internal")),
-    "internal, registers": ("rw-register", None, without_anomalies("internal")),
-    "garbage read": ("rw-register", None, without_anomalies("garbage-read")),
+    "internal, registers": ("rw-register", None, inferring(without_anomalies("internal"))),
+    "garbage read": ("rw-register", None, inferring(without_anomalies("garbage-read"))),
     "duplicates": ("list-append", None, without_anomalies("duplicate-elements")),
     "incompatible order": (
         "list-append", "read-committed", without_anomalies("incompatible-order", "G1a"),
     ),
     "realtime edges": ("list-append", None, no_order),
-    "realtime edges, registers": ("rw-register", None, no_order),
+    "realtime edges, registers": ("rw-register", None, inferring(no_order)),
+    "orders": ("rw-register", None, all_hold(ordered)),
+    "orders, serializable": ("rw-register", "serializable", all_hold(ordered)),
+    "what is seen": ("rw-register", "causal-cerone", all_hold(decided)),
     "process edges": ("list-append", "strong-session-serializable", no_order),
     "judging strong-session-serializable": (
         "list-append", None, judging("strong-session-serializable"),

@@ -23,6 +23,7 @@ __all__ = [
     "in_some_order",
     "jepsen",
     "random_transactions",
+    "transactions_of",
 ]
 
 OK, FAIL, INFO = "ok", "fail", "info"
@@ -186,6 +187,21 @@ def jepsen(txns: list[Txn], rng: random.Random | None = None) -> list[dict[str, 
     return [{**event, "index": n, "time": n} for n, event in enumerate(events)]
 
 
+def transactions_of(history: list[dict[str, Any]]) -> list[Txn]:
+    """The transactions of op maps, in order of completion; those left open come last."""
+    invoked: dict[Any, dict[str, Any]] = {}
+    txns: list[Txn] = []
+    for event in history:
+        if event["type"] == "invoke":
+            invoked[event["process"]] = event
+            continue
+        begun = invoked.pop(event["process"], event)
+        mops = event["value"] if event["type"] == OK else begun["value"]
+        txns.append(Txn(event["process"], event["type"], tuple(map(tuple, mops))))
+    txns += [Txn(p, INFO, tuple(map(tuple, e["value"]))) for p, e in invoked.items()]
+    return txns
+
+
 def random_transactions(rng: random.Random, most: int = 8) -> list[Txn]:
     """A store of several versions, read at points that lie back more or less, sometimes wrong."""
     keys, processes = rng.randint(1, 4), rng.randint(1, 4)
@@ -214,7 +230,6 @@ def random_transactions(rng: random.Random, most: int = 8) -> list[Txn]:
             mops.append(("r", key, value))
         txns.append(Txn(process, outcome, tuple(mops)))
         if outcome == INFO:
-            processes += 0
             txns[-1] = Txn(next(alone), INFO, tuple(mops)) if rng.random() < 0.5 else txns[-1]
         if outcome != FAIL and rng.random() < 0.9:
             for key, value in own.items():
