@@ -79,7 +79,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
     endpoints are, or, where some of them do not speak for their node, what those are.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
-    more of it. `homes`: directories of a node in which all that it writes is; they are removed."""
+    more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
+    release of adopted machines removes those that runs have made."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
