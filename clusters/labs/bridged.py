@@ -19,7 +19,7 @@ from clusters.labs.packages import absent, strange
 from clusters.labs.state import LabState
 from dstest.core import limits
 from dstest.core.errors import ConfigError, LabError
-from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node import LabInfo, Made, NodeInfo
 
 __all__ = ["BridgedLab", "Progress"]
 
@@ -233,6 +233,7 @@ class BridgedLab(ABC):
             nodes=[self.node_info(lab, i, name) for i, name in enumerate(lab.names[:nodes], 1)],
             control=lab.control,
             control6=lab.control6,
+            made=Made(packages=list(lab.packages)),
             facts={"containers": containers, **self.facts(lab)},
         )
 
@@ -245,7 +246,6 @@ class BridgedLab(ABC):
             "image": Path(lab.image).name,
             "packages": lab.packages,
             "persistent": lab.persistent,
-            "shared_kernel": True,
         }
 
     def list(self) -> list[str]:

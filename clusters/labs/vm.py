@@ -67,7 +67,6 @@ class VmLab(RestartingLab):
 
     def facts(self, lab: LabState) -> dict[str, Any]:
         facts = super().facts(lab)
-        facts["shared_kernel"] = False
         if (trial := vm_trial.kept(lab)) is not None:
             facts["accelerator"] = trial.accelerator
             facts["accelerator_why"] = trial.why

@@ -61,9 +61,10 @@ async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: Syste
 
     Where nodes are not Debian's nobody can tell by packages: then the system's start does.
     """
-    if "packages" in lab.facts:
+    if lab.made is not None:
         return
-    taken = {path for row in lab.facts.get("taken", {}).values() for path in row}
+    rows_taken = lab.adopted.taken if lab.adopted is not None else {}
+    taken = {path for name in nodes for path in rows_taken.get(name, ())}
     if there := sorted(taken & {*SystemTraits.of(system).homes}):
         raise LabError(
             f"{', '.join(there)} was there before dstest, and {system.name} would write into it",

@@ -74,7 +74,7 @@ class HostsLab:
         """See `Inspects.examine`."""
         adopted = book.load(lab_id)
         half = adopted is not None and not adopted.marked
-        what = "its machines were never marked to the end: release them, then adopt them again"
+        what = "not all of its machines are marked: release them, then adopt them again"
         return [what] if half else []
 
     def users(self, lab_id: str) -> list[int]:
@@ -101,6 +101,7 @@ class HostsLab:
             control=adopted.control,
             control6=adopted.control6,
             ssh_from=adopted.ssh_from,
+            adopted=adopted.foreign,
             facts=adopted.facts,
         )
 
