@@ -27,12 +27,15 @@ for home; do
     fi
 done | grep . && exit 0
 set -e
+new=
+trap '[ -z "$new" ] || rm -rf "$new"' EXIT
 for home; do
     [ ! -e "$home" ] || continue
     new=$(mktemp -d "$home.dstest.XXXXXX")
     chmod 755 "$new"
-    echo "$lab" >"$new/{HOME_MARK}"
+    echo "$lab" | cat >"$new/{HOME_MARK}"
     mv -T "$new" "$home"
+    new=
 done
 """
 """Prints those that are there and not ours; where there are none, makes those that are missing."""

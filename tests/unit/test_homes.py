@@ -128,3 +128,18 @@ def test_what_is_removed_from_a_home_names_the_home() -> None:
             assert inside in ([], [kind.home]), (name, kind.name)
     guarded = {kind.name for kind in residues.residues(lab=LAB) if "/.dstest-lab" in kind.remove}
     assert {"etcd's files", "etcd's other build", "etcd's membership"} <= guarded
+
+
+def test_what_cannot_be_marked_is_not_left_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk."""
+    node = Here(tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "cat").write_text("#!/bin/sh\necho 'No space left on device' >&2; exit 1\n")
+    (programs / "cat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    with pytest.raises(AssertionError, match="No space left"):
+        lay(node)
+    assert list((tmp_path / "opt").iterdir()) == []

@@ -253,7 +253,7 @@ async def _ask(
     )
     try:
         return _SAID.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(f"{info.name}: what it says of its {act} makes no sense: {error}") from None
 
 

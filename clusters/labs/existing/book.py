@@ -85,7 +85,7 @@ def load(lab_id: str) -> Adopted | None:
         return _ADOPTED.decode(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
         raise LabError(
             f"{path}: {error}", remedy=f"dstest lab release --lab-id {lab_id} --forget"
         ) from None
@@ -114,7 +114,7 @@ def read_found(lab_id: str, node: str) -> LeftNow | None:
     try:
         text = (folder_of(lab_id) / f"found-{node}.json").read_bytes()
         return msgspec.json.decode(text, type=LeftNow)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         return None
 
 

@@ -293,7 +293,7 @@ async def ask(
     )
     try:
         return decoder.decode(said)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(
             f"{info.name}: what it says of itself makes no sense: {error}",
             remedy="a shell there that prints something of its own does that: `ssh HOST true` must"
