@@ -16,6 +16,7 @@ import pytest
 from hostile_server import Lies, hostile
 
 from clusters.labs.existing import agent_look, survey
+from clusters.labs.existing.arrive import arrive
 from clusters.labs.existing.entry import HostEntry, Place
 from dstest.core.errors import DstestError, LabError, NotALabNode
 from dstest.core.node import NodeInfo
@@ -219,3 +220,41 @@ def test_the_gravest_error_gives_the_kind() -> None:
     assert caught.value.remedy == "x"
     with pytest.raises(ZeroDivisionError):
         raising(LabError("a"), ZeroDivisionError())()
+
+
+def known_line(folder: Path) -> str:
+    return (folder / "known_hosts").read_text()
+
+
+def arrived(folder: Path, before: str, accept: bool) -> None:
+    """At a machine whose key stands in known_hosts behind these words."""
+
+    async def go() -> None:
+        async with hostile(folder, telling({})) as info:
+            known = folder / "known"
+            known.write_text(f"{before} {known_line(folder)}")
+            place = Place(
+                host=info.address,
+                port=info.port,
+                user="root",
+                keys=(info.key_path,),
+                known_hosts=(str(known),),
+            )
+            found = await arrive(
+                "db", [place], pinned_path="x", accept=lambda *_: accept, deadline_s=5.0
+            )
+            found.connection.abort()
+
+    asyncio.run(go())
+
+
+def test_a_revoked_host_key_is_never_taken(tmp_path: Path) -> None:
+    """Nor asked about: it is known, and known to be bad."""
+    with pytest.raises(LabError, match="a host key that was revoked"):
+        arrived(tmp_path, "@revoked", accept=True)
+
+
+def test_an_authority_is_not_asked_and_that_is_said(tmp_path: Path) -> None:
+    arrived(tmp_path, "@cert-authority", accept=True)
+    with pytest.raises(LabError, match="the authority that known_hosts names"):
+        arrived(tmp_path, "@cert-authority", accept=False)
