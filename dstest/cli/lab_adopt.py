@@ -96,7 +96,7 @@ def _asked(question: str) -> str:
 def _tell(plan: Adoption) -> None:
     """What was found and what will be touched, on standard error."""
     from clusters.labs.existing.adopt import about
-    from dstest.runner.adoption import lost_nemeses
+    from dstest.runner.adoption import lost_nemeses, other_ways
 
     for one in plan.seen:
         way = f", through {', '.join(j.host for j in one.info.jumps)}" if one.info.jumps else ""
@@ -115,6 +115,8 @@ def _tell(plan: Adoption) -> None:
     lacks = {o.info.name: {k: w for k, w in o.facts.features.items() if w} for o in plan.seen}
     for name, row in lost_nemeses(lacks).items():
         say(f"nemesis {name} is lost: it needs {'; '.join(row)}")
+    for line in other_ways(lacks):
+        say(line)
     for system, why in plan.lost_systems().items():
         say(f"system {system} is lost: {why}")
     say("on these machines dstest will:")

@@ -19,13 +19,13 @@ from clusters.remote import connect_all
 from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
 from dstest.core.node import LabInfo, NodeInfo
-from dstest.core.node_features import FEATURES
+from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.residue import read_found
 from dstest.runner.homes import COMMON_HOMES, homes_of
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
 
-__all__ = ["Adoption", "Released", "lost_nemeses", "prepare", "release_lab"]
+__all__ = ["Adoption", "Released", "lost_nemeses", "other_ways", "prepare", "release_lab"]
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,9 +178,22 @@ def lost_nemeses(lacks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
     rows: dict[str, list[str]] = {}
     for name in registry.names("nemeses"):
         for need in needs_of(registry.load("nemeses", name)):
-            where = [node for node, row in lacks.items() if need in row]
+            names = alternatives(need)
+            where = [node for node, row in lacks.items() if all(name in row for name in names)]
             if where:
-                rows.setdefault(name, []).append(f"{FEATURES[need].what} on {', '.join(where)}")
+                rows.setdefault(name, []).append(f"{what_of(need)} on {', '.join(where)}")
+    return rows
+
+
+def other_ways(lacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is done in another way than the usual one since a node lacks that, in words."""
+    rows = []
+    for name in registry.names("nemeses"):
+        for first, *others in map(alternatives, needs_of(registry.load("nemeses", name))):
+            where = [node for node, row in lacks.items() if first in row]
+            way = next((o for o in others if not any(o in lacks[node] for node in lacks)), None)
+            if where and way is not None:
+                rows.append(f"nemesis {name} goes by {way}: no {first} on {', '.join(where)}")
     return rows
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import LabInfo, Node
-from dstest.core.node_features import FEATURES
+from dstest.core.node_features import FEATURES, alternatives, remedy_of, what_of
 from dstest.core.protocols import Composite, NemesisTraits, System, SystemTraits
 
 __all__ = ["check_features", "check_installed", "needs_of"]
@@ -29,30 +29,41 @@ async def check_features(nodes: Mapping[str, Node], nemesis: Any) -> None:
     needs = needs_of(nemesis)
     if not needs:
         return
-    looks = [f"sh -c {shlex.quote(FEATURES[n].look)} 2>&1; echo {_MARK}$?" for n in needs]
+    names = list(dict.fromkeys(name for need in needs for name in alternatives(need)))
+    looks = [f"sh -c {shlex.quote(FEATURES[n].look)} 2>&1; echo {_MARK}$?" for n in names]
 
     async def one(node: Node) -> list[tuple[str, str, str]]:
         argv = ["sh", "-c", "\n".join(looks)]
         done = await node.run(argv, timeout_s=LOOK_S, check=False)
-        # A part begins with the status of the look before.
-        first, *parts = done.stdout.split(_MARK)
-        rows = [part.partition("\n") for part in parts]
-        said = [first, *(after for _, _, after in rows)]
+        whys = dict(zip(names, _reasons(done.stdout, len(names)), strict=True))
         lacks = []
-        for index, need in enumerate(needs):
-            status = rows[index][0].strip() if index < len(rows) else "unknown"
-            if status != "0":
-                why = said[index].strip()[-200:] if index < len(said) else ""
-                lacks.append((node.name, need, why or f"status {status}"))
+        for need in needs:
+            said = [whys[name] for name in alternatives(need)]
+            if all(why is not None for why in said):
+                lacks.append((node.name, need, "; ".join(filter(None, said))))
         return lacks
 
     found = [row for rows in await asyncio.gather(*map(one, nodes.values())) for row in rows]
     if found:
         raise FaultRefused(
             f"{nemesis.name} cannot be injected: "
-            + "; ".join(f"{name} lacks {FEATURES[n].what} ({why})" for name, n, why in found),
-            remedy="; ".join(dict.fromkeys(FEATURES[n].remedy for _, n, _ in found)),
+            + "; ".join(f"{name} lacks {what_of(need)} ({why})" for name, need, why in found),
+            remedy="; ".join(dict.fromkeys(remedy_of(need) for _, need, _ in found)),
         )
+
+
+def _reasons(text: str, number: int) -> list[str | None]:
+    """Of each look, why there is no such feature; None where there is."""
+    # A part begins with the status of the look before.
+    first, *parts = text.split(_MARK)
+    rows = [part.partition("\n") for part in parts]
+    said = [first, *(after for _, _, after in rows)]
+    whys: list[str | None] = []
+    for index in range(number):
+        status = rows[index][0].strip() if index < len(rows) else "unknown"
+        words = said[index].strip()[-200:] if index < len(said) else ""
+        whys.append(None if status == "0" else words or f"status {status}")
+    return whys
 
 
 async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: System) -> None:

@@ -114,7 +114,9 @@ def test_a_clock_is_one_nodes_alone(vms: LabInfo) -> None:
 def test_packets_of_one_peer_are_delayed_and_counted(vms: LabInfo) -> None:
     async def ask(nodes: dict[str, Any]) -> tuple[list[float], int, list[str]]:
         n1, n2, n3 = nodes.values()
-        assert await netem.offered([n1, n2, n3])
+        peers = {"n1": n2, "n2": n1, "n3": n1}
+        addresses = {name: peer.info.address for name, peer in peers.items()}
+        assert await netem.offered([n1, n2, n3], addresses)
 
         async def ping(node: Any) -> float:
             done = await node.run(["ping", "-qc", "5", "-i", "0.2", n1.info.address])

@@ -17,10 +17,10 @@ from clusters.labs.existing.survey import Surveyed
 from dstest.core import registry
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
-from dstest.core.node_features import FEATURES
+from dstest.core.node_features import FEATURES, alternatives
 from dstest.runner import adoption
 from dstest.runner.homes import COMMON_HOMES
-from dstest.runner.node_check import check_features, check_installed
+from dstest.runner.node_check import check_features, check_installed, needs_of
 
 EMPTY = LeftNow(
     etc={},
@@ -234,6 +234,31 @@ def test_a_feature_counts_where_its_look_says_so(text: str) -> None:
     assert why in caught.value.message
     assert "n2 lacks" in caught.value.message
     assert "n1" not in caught.value.message
+
+
+def test_one_of_two_features_is_enough() -> None:
+    class Needs:
+        name = "toy"
+        needs = ("netem|nfqueue",)
+
+    def check(text: str) -> None:
+        asyncio.run(check_features(nodes_of(text), Needs()))
+
+    check("== status 0\nno\n== status 1\n")
+    check("no\n== status 1\n== status 0\n")
+    with pytest.raises(FaultRefused, match=r"lacks netem .*, or iptables .* \(kernel; program\)"):
+        check("kernel\n== status 1\nprogram\n== status 1\n")
+    assert "latency" not in adoption.lost_nemeses({"n1": {"netem": "no"}})
+    said = "nemesis latency goes by nfqueue: no netem on n1"
+    assert said in adoption.other_ways({"n1": {"netem": "no"}, "n2": {}})
+    assert adoption.other_ways({"n1": {"netem": "no"}, "n2": {"nfqueue": "no"}}) == []
+    assert "latency" in adoption.lost_nemeses({"n1": {"netem": "no", "nfqueue": "no"}})
+
+
+def test_what_nemeses_need_is_known() -> None:
+    for name in registry.names("nemeses"):
+        for need in needs_of(registry.load("nemeses", name)):
+            assert {*alternatives(need)} <= {*FEATURES}, name
 
 
 def test_every_nemesis_that_needs_a_feature_is_lost_without_it() -> None:

@@ -54,7 +54,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
     have laid on a node does not survive its faults. `injects`: it plans at least one fault.
     `members_least`: with fewer members it cannot be proven. `needs`: features of nodes
-    (`dstest.core.node_features`) without which none of its faults can be injected."""
+    (`dstest.core.node_features`) without which none of its faults can be injected; of `one|another`
+    either is enough."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
