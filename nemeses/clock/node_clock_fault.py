@@ -40,8 +40,6 @@ __all__ = ["NodeClockFault"]
 OURS_MAX_S: Final = 0.2
 """Our own wall clock does not move this far against our monotonic one, unless somebody sets it."""
 
-AHEAD_SLACK_S: Final = 0.05
-
 
 def _ours_ns() -> int:
     return clock.wall_ns() - clock.monotonic_ns()
