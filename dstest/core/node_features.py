@@ -99,6 +99,14 @@ FEATURES: Final[Mapping[str, Feature]] = {
         look=_group("cpu-group"),
         remedy="a kernel with CONFIG_CFS_BANDWIDTH, and a node that may write its control groups",
     ),
+    "freezer-group": Feature(
+        what="control groups that freeze",
+        # As `clusters/remote/agent_groups.py` looks for them.
+        look="""awk '$4 ~ /(^|,)rw(,|$)/ && ($3 == "cgroup2" || $3 == "cgroup" &&"""
+        """ $4 ~ /(^|,)freezer(,|$)/) { found = 1 } END { exit !found }' /proc/mounts""",
+        remedy="a kernel with CONFIG_CGROUP_FREEZER or version 2 of control groups, and a node that"
+        " may write them",
+    ),
     "x86-64": Feature(
         what="a 64-bit x86 processor",
         look='[ "$(uname -m)" = x86_64 ]',

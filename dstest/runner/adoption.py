@@ -20,6 +20,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.node_features import FEATURES, alternatives, what_of
+from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import read_found
 from dstest.runner.homes import COMMON_HOMES, homes_of
 from dstest.runner.node_check import needs_of
@@ -176,12 +177,16 @@ def _with_passwords(
 def lost_nemeses(lacks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Nemesis -> what it lacks on which nodes, of those that cannot be injected there."""
     rows: dict[str, list[str]] = {}
-    for name in registry.names("nemeses"):
-        for need in needs_of(registry.load("nemeses", name)):
-            names = alternatives(need)
-            where = [node for node, row in lacks.items() if all(name in row for name in names)]
-            if where:
-                rows.setdefault(name, []).append(f"{what_of(need)} on {', '.join(where)}")
+    nemeses = [registry.load("nemeses", name) for name in registry.names("nemeses")]
+    pairs = [(one.name, need) for one in nemeses for need in needs_of(one)]
+    for one in nemeses:
+        whens = NemesisTraits.of(one).requires_when
+        pairs += [(f"{one.name} with {when}", need) for when in whens for need in when.needs]
+    for name, need in pairs:
+        names = alternatives(need)
+        where = [node for node, row in lacks.items() if all(name in row for name in names)]
+        if where:
+            rows.setdefault(name, []).append(f"{what_of(need)} on {', '.join(where)}")
     return rows
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import LabInfo, Node
 from dstest.core.node_features import FEATURES, alternatives, remedy_of, what_of
-from dstest.core.protocols import Composite, NemesisTraits, System, SystemTraits
+from dstest.core.protocols import Composite, FaultPlan, NemesisTraits, System, SystemTraits
 
 __all__ = ["check_features", "check_installed", "needs_of"]
 
@@ -18,15 +18,26 @@ LOOK_S: Final = 30.0
 _MARK: Final = "== status "
 
 
-def needs_of(nemesis: Any) -> tuple[str, ...]:
-    """Features of nodes that the nemesis, or any part of it, needs."""
-    parts = list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
-    return tuple(dict.fromkeys(need for part in parts for need in NemesisTraits.of(part).needs))
+def _parts(nemesis: Any) -> list[Any]:
+    return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
 
 
-async def check_features(nodes: Mapping[str, Node], nemesis: Any) -> None:
+def needs_of(nemesis: Any, plans: Sequence[FaultPlan] = ()) -> tuple[str, ...]:
+    """Features of nodes that the nemesis, or any part of it, needs; and its planned faults."""
+    found = {need: None for part in _parts(nemesis) for need in NemesisTraits.of(part).needs}
+    for part in _parts(nemesis):
+        facts = [plan.facts for plan in plans if plan.nemesis == part.name]
+        for when in NemesisTraits.of(part).requires_when:
+            if any(fact.get(when.fact) == when.value for fact in facts):
+                found |= dict.fromkeys(when.needs)
+    return tuple(found)
+
+
+async def check_features(
+    nodes: Mapping[str, Node], nemesis: Any, plans: Sequence[FaultPlan] = ()
+) -> None:
     """Raises FaultRefused, with node, feature and reason, where one is not there."""
-    needs = needs_of(nemesis)
+    needs = needs_of(nemesis, plans)
     if not needs:
         return
     names = list(dict.fromkeys(name for need in needs for name in alternatives(need)))

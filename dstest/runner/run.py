@@ -206,7 +206,7 @@ class Run:
         self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
         await check_installed(self._lab, self._nodes, self._plugins.system)
-        await check_features(self._nodes, self._nemesis)
+        await check_features(self._nodes, self._nemesis, self._plugins.plans)
         await lay_homes(self._lab, self._nodes, self._plugins.system)
         await self._begin_clean()
 

@@ -18,6 +18,7 @@ from dstest.core import registry
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
 from dstest.core.node_features import FEATURES, alternatives
+from dstest.core.protocols import FaultPlan, NemesisTraits
 from dstest.runner import adoption
 from dstest.runner.homes import COMMON_HOMES
 from dstest.runner.node_check import check_features, check_installed, needs_of
@@ -255,9 +256,25 @@ def test_one_of_two_features_is_enough() -> None:
     assert "latency" in adoption.lost_nemeses({"n1": {"netem": "no", "nfqueue": "no"}})
 
 
+def test_what_only_some_faults_need_is_asked_for_them() -> None:
+    """The freezer, of `pause` that freezes."""
+    pause = registry.load("nemeses", "pause")
+
+    def plan(way: str) -> FaultPlan:
+        facts = {"way": way}
+        return FaultPlan(fault_id="f1", nemesis="pause", start_ns=0, duration_ns=1, facts=facts)
+
+    assert "freezer-group" not in needs_of(pause, [plan("signal")])
+    assert "freezer-group" in needs_of(pause, [plan("signal"), plan("freezer")])
+    lost = adoption.lost_nemeses({"n1": {"freezer-group": "no"}})
+    assert lost == {"pause with way=freezer": ["control groups that freeze on n1"]}
+
+
 def test_what_nemeses_need_is_known() -> None:
     for name in registry.names("nemeses"):
-        for need in needs_of(registry.load("nemeses", name)):
+        nemesis = registry.load("nemeses", name)
+        more = [need for when in NemesisTraits.of(nemesis).requires_when for need in when.needs]
+        for need in [*needs_of(nemesis), *more]:
             assert {*alternatives(need)} <= {*FEATURES}, name
 
 

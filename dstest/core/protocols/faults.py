@@ -59,11 +59,13 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class When(msgspec.Struct, frozen=True):
-    """A fault whose planned `fact` has this `value` asks for these capabilities besides."""
+    """A fault whose planned `fact` has this `value` asks for these capabilities besides, and for
+    these features of nodes (`needs`, as `NemesisTraits.needs`)."""
 
     fact: str
     value: Any
     requires: tuple[type, ...]
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """`scope=primaries`."""
