@@ -7,13 +7,14 @@ restarted), and refuses a half-dead one: what is left of it may explain what kil
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from clusters.labs import host, leftovers, network, state
+from clusters.labs.image import Progress
 from clusters.labs.leftovers import Machines
 from clusters.labs.packages import absent, strange
 from clusters.labs.state import LabState
@@ -22,8 +23,6 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import LabInfo, Made, NodeInfo
 
 __all__ = ["BridgedLab", "Progress"]
-
-Progress = Callable[[str], None]
 
 
 class BridgedLab(ABC):

@@ -126,7 +126,7 @@ def _runtimes() -> tuple[str, ...]:
 
 
 def _which(name: str) -> str | None:
-    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return shutil.which(name, path=host.search_path())
 
 
 def _ulimits() -> tuple[str, ...]:

@@ -69,11 +69,7 @@ def _environment() -> dict[str, str]:
     spool = state.root_dir() / "tmp"
     spool.mkdir(parents=True, exist_ok=True, mode=0o700)
     own = {MARK: "1", "DSTEST_LAB_DIR": str(state.root_dir().resolve()), "TMPDIR": str(spool)}
-    return {**os.environ, **own, "PATH": _path()}
-
-
-def _path() -> str:
-    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    return {**os.environ, **own, "PATH": host.search_path()}
 
 
 def as_mapped_root(argv: Sequence[str], *, timeout_s: float) -> int:
@@ -89,7 +85,10 @@ def tried() -> str:
     if lacks := host.missing_tools(TOOLS):
         raise LabError(f"this host lacks {', '.join(lacks)}", remedy=host.apt_remedy(lacks, TOOLS))
     try:
-        host.run(["env", f"PATH={_path()}", *MAPPED, *ALONE, "sh", "-c", TRIAL], timeout_s=TRIAL_S)
+        host.run(
+            ["env", f"PATH={host.search_path()}", *MAPPED, *ALONE, "sh", "-c", TRIAL],
+            timeout_s=TRIAL_S,
+        )
     except LabError as error:
         raise LabError(
             f"namespaces of one's own: {error.message.rpartition(' ended with ')[2]}",
