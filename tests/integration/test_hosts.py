@@ -63,8 +63,10 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
         modes = {p.name: p.stat().st_mode & 0o777 for p in (folder, *folder.iterdir())}
         assert modes.pop(LAB_ID) == 0o700
         assert set(modes.values()) == {0o600}
-        listed = json.loads(dstest("lab", "list", "--json").stdout)
-        assert {"lab_id": LAB_ID, "kind": "hosts", "state": "running"} in listed
+        listed = dstest("lab", "list", "--json")
+        assert listed.returncode == 0, listed.stderr
+        mine = {"lab_id": LAB_ID, "kind": "hosts", "state": "running"}
+        assert mine in json.loads(listed.stdout)
         words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition,latency,kill")
         more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "45", "--seed", "7")
         done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=300)

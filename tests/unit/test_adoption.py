@@ -145,8 +145,8 @@ def test_what_is_ours_is_told_from_what_others_have_changed() -> None:
         "/etc/dstest-lab is new",
         "/opt/etcd is new",
         "table inet dstest { is new",
-        "dstestf0 is new",
         "/usr/bin/etcd --data-dir /opt/etcd/data is new",
+        "dstestf0 is new",
     ]
     assert len(rows) == 11
     assert differences(now, now) == []
@@ -358,3 +358,24 @@ def test_records_are_kept_until_nothing_of_ours_is_left(tmp_path: Path) -> None:
     assert not released(others={"n1": ["x"]}).same
     assert not released(ours={"n1": ["x"]}).clean
     assert not released(problems={"n1": "x"}).clean
+
+
+def test_records_of_an_older_version_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clusters.labs.existing import book
+
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
+    adopted = adopting(machine()).adopted
+    book.save(adopted)
+    book.write_found("one", "n1", EMPTY)
+    folder = book.folder_of("one")
+    for name, gone in (("lab.json", ("homes", "names")), ("found-n1.json", ("hosts", "links"))):
+        row = msgspec.json.decode((folder / name).read_bytes())
+        old = {key: value for key, value in row.items() if key not in gone}
+        (folder / name).write_bytes(msgspec.json.encode({**old, "shared_kernel": True}))
+    read, found = book.load("one"), book.read_found("one", "n1")
+    assert read is not None
+    assert found is not None
+    assert adopt._request(read, read.nodes[0], found)["homes"] == []
+    assert differences(found, msgspec.structs.replace(EMPTY, links=["eth0"])) == []

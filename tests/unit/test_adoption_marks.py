@@ -128,3 +128,13 @@ def test_a_mount_at_hosts_is_written_into(root: Path, monkeypatch: pytest.Monkey
     agent_mark.replace(str(hosts), b"x\n")
     assert (hosts.read_bytes(), hosts.stat().st_ino) == (b"x\n", inode)
     assert os.listdir(root / "etc") == ["hosts"]
+
+
+def test_a_record_of_an_older_version_does_for_a_release(root: Path) -> None:
+    """It says neither what was in /etc/hosts nor which lines were ours: these say it themselves."""
+    hosts = root / "etc" / "hosts"
+    hosts.write_bytes(b"127.0.0.1 localhost\n" + LINES.encode())
+    (root / "etc/dstest-lab").write_text("one\n")
+    agent_mark.unmark(request(None, lines=""), str(root))
+    assert hosts.read_bytes() == b"127.0.0.1 localhost\n"
+    assert os.listdir(root / "etc") == ["hosts"]

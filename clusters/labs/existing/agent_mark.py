@@ -56,12 +56,14 @@ def own_lines(lab_id: str, text: bytes) -> list[bytes]:
 def with_lines(before: bytes | None, lines: str) -> bytes:
     """The file with our lines at its end."""
     text = before or b""
+    if not lines:
+        return text
     return text + (b"\n" if text and not text.endswith(b"\n") else b"") + lines.encode()
 
 
 def unmarked(now: bytes, before: bytes | None, lines: str, lab_id: str) -> bytes | None:
     """The file without our lines: as it was before, where nobody else has changed it."""
-    if now == with_lines(before, lines):
+    if lines and now == with_lines(before, lines):
         return before
     ours = own_lines(lab_id, now)
     rest = [line for line in now.splitlines(keepends=True) if line not in ours]
@@ -171,7 +173,7 @@ def standing(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]
 
 def give_back_hosts(request: dict, path: str) -> list[str]:  # type: ignore[type-arg]
     now, before = content(path), before_of(request)
-    if not request["lines"] or now is None:
+    if now is None:
         return []
     wanted = unmarked(now, before, request["lines"], request["lab_id"])
     if wanted == now:

@@ -39,8 +39,8 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     lacks: dict[str, dict[str, str]]
     taken: dict[str, list[str]]
     as_found: dict[str, list[str]]
-    homes: list[str]
-    names: dict[str, str]
+    homes: list[str] = msgspec.field(default_factory=list)
+    names: dict[str, str] = msgspec.field(default_factory=dict)
     marked: bool = False
 
     @property

@@ -46,19 +46,20 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class LeftNow(msgspec.Struct, frozen=True, kw_only=True):
     """What is on a machine: `etc` by path, `hosts` all of /etc/hosts in base64, the rest as lines;
-    `places` are names in directories where programs put their own."""
+    `places` are names in directories where programs put their own. Records of older versions have
+    no `hosts` and no `links`."""
 
     etc: dict[str, str]
-    hosts: str | None
     places: list[str]
     run: list[str]
     nft: list[str]
     iptables: list[str]
-    links: list[str]
     tc: list[str]
     mounts: list[str]
     cgroups: list[str]
     processes: list[str]
+    hosts: str | None = None
+    links: list[str] | None = None
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -84,6 +85,8 @@ def differences(before: LeftNow, now: LeftNow, homes: Sequence[str] = ()) -> lis
         was, there = getattr(before, kind), getattr(now, kind)
         if kind == "hosts":
             continue  # it is one of `etc`
+        if was is None or there is None:
+            continue
         if kind == "etc":
             paths = [p for p in sorted({*was, *there}) if was.get(p) != there.get(p)]
             rows += [f"{p} {_how(was.get(p), there.get(p))}" for p in paths]
