@@ -278,6 +278,7 @@ class Run:
             traffic=self._load.traffic if self._load else NoTraffic(),
             epochs=epochs,
             options=self._plugins.spec.options,
+            of_lab=self._plugins.lab,
         )
 
     async def _note_members(self, fault_id: str) -> None:
