@@ -54,7 +54,8 @@ def facts(**changes: Any) -> HostFacts:
 
 
 def machine(name: str = "n1", **changes: Any) -> Surveyed:
-    given = {k: changes.pop(k) for k in ("control", "control6", "ssh_from") if k in changes}
+    names = ("control", "control6", "ssh_from")
+    given: dict[str, Any] = {k: changes.pop(k) for k in names if k in changes}
     info = NodeInfo(
         name=name, address=f"192.0.2.{name[1:]}", lab_id="one", **changes.pop("info", {})
     )
@@ -190,8 +191,8 @@ def test_only_directories_that_were_asked_about_can_be_removed() -> None:
 
 
 def test_what_is_run_by_sudo_is_listed_from_the_code() -> None:
-    user = {"info": {"user": "ops", "sudo_password_path": "/x"}}
-    (line,) = [line for line in adopt.touched("one", [machine(**user)], []) if "sudo" in line]
+    one = machine(info={"user": "ops", "sudo_password_path": "/x"})
+    (line,) = [line for line in adopt.touched("one", [one], []) if "sudo" in line]
     assert all(f"`{word}`" in line for word in ("python3", "timeout", "sh"))
 
 
