@@ -153,6 +153,17 @@ def test_a_power_cut_takes_what_was_not_synced(vms: LabInfo) -> None:
     assert on_nodes(vms, left) == {"synced": True, "unsynced": False}
 
 
+def test_clocks_of_their_own_in_a_run(vms: LabInfo, tmp_path: Path) -> None:
+    words = ("run", "--lab", "vm", "--lab-id", LAB_ID, "--nodes", "3", *SLOW, "--store", tmp_path)
+    faults = ("--nemesis", "clock-step,clock-steer", "-o", "fault_s=6", "--time-limit", "40")
+    done = dstest(*words, *faults, "--seed", "7", timeout_s=350)
+    found = faults_of(latest(tmp_path))
+    assert {fault["nemesis"] for fault in found} == {"clock-step", "clock-steer"}, done.stderr
+    assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in found), done.stderr
+    residue = json.loads((latest(tmp_path) / "run.json").read_text())["residue"]
+    assert not any(residue.values())
+
+
 def test_the_main_job(vms: LabInfo, tmp_path: Path) -> None:
     words = ("run", "--lab", "vm", "--lab-id", LAB_ID, "--nodes", "3", *SLOW, "--store", tmp_path)
     faults = ("--nemesis", "partition", "-o", "fault_s=5", "--time-limit", "20", "--seed", "7")
