@@ -7,23 +7,22 @@ restarted), and refuses a half-dead one: what is left of it may explain what kil
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from clusters.labs import host, leftovers, network, state
+from clusters.labs.image import Progress
 from clusters.labs.leftovers import Machines
 from clusters.labs.packages import absent, strange
 from clusters.labs.state import LabState
 from dstest.core import limits
 from dstest.core.errors import ConfigError, LabError
-from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node import LabInfo, Made, NodeInfo
 
 __all__ = ["BridgedLab", "Progress"]
-
-Progress = Callable[[str], None]
 
 
 class BridgedLab(ABC):
@@ -233,6 +232,7 @@ class BridgedLab(ABC):
             nodes=[self.node_info(lab, i, name) for i, name in enumerate(lab.names[:nodes], 1)],
             control=lab.control,
             control6=lab.control6,
+            made=Made(packages=list(lab.packages)),
             facts={"containers": containers, **self.facts(lab)},
         )
 
@@ -245,7 +245,6 @@ class BridgedLab(ABC):
             "image": Path(lab.image).name,
             "packages": lab.packages,
             "persistent": lab.persistent,
-            "shared_kernel": True,
         }
 
     def list(self) -> list[str]:

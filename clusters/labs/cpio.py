@@ -22,9 +22,10 @@ def _padded(data: bytes) -> bytes:
 
 
 def _entry(number: int, name: str, mode: int, data: bytes) -> bytes:
-    fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
+    path = name.encode() + b"\0"
+    fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
     header = b"070701" + b"".join(b"%08x" % field for field in fields)
-    return _padded(header + name.encode() + b"\0") + _padded(data)
+    return _padded(header + path) + _padded(data)
 
 
 def archive(entries: Mapping[str, tuple[int, bytes]]) -> bytes:

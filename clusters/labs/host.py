@@ -79,10 +79,14 @@ def apt_remedy(tools: Sequence[str], of: Mapping[str, str] = TOOLS) -> str:
     return "apt-get install -y --no-install-recommends " + " ".join(packages)
 
 
+def search_path() -> str:
+    """Where programs are looked for: also where those of the system are."""
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 def missing_tools(of: Mapping[str, str] = TOOLS) -> list[str]:
     """Those of these programs that are not on the path."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    return [tool for tool in of if shutil.which(tool, path=path) is None]
+    return [tool for tool in of if shutil.which(tool, path=search_path()) is None]
 
 
 def require_root() -> None:

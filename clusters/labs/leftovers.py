@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from clusters.labs import container, host, image, network, state
+from clusters.labs import host, image, network, state
 from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 
@@ -32,10 +32,10 @@ class Machines(Protocol):
         ...
 
 
-def remove_lab(lab_id: str, machines: Machines = container) -> list[str]:
+def remove_lab(lab_id: str, machines: Machines) -> list[str]:
     """Remove everything of a lab; call it with the lab's lock held. Returns what was removed.
 
-    Containers go first, routes last. Raises LabError where something is left.
+    Nodes go first, routes last. Raises LabError where something is left.
     """
     lab = state.load(lab_id)
     removed = machines.stop(lab_id)
@@ -44,7 +44,7 @@ def remove_lab(lab_id: str, machines: Machines = container) -> list[str]:
     else:
         removed += network.remove_links(state.tag_of(lab_id))
     removed += host.remove_tree(state.lab_dir(lab_id))
-    if left := leftovers_of(lab_id, lab, machines):
+    if left := leftovers_of(lab_id, machines, lab):
         raise LabError(
             f"lab {lab_id} is not gone: {', '.join(left)}",
             remedy="try `dstest lab gc`; if that does not help, remove these by hand",
@@ -52,13 +52,11 @@ def remove_lab(lab_id: str, machines: Machines = container) -> list[str]:
     return removed
 
 
-def leftovers_of(
-    lab_id: str, lab: LabState | None = None, machines: Machines = container
-) -> list[str]:
-    """What is on this host of a lab: containers, links, routes, mounts, directory."""
+def leftovers_of(lab_id: str, machines: Machines, lab: LabState | None = None) -> list[str]:
+    """What is on this host of a lab: nodes, links, routes, mounts, directory."""
     tag = state.tag_of(lab_id)
     folder = state.lab_dir(lab_id)
-    left = [f"container {name}" for _, name in machines.monitors(lab_id).values()]
+    left = [f"node {name}" for _, name in machines.monitors(lab_id).values()]
     left += [f"link {name}" for name in network.lab_links() if name.startswith(tag)]
     left += [f"mount {point}" for point in host.mounts_below(folder)]
     if lab is not None:

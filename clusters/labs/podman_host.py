@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import shutil
 from pathlib import Path
 
@@ -85,7 +86,7 @@ skip_mount_home = "true"
 
 WRAPPER = """\
 #!/bin/sh
-exec '{runtime}' --root '{state}' "$@"
+exec {runtime} --root {state} "$@"
 """
 
 
@@ -125,7 +126,7 @@ def _runtimes() -> tuple[str, ...]:
 
 
 def _which(name: str) -> str | None:
-    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return shutil.which(name, path=host.search_path())
 
 
 def _ulimits() -> tuple[str, ...]:
@@ -159,7 +160,9 @@ def write(store: Path, of: Settings, images: Path | None = None) -> None:
     store.mkdir(parents=True, exist_ok=True, mode=0o700)
     spool(store).mkdir(exist_ok=True, mode=0o700)
     wrapper = store / "runtime"
-    wrapper.write_text(WRAPPER.format(runtime=of.runtime, state=store / "runtime.d"))
+    words = (of.runtime, str(store / "runtime.d"))
+    runtime, kept = map(shlex.quote, words)
+    wrapper.write_text(WRAPPER.format(runtime=runtime, state=kept))
     wrapper.chmod(0o700)
     limits = ", ".join(map(json.dumps, of.ulimits))
     (store / CONF).write_text(

@@ -68,10 +68,11 @@ def remove_unused(used: set[str]) -> list[str]:
 
 def remove_temporaries() -> list[str]:
     """Remove what an import that was killed left behind; returns the paths."""
-    if helpers(store()):  # somebody imports right now
-        return []
     removed = []
-    for path in podman_host.spool(store()).glob("*"):
-        removed += host.remove_tree(path) if path.is_dir() else [f"file {path}"]
-        path.unlink(missing_ok=True)
+    with state.lock("podman"):
+        if helpers(store()):  # of an import whose command is gone
+            return []
+        for path in podman_host.spool(store()).glob("*"):
+            removed += host.remove_tree(path) if path.is_dir() else [f"file {path}"]
+            path.unlink(missing_ok=True)
     return removed

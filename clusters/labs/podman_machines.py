@@ -159,9 +159,9 @@ def cut(lab: LabState, names: Sequence[str]) -> None:
             raise LabError(f"these do not end: {', '.join(left)}")
         clock.sleep_s(LOOK_S)
     # podman has to have noticed before it may start them again.
-    running = "{{.Names}} {{.Status}}"
+    running = "{{.Names}} {{.State}}"
     while any(
-        line.split()[0] in {lab.container(name) for name in names} and " Up " in f"{line} "
+        line.split() in [[lab.container(name), "running"] for name in names]
         for line in podman(store, "ps", "--format", running).splitlines()
     ):
         if clock.monotonic_ns() > deadline_ns:

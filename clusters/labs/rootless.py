@@ -137,8 +137,11 @@ class RootlessLab(RestartingLab):
         """See `Lab.down`."""
         if self.inside():
             return super().down(lab_id)
-        if pid := seclusion.held_by(lab_id):
-            raise LabError(f"lab {lab_id} lives in process {pid}", remedy=f"kill {pid}")
+        if (held := seclusion.held_by(lab_id)) is not None:
+            raise LabError(
+                f"lab {lab_id} lives in process {held.pid or 'that is just starting'}",
+                remedy=f"kill {held.pid or 'it'}",
+            )
         if not state.lab_dir(lab_id).exists():
             return []
         words = ("lab", "down", "--lab", self.name, "--lab-id", lab_id)
@@ -162,8 +165,8 @@ class RootlessLab(RestartingLab):
         """See `Inspects.users`."""
         if self.inside():
             return super().users(lab_id)
-        pid = seclusion.held_by(lab_id)
-        return [] if pid is None else [pid]
+        held = seclusion.held_by(lab_id)
+        return [] if held is None else [held.pid or 0]
 
     def starting(self, lab_id: str) -> bool:
         """See `Inspects.starting`."""

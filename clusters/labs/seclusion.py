@@ -16,15 +16,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any, Final
+
+import msgspec
 
 from clusters.labs import host, state
+from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["TOOLS", "as_mapped_root", "held_by", "inside", "run_inside", "tried"]
+__all__ = ["TOOLS", "Held", "as_mapped_root", "held_by", "inside", "run_inside", "tried"]
 
 MARK = "DSTEST_SECLUDED"
 TRIAL_S = 10.0
+LOOKERS_S: Final = 0.5
 TOOLS = {"unshare": "util-linux", "newuidmap": "uidmap", "newgidmap": "uidmap"}
 """Program -> the Debian package that has it."""
 
@@ -65,11 +69,7 @@ def _environment() -> dict[str, str]:
     spool = state.root_dir() / "tmp"
     spool.mkdir(parents=True, exist_ok=True, mode=0o700)
     own = {MARK: "1", "DSTEST_LAB_DIR": str(state.root_dir().resolve()), "TMPDIR": str(spool)}
-    return {**os.environ, **own, "PATH": _path()}
-
-
-def _path() -> str:
-    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    return {**os.environ, **own, "PATH": host.search_path()}
 
 
 def as_mapped_root(argv: Sequence[str], *, timeout_s: float) -> int:
@@ -85,7 +85,10 @@ def tried() -> str:
     if lacks := host.missing_tools(TOOLS):
         raise LabError(f"this host lacks {', '.join(lacks)}", remedy=host.apt_remedy(lacks, TOOLS))
     try:
-        host.run(["env", f"PATH={_path()}", *MAPPED, *ALONE, "sh", "-c", TRIAL], timeout_s=TRIAL_S)
+        host.run(
+            ["env", f"PATH={host.search_path()}", *MAPPED, *ALONE, "sh", "-c", TRIAL],
+            timeout_s=TRIAL_S,
+        )
     except LabError as error:
         raise LabError(
             f"namespaces of one's own: {error.message.rpartition(' ended with ')[2]}",
@@ -99,8 +102,14 @@ def _lock(lab_id: str) -> Path:
     return state.root_dir() / "rootless" / lab_id
 
 
-def held_by(lab_id: str) -> int | None:
-    """The process that has the lab in its namespaces, None where nobody has.
+class Held(msgspec.Struct, frozen=True):
+    """A command has the lab in its namespaces; `pid` is None where it has not said yet which."""
+
+    pid: int | None
+
+
+def held_by(lab_id: str) -> Held | None:
+    """Who has the lab in namespaces of its own, None where nobody has.
 
     Asked of a lock, which ends with all that hold it: pids within mean nothing elsewhere.
     """
@@ -110,9 +119,23 @@ def held_by(lab_id: str) -> int | None:
             return None
     except BlockingIOError:
         text = _lock(lab_id).read_text().strip()
-        return int(text) if text.isdigit() else 0
+        return Held(int(text) if text.isdigit() else None)
     except OSError:
         return None
+
+
+def _lock_now(file: IO[str]) -> None:
+    """Whoever only looks holds it for a moment; BlockingIOError where somebody stays."""
+    deadline_ns = clock.monotonic_ns() + int(LOOKERS_S * 1e9)
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.monotonic_ns() > deadline_ns:
+                raise
+            clock.sleep_s(0.02)
+        else:
+            return
 
 
 @contextlib.contextmanager
@@ -121,7 +144,7 @@ def _holding(lab_id: str) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.open("a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_now(file)
         except BlockingIOError:
             raise LabError(
                 f"another command has lab {lab_id} now", remedy="another --lab-id, or wait"

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 LAB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_ODD: Final = re.compile(r"[\s\\'\",:]")
 LOCK_TIMEOUT_S = 300.0
 """Somebody else's image build or `up` is waited for this long."""
 
@@ -113,14 +114,22 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def root_dir() -> Path:
-    """The directory of all labs; of an ordinary user's own, where that is who asks."""
+    """The directory of all labs; of an ordinary user's own, where that is who asks. Raises
+    ConfigError for one that mount tables and options of mounts would write in another way."""
     if named := os.environ.get("DSTEST_LAB_DIR"):
-        return Path(named)
-    if os.geteuid() == 0:
-        return Path("/var/lib/dstest")
-    data = os.environ.get("XDG_DATA_HOME", "")
-    home = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
-    return home / "dstest"
+        folder = Path(named)
+    elif os.geteuid() == 0:
+        folder = Path("/var/lib/dstest")
+    else:
+        data = os.environ.get("XDG_DATA_HOME", "")
+        home = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
+        folder = home / "dstest"
+    if odd := _ODD.search(str(folder)):
+        raise ConfigError(
+            f"labs cannot be kept in {str(folder)!r}, whose name has {odd[0]!r}",
+            remedy="DSTEST_LAB_DIR=DIRECTORY, without spaces, quotes, and any of , : \\",
+        )
+    return folder
 
 
 def check_lab_id(lab_id: str) -> str:

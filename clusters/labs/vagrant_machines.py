@@ -38,13 +38,16 @@ def vagrant(folder: Path, *words: str, timeout_s: float, check: bool = True) -> 
     return host.run(argv, timeout_s=timeout_s, check=check).stdout
 
 
-@functools.cache
 def _lxc_path() -> Path:
     try:
-        said = host.run(["lxc-config", "lxc.lxcpath"]).stdout.strip()
+        return _said_lxc_path()
     except LabError:  # without LXC there are no containers, wherever they would be
-        said = ""
-    return Path(said or "/var/lib/lxc")
+        return Path("/var/lib/lxc")
+
+
+@functools.cache
+def _said_lxc_path() -> Path:
+    return Path(host.run(["lxc-config", "lxc.lxcpath"]).stdout.strip() or "/var/lib/lxc")
 
 
 def _containers() -> dict[str, str]:

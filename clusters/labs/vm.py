@@ -54,7 +54,7 @@ class VmLab(RestartingLab):
     def start(self, lab: LabState, say: Progress) -> None:
         _check_memory(lab.nodes)
         what = f"{lab.nodes} virtual machines take"
-        vm_image.room(state.root_dir(), lab.nodes * vm_machines.NODE_BYTES, what)
+        vm_image.room(state.root_dir(), lab.nodes * vm_image.WRITES_BYTES, what)
         trial = vm_trial.accelerator(Path(lab.image))
         vm_trial.keep(lab, trial)
         say(f"guests run by {trial.accelerator}: {trial.why}")
@@ -67,7 +67,6 @@ class VmLab(RestartingLab):
 
     def facts(self, lab: LabState) -> dict[str, Any]:
         facts = super().facts(lab)
-        facts["shared_kernel"] = False
         if (trial := vm_trial.kept(lab)) is not None:
             facts["accelerator"] = trial.accelerator
             facts["accelerator_why"] = trial.why

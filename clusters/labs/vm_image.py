@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from clusters.labs import host, image, state, vm_boot
+from clusters.labs.image import Progress
 from dstest.core.errors import LabError
 
 __all__ = ["MORE_PACKAGES", "ensure", "folder_of", "release_of", "room"]
@@ -26,8 +27,8 @@ SPARE_MIB: Final = 1536
 """What a node's own files may take beside those of the image; a sparse disk takes what is used."""
 
 DATA_MIB: Final = 2048
-
-Progress = Callable[[str], None]
+WRITES_BYTES: Final = (SPARE_MIB + DATA_MIB) << 20
+"""What one machine can write at most: a host whose disk fills looks like a fault from inside."""
 
 
 def folder_of(base: Path) -> Path:

@@ -183,7 +183,7 @@ def boot(lab: LabState, names: Sequence[str]) -> None:
 
 def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:
     """Run a program on a node; the only way in is its sshd."""
-    host.run([*vm_time.ssh(lab, name), "--", *argv], timeout_s=60.0, check=False)
+    host.run([*vm_time.ssh(lab, name), *argv], timeout_s=60.0, check=False)
 
 
 def stop(lab_id: str) -> list[str]:

@@ -8,8 +8,10 @@ from typing import Final
 
 from clusters.labs import state
 from clusters.labs.state import LabState
+from clusters.remote.openssh import ssh_argv
 from dstest.core import clock
 from dstest.core.errors import LabError
+from dstest.core.node import NodeInfo
 
 __all__ = ["set_true", "ssh"]
 
@@ -28,17 +30,15 @@ print("set", flush=True)
 def ssh(lab: LabState, name: str) -> list[str]:
     """How a program is run on a node from here."""
     folder = state.lab_dir(lab.lab_id)
-    address = lab.address(lab.names.index(name) + 1)
-    options = {
-        "UserKnownHostsFile": str(folder / "known_hosts"),
-        "GlobalKnownHostsFile": "/dev/null",
-        "StrictHostKeyChecking": "yes",
-        "BatchMode": "yes",
-        "IdentitiesOnly": "yes",
-        "ConnectTimeout": "20",
-    }
-    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    return ["ssh", "-F", "none", "-i", str(folder / "id_ed25519"), *words, f"root@{address}"]
+    info = NodeInfo(
+        name=name,
+        address=lab.address(lab.names.index(name) + 1),
+        key_path=str(folder / "id_ed25519"),
+        known_hosts_path=str(folder / "known_hosts"),
+    )
+    ssh, *words = ssh_argv(info)
+    # What is said first holds. Nobody is there to be asked, and an emulated node takes a while.
+    return [ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", *words]
 
 
 def set_true(lab: LabState, name: str) -> None:

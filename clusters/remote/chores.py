@@ -20,7 +20,7 @@ from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "run_on"]
+__all__ = ["CHORE_ARGV", "OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "run_on"]
 
 PARALLEL: Final = 16
 CONNECT_S: Final = 10.0
@@ -32,6 +32,9 @@ GRACE_S: Final = 3.0
 
 LATE_S: Final = 0.3
 """After the end of a command, for the last of its output: what it left running may hold that."""
+
+CHORE_ARGV: Final = ("timeout", "--kill-after=1")
+"""What each command of a chore begins with, its seconds and its own words after that."""
 
 POLL_S: Final = 0.1
 PART_BYTES: Final = 1 << 16
@@ -129,7 +132,7 @@ def run_on(
             with channel:
                 sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
                 stream = _Stream(channel, err, stop, timeout_s + GRACE_S)
-                limited = ["timeout", "--kill-after=1", f"{timeout_s:g}", *argv]
+                limited = [*CHORE_ARGV, f"{timeout_s:g}", *argv]
                 channel.exec_command(sudo.command(limited))
                 stream.passed(sudo)
                 if all(map(stream.send, stdin)):

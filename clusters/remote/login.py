@@ -10,13 +10,17 @@ import asyncssh
 from dstest.core.errors import LabError
 from dstest.core.node import Login
 
-__all__ = ["log_in"]
+__all__ = ["KeyRefused", "log_in", "open_login"]
 
 KEEPALIVE_S = 10.0
 KEEPALIVES_LOST_MAX = 6
 """A node that a fault has frozen for less than a minute keeps its connection."""
 
 STATUS_HELPS = "`dstest lab status` tells whether the node runs"
+
+
+class KeyRefused(LabError):
+    """A key does not open: another one may."""
 
 
 class _Behind(asyncssh.SSHClient):
@@ -41,17 +45,24 @@ async def log_in(
     connection: asyncssh.SSHClientConnection | None = None
     try:
         for jump in jumps:
-            connection = await _open(f"{name}: jump host", jump, connection, deadline_s)
-        return await _open(name, login, connection, deadline_s)
+            connection = await open_login(f"{name}: jump host", jump, connection, deadline_s)
+        return await open_login(name, login, connection, deadline_s)
     except BaseException:
         if connection is not None:
             connection.abort()
         raise
 
 
-async def _open(
-    name: str, login: Login, through: asyncssh.SSHClientConnection | None, deadline_s: float
+async def open_login(
+    name: str,
+    login: Login,
+    through: asyncssh.SSHClientConnection | None,
+    deadline_s: float,
+    *,
+    host_key: asyncssh.SSHKey | None = None,
 ) -> asyncssh.SSHClientConnection:
+    """One login, through a connection that stands; `host_key` is the pinned one where no file has
+    it yet. Raises KeyRefused and LabError."""
     where = f"{name} ({login.user}@{login.host}:{login.port})"
     if not login.known_hosts_path:
         raise LabError(
@@ -61,7 +72,7 @@ async def _open(
     options: dict[str, Any] = {
         "username": login.user,
         "client_keys": [login.key_path] if login.key_path else [],
-        "known_hosts": login.known_hosts_path,
+        "known_hosts": ([host_key], [], []) if host_key else login.known_hosts_path,
         "config": None,
         "agent_path": login.agent_path or None,
         "preferred_auth": "publickey",
@@ -82,15 +93,15 @@ async def _open(
             " machine of yours that was set up anew: `dstest lab release`, then adopt it again",
         ) from None
     except asyncssh.PermissionDenied as error:
-        raise LabError(
+        raise KeyRefused(
             f"{where} refuses the login: {error.reason}",
             remedy=f"it must accept {login.key_path or 'a key of the agent'} for {login.user}",
         ) from None
     except asyncssh.KeyEncryptionError:
-        raise LabError(
+        raise KeyRefused(
             f"{where}: the key {login.key_path} is encrypted", remedy="load it into an ssh-agent"
         ) from None
     except (asyncssh.KeyImportError, FileNotFoundError, PermissionError) as error:
-        raise LabError(f"{where}: key {login.key_path}: {error}") from None
+        raise KeyRefused(f"{where}: key {login.key_path}: {error}") from None
     except (asyncssh.Error, OSError) as error:
         raise LabError(f"{where} cannot be reached: {error}", remedy=STATUS_HELPS) from None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import asyncssh
+import msgspec
 
 from clusters.remote.sudo import Sudo
 from dstest.core.errors import LabError, RemoteError, RemoteTimeout
@@ -62,12 +63,14 @@ async def run_as_root(
     stdin: bytes = b"",
     timeout_s: float = 30.0,
     bytes_max: int = 1 << 23,
+    root: bool = True,
 ) -> bytes:
-    """What the command prints. `info` says whether sudo is needed, and its password.
+    """What the command prints. `info` says whether sudo is needed, and its password; without `root`
+    it is run as who has logged in.
 
     Raises LabError where sudo refuses, RemoteError where the command fails, RemoteTimeout.
     """
-    sudo = Sudo(info)
+    sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
     session = _Session(info.name, sudo, bytes_max)
     what = " ".join(argv)[:80]
     try:

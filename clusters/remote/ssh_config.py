@@ -6,13 +6,14 @@ fault; where only one fails that library is.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clusters.remote.bundle import MARKER_PATH
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
+
+MARKER_BYTES_MAX: Final = 1000
 
 __all__ = ["parse_ssh_config", "second_opinion"]
 
@@ -53,43 +54,24 @@ def parse_ssh_config(text: str, *, lab_id: str, known_hosts_path: str = "") -> l
 
 
 def second_opinion(info: NodeInfo, *, timeout_s: float = 10.0) -> dict[str, Any]:
-    """Log in with paramiko, host key pinned, and read the lab marker. Blocks.
+    """Log in with paramiko, as chores do, and read the lab marker. Blocks.
 
     Returns `{"server", "host_key", "lab_id", "seconds"}`. Raises LabError with paramiko's reason.
     """
-    import paramiko
+    from clusters.remote.fabric_login import logged_in
 
     started_ns = clock.monotonic_ns()
-    client = paramiko.SSHClient()
-    client.set_missing_host_key_policy(paramiko.RejectPolicy())
     try:
-        if not Path(info.known_hosts_path).is_file():
-            raise LabError(f"{info.name}: there is no pinned host key at {info.known_hosts_path!r}")
-        client.load_host_keys(info.known_hosts_path)
-        client.connect(
-            info.address,
-            port=info.port,
-            username=info.user,
-            key_filename=info.key_path,
-            look_for_keys=False,
-            allow_agent=False,
-            timeout=timeout_s,
-            banner_timeout=timeout_s,
-            auth_timeout=timeout_s,
-            channel_timeout=timeout_s,
-        )
-        transport = client.get_transport()
-        assert transport is not None
-        _, out, _ = client.exec_command(f"cat {MARKER_PATH}", timeout=timeout_s)
-        marker = out.read().decode(errors="replace").strip()
-        return {
-            "server": transport.remote_version,
-            "host_key": transport.get_remote_server_key().get_name(),
-            "lab_id": marker or None,
-            "seconds": (clock.monotonic_ns() - started_ns) / 1e9,
-        }
-    except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey, OSError, EOFError) as error:
-        text = str(error) or type(error).__name__
-        raise LabError(f"{info.name} ({info.address}): paramiko: {text}") from None
-    finally:
-        client.close()
+        with logged_in(info, timeout_s=timeout_s) as connection:
+            _, out, _ = connection.client.exec_command(f"cat {MARKER_PATH}", timeout=timeout_s)
+            marker = out.read(MARKER_BYTES_MAX).decode(errors="replace").strip()
+            return {
+                "server": connection.transport.remote_version,
+                "host_key": connection.transport.get_remote_server_key().get_name(),
+                "lab_id": marker or None,
+                "seconds": (clock.monotonic_ns() - started_ns) / 1e9,
+            }
+    except LabError as error:
+        raise LabError(f"{info.name}: paramiko: {error.message}") from None
+    except Exception as error:  # it stumbles over the answers of a strange server in many ways
+        raise LabError(f"{info.name}: paramiko: {str(error) or type(error).__name__}") from None

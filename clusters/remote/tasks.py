@@ -1,21 +1,15 @@
 """Fabric's corner: people's chores on the nodes of a lab. Never part of a run.
 
 dstest lab exec -- uptime
-fab --search-root clusters/remote on-all --lab-id demo --command uptime
 """
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-from fabric import task
+from typing import Final
 
 from clusters.remote.chores import OUTPUT_BYTES_MAX, Said, Stop, on_each, run_on
-from dstest.core import registry
-from dstest.core.errors import ConfigError
 from dstest.core.node import NodeInfo
 from dstest.core.printable import printable
 
@@ -105,13 +99,3 @@ def render(results: Mapping[str, Said]) -> str:
 
 def _plain(text: str) -> str:
     return printable(text.expandtabs())
-
-
-@task  # type: ignore[untyped-decorator]
-def on_all(context: Any, command: str, lab_id: str = "default", lab: str = "lxc") -> None:
-    """Run COMMAND on every node of a running lab and show what each node said."""
-    info = registry.load("labs", lab).status(lab_id)
-    if info is None:
-        raise ConfigError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
-    text = render(run_everywhere(info.nodes, command))
-    context.run(f"printf %s {shlex.quote(text)}")

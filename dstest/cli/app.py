@@ -26,6 +26,7 @@ from dstest.cli.streams import steady
 from dstest.core import plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit
+from dstest.core.printable import printable
 from dstest.core.whole import is_missing, said_of
 
 __all__ = ["app", "main"]
@@ -98,7 +99,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except DstestError as error:
-        typer.echo(f"dstest: {error}", err=True)
+        typer.echo(printable(f"dstest: {error}"), err=True)
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
         typer.echo("dstest: interrupted", err=True)

@@ -67,15 +67,19 @@ def _rooms() -> list[Row]:
 
 def _second_opinions() -> list[Row]:
     from clusters.labs.hostcheck import Row
-    from clusters.labs.lxc import LAB
     from clusters.remote.ssh_config import second_opinion
+    from dstest.cli.lab_common import every_lab, lab_of_kind
+    from dstest.core.node import Inspects, Secluded
 
     rows = []
-    for lab_id in LAB.list():
-        info = LAB.status(lab_id)
+    for kind, lab_id in every_lab(None):
+        lab = lab_of_kind(kind)
+        info = lab.status(lab_id)
+        if isinstance(lab, Secluded) or not isinstance(lab, Inspects):
+            continue  # nobody but the command that has it reaches its nodes
         remedy = f"dstest lab status --lab-id {lab_id}; dstest lab down --lab-id {lab_id}"
         if info is None:
-            lacks = "; ".join(LAB.examine(lab_id)) or "nothing of it runs"
+            lacks = "; ".join(lab.examine(lab_id)) or "nothing of it runs"
             rows.append(Row(name=f"lab {lab_id}", ok=False, detail=lacks, remedy=remedy))
             continue
         for node in info.nodes:

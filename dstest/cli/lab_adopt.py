@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from dstest.cli.lab_common import Json, LabId, say, show
 from dstest.core.errors import ConfigError, Exit, LabError
+
+if TYPE_CHECKING:
+    from dstest.runner.adoption import Adoption, Released
 
 __all__ = ["adopt", "release"]
 
@@ -47,8 +50,11 @@ def adopt(
     from clusters.labs.existing.inventory import read_inventory
     from dstest.runner.adoption import prepare
 
+    trusted: set[str] = set()
+
     def accept(where: str, fingerprint: str) -> bool:
-        if accept_host_keys:
+        if accept_host_keys and where not in trusted:
+            trusted.add(where)
             say(f"{where}: host key {fingerprint} is trusted from now on")
         return accept_host_keys
 
@@ -87,12 +93,11 @@ def _asked(question: str) -> str:
     return getpass.getpass(question, stream=sys.stderr)
 
 
-def _tell(plan: object) -> None:
+def _tell(plan: Adoption) -> None:
     """What was found and what will be touched, on standard error."""
     from clusters.labs.existing.adopt import about
-    from dstest.runner.adoption import Adoption, lost_nemeses
+    from dstest.runner.adoption import lost_nemeses, other_ways
 
-    assert isinstance(plan, Adoption)
     for one in plan.seen:
         way = f", through {', '.join(j.host for j in one.info.jumps)}" if one.info.jumps else ""
         sudo = "" if one.info.user == "root" else ", sudo"
@@ -110,6 +115,8 @@ def _tell(plan: object) -> None:
     lacks = {o.info.name: {k: w for k, w in o.facts.features.items() if w} for o in plan.seen}
     for name, row in lost_nemeses(lacks).items():
         say(f"nemesis {name} is lost: it needs {'; '.join(row)}")
+    for line in other_ways(lacks):
+        say(line)
     for system, why in plan.lost_systems().items():
         say(f"system {system} is lost: {why}")
     say("on these machines dstest will:")
@@ -123,18 +130,23 @@ def release(
         bool,
         typer.Option("--forget", help="Forget them even where nothing could be taken away."),
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit 3 also for what others have changed meanwhile."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Give adopted machines back: take away what is ours, and say what is not as it was.
 
-    Exit 3 where something differs from what was there before, 4 where a machine was not released.
+    Exit 3 where something of ours is left, 4 where a machine was not released: then it can be
+    repeated. What others have changed meanwhile is said.
     """
     from clusters.labs.existing import book
     from dstest.core.errors import DstestError
     from dstest.runner.adoption import release_lab
 
     try:
-        done = release_lab(lab_id)
+        done = release_lab(lab_id, strict=strict)
     except DstestError as error:
         if not forget:
             raise
@@ -145,13 +157,27 @@ def release(
         book.forget(lab_id)
     if as_json:
         show(done)
-    for name, row in done.differs.items():
+    _tell_released(done)
+    if done.problems:
+        say("remedy: dstest lab release again; --forget gives up on them")
+        raise typer.Exit(int(Exit.HARNESS))
+    if done.same or (done.clean and not strict):
+        others = "" if done.same else "; what others have changed is listed above"
+        say(f"lab {lab_id} is released{others}")
+        return
+    say(f"lab {lab_id} is not as it was, see above: release it again, or --forget it")
+    raise typer.Exit(int(Exit.NOT_PROVEN))
+
+
+def _tell_released(done: Released) -> None:
+    for name, row in done.ours.items():
+        for what in row:
+            say(f"{name}: left by dstest: {what}")
+    for name, row in done.others.items():
+        for what in row:
+            say(f"{name}: changed by somebody else: {what}")
+    for name, row in done.said.items():
         for what in row:
             say(f"{name}: {what}")
     for name, why in done.problems.items():
         say(f"{name}: not released: {why}")
-    if done.problems:
-        say("remedy: dstest lab release again; --forget gives up on them")
-        raise typer.Exit(int(Exit.HARNESS))
-    say(f"lab {lab_id} is released" + ("" if done.clean else "; what differs is listed above"))
-    raise typer.Exit(int(Exit.PASS if done.clean else Exit.NOT_PROVEN))

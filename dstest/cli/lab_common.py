@@ -9,6 +9,7 @@ import typer
 
 from dstest.cli import output
 from dstest.core.errors import DstestError, LabError
+from dstest.core.printable import printable
 
 __all__ = [
     "Json",
@@ -79,7 +80,8 @@ def every_lab(kind: str | None) -> list[tuple[str, str]]:
 
 
 def say(text: str) -> None:
-    typer.echo(text, err=True)
+    """To whoever sits there; part of it may be a node's words."""
+    typer.echo(printable(text), err=True)
 
 
 def show(value: Any) -> None:

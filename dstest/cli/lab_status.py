@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from dstest.cli.lab_common import Json, Kind, every_lab, kind_of, lab_of_kind, say, show
-from dstest.core.errors import Exit
+from dstest.core.errors import Exit, LabError
 from dstest.core.node import Inspects
 from dstest.core.residue import GUARD_LEASES
 
@@ -169,7 +169,12 @@ def text_of(look: LabLook) -> list[str]:
 
 def list_labs(lab: Kind = None, as_json: Json = False) -> None:
     """Labs that have anything on this host."""
-    seen = [look_at(kind, name, nodes=False) for kind, name in every_lab(lab)]
+    seen = []
+    for kind, name in every_lab(lab):
+        try:
+            seen.append(look_at(kind, name, nodes=False))
+        except LabError as error:  # of one whose record cannot be read; the others are told
+            say(str(error))
     if as_json:
         show([{"lab_id": s.lab_id, "kind": s.kind, "state": s.state} for s in seen])
         return

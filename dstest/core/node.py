@@ -11,10 +11,12 @@ from dstest.core import limits
 
 __all__ = [
     "Completed",
+    "Foreign",
     "Inspects",
     "Lab",
     "LabInfo",
     "Login",
+    "Made",
     "Node",
     "NodeInfo",
     "OwnClocks",
@@ -76,9 +78,25 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that dstest has made: with which packages and builds."""
+
+    packages: list[str]
+
+
+class Foreign(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines that were there before us, by node: `taken` are directories of their own where a
+    system would put its files, `as_found` is what disturbs no run since it was there already."""
+
+    taken: dict[str, list[str]]
+    as_found: dict[str, list[str]]
+
+
 class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One running lab. `control` and `control6` are our addresses as the nodes see them; from those
-    of `ssh_from`, where it is given, our SSH comes besides: jump hosts."""
+    of `ssh_from`, where it is given, our SSH comes besides: jump hosts. `made` and `adopted` say
+    whose the nodes are; a lab that says neither has machines that nobody knows. `facts` are shown
+    to people, and nothing is decided by them."""
 
     lab_id: str
     kind: str
@@ -86,7 +104,14 @@ class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
     control: str
     control6: str | None = None
     ssh_from: list[str] = msgspec.field(default_factory=list)
+    made: Made | None = None
+    adopted: Foreign | None = None
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def as_found(self) -> Mapping[str, list[str]]:
+        """What was on the nodes before us, by node."""
+        return self.adopted.as_found if self.adopted is not None else {}
 
     @property
     def ssh_ports(self) -> list[int]:

@@ -1,7 +1,8 @@
 """What a node's kernel and programs may offer, and how each is looked for there.
 
-A nemesis says which it `needs` (`NemesisTraits`). It is looked for before a run, on every node, and
-when machines are adopted: so what cannot be injected is known before anything is started.
+A nemesis says which it `needs` (`NemesisTraits`): each of them, and of `one|another` either. It is
+looked for before a run, on every node, and when machines are adopted: so what cannot be injected is
+known before anything is started.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FEATURES", "Feature"]
+__all__ = ["FEATURES", "Feature", "alternatives", "remedy_of", "what_of"]
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +38,21 @@ def _group(feature: str) -> str:
 
 
 _NFQUEUE: Final = """\
+[ "$(uname -m)" = x86_64 ] || { echo no x86-64 >&2; exit 1; }
 command -v iptables-restore ip6tables-restore >/dev/null || { echo no iptables >&2; exit 1; }
-[ -e /proc/net/netfilter/nfnetlink_queue ]
+[ -e /proc/net/netfilter/nfnetlink_queue ] || { echo no nfnetlink_queue >&2; exit 1; }
+"""
+
+# All that `nemeses/tools/netem.py` uses, on a device that ends with us, whatever ends us.
+_NETEM: Final = """\
+command -v tc ip >/dev/null || { echo no iproute2 >&2; exit 1; }
+exec unshare --net sh -ec '
+d=dstesttry
+ip link add $d type ifb
+tc qdisc add dev $d root netem limit 10 delay 1ms reorder 50% duplicate 1%
+tc qdisc add dev $d ingress
+tc filter add dev $d ingress protocol ip prio 1 flower ip_proto udp src_ip 192.0.2.1 \\
+    src_port 1 action mirred egress redirect dev $d'
 """
 
 FEATURES: Final[Mapping[str, Feature]] = {
@@ -53,17 +67,16 @@ FEATURES: Final[Mapping[str, Feature]] = {
         look="unshare --net tc qdisc add dev lo root handle d5: htb default 10",
         remedy="apt-get install -y iproute2, and a kernel with CONFIG_NET_SCH_HTB",
     ),
-    "packet-queue": Feature(
-        what="netem, or iptables and the queue to user space",
-        look="unshare --net tc qdisc add dev lo root netem delay 1ms 2>/dev/null && exit 0\n"
-        f'[ "$(uname -m)" = x86_64 ] || {{ echo no netem, no x86-64 >&2; exit 1; }}\n{_NFQUEUE}',
-        remedy="a kernel with CONFIG_NET_SCH_NETEM; or apt-get install -y iptables, and modprobe"
-        " nfnetlink_queue",
+    "netem": Feature(
+        what="netem behind devices of its own",
+        look=_NETEM,
+        remedy="apt-get install -y iproute2, and a kernel with CONFIG_NET_SCH_NETEM, CONFIG_IFB,"
+        " CONFIG_NET_CLS_FLOWER and CONFIG_NET_ACT_MIRRED",
     ),
     "nfqueue": Feature(
         what="iptables and the queue to user space",
         look=_NFQUEUE,
-        remedy="apt-get install -y iptables, and modprobe nfnetlink_queue",
+        remedy="x86-64 nodes: apt-get install -y iptables, and modprobe nfnetlink_queue",
     ),
     "fuse": Feature(
         what="FUSE",
@@ -86,9 +99,32 @@ FEATURES: Final[Mapping[str, Feature]] = {
         look=_group("cpu-group"),
         remedy="a kernel with CONFIG_CFS_BANDWIDTH, and a node that may write its control groups",
     ),
+    "freezer-group": Feature(
+        what="control groups that freeze",
+        # As `clusters/remote/agent_groups.py` looks for them.
+        look="""awk '$4 ~ /(^|,)rw(,|$)/ && ($3 == "cgroup2" || $3 == "cgroup" &&"""
+        """ $4 ~ /(^|,)freezer(,|$)/) { found = 1 } END { exit !found }' /proc/mounts""",
+        remedy="a kernel with CONFIG_CGROUP_FREEZER or version 2 of control groups, and a node that"
+        " may write them",
+    ),
     "x86-64": Feature(
         what="a 64-bit x86 processor",
         look='[ "$(uname -m)" = x86_64 ]',
         remedy="x86-64 nodes: what dstest compiles for nodes is made for these",
     ),
 }
+
+
+def alternatives(need: str) -> list[str]:
+    """Names of features, of which one is enough for this need."""
+    return need.split("|")
+
+
+def what_of(need: str) -> str:
+    """The need, in words."""
+    return ", or ".join(FEATURES[name].what for name in alternatives(need))
+
+
+def remedy_of(need: str) -> str:
+    """How a node comes to have what is needed."""
+    return "; or ".join(FEATURES[name].remedy for name in alternatives(need))

@@ -30,6 +30,7 @@ __all__ = ["NAME_CHARS_MAX", "require_name", "require_object", "require_plugin"]
 
 NAME_CHARS_MAX: Final = 64
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_HOME: Final = re.compile(r"/opt/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 _PROTOCOLS: Final[dict[str, type]] = {
     "labs": Lab,
@@ -103,6 +104,11 @@ def _wanted(group: str, plugin: Any) -> dict[str, Any]:
 
 
 def _require_system(system: Any, of: str) -> None:
+    if odd := [home for home in SystemTraits.of(system).homes if not _HOME.fullmatch(home)]:
+        raise ConfigError(
+            f"{of}: its homes have {', '.join(map(repr, odd))}",
+            remedy="/opt/NAME, a directory of its own: a release of adopted machines removes it",
+        )
     most = SystemTraits.of(system).members_most
     if most is not None and most < 1:
         raise ConfigError(f"{of}: its members_most is {most}", remedy="1 or more, or None")

@@ -7,11 +7,15 @@ shows: one list, so that nothing is looked for by one of them alone.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["GUARD_LEASES", "Found", "Residue", "read_found"]
+__all__ = ["GUARD_LEASES", "HOME_MARK", "Found", "Residue", "marked_only", "read_found"]
+
+HOME_MARK = ".dstest-lab"
+"""In a directory that a run has made on a machine that is not dstest's: the id of its lab."""
 
 GUARD_LEASES = ("run", "run-serve")
 """Leases of a run as a whole, beside those of its faults: take all of it away, start servers."""
@@ -30,6 +34,8 @@ class Residue(msgspec.Struct, frozen=True, kw_only=True):
     What has a lower `rank` is removed first. `janitor`: it goes by itself when a run dies.
     `kept`: it is no harm, stays for a look at it until the next run begins. `routine`: tools that
     every run brings and takes away; finding them after a removal is a leak, before it is none.
+    `home`: the directory of a system that all of it is in; on machines that dstest has not made it
+    is ours only where that directory is.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Residue(msgspec.Struct, frozen=True, kw_only=True):
     janitor: bool = True
     kept: bool = False
     routine: bool = False
+    home: str = ""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +56,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     ours: bool
     kept: bool = False
+
+
+def marked_only(kind: Residue, lab_id: str) -> Residue:
+    """The same, but of homes only that a run of this lab has made."""
+    if not kind.home:
+        return kind
+    mark = shlex.quote(f"{kind.home}/{HOME_MARK}")
+    guard = f'[ "$(cat {mark} 2>/dev/null)" = {shlex.quote(lab_id)} ] || exit 0\n'
+    return msgspec.structs.replace(kind, look=guard + kind.look, remove=guard + kind.remove)
 
 
 def read_found(residue: Residue, lines: Iterable[str]) -> list[Found]:

@@ -5,64 +5,57 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from clusters.labs import state
 from clusters.labs.existing import adopt, book
 from clusters.labs.existing.book import Adopted
-from clusters.labs.existing.entry import HostEntry
+from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.lab import LAB
-from clusters.labs.existing.survey import Asks, Request, Surveyed, survey
+from clusters.labs.existing.survey import Asks, Request, Surveyed, asking, survey
 from clusters.remote import connect_all
 from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
-from dstest.core.node_features import FEATURES
-from dstest.core.protocols import SystemTraits
+from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node_features import FEATURES, alternatives, what_of
+from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import read_found
+from dstest.runner.homes import COMMON_HOMES, homes_of
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
 
-__all__ = ["COMMON_HOMES", "Adoption", "Released", "lost_nemeses", "prepare", "release_lab"]
-
-
-COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
-"""Of tools and services, whatever the system; nothing but ours is there."""
-
-
-def homes_of(systems: Sequence[Any]) -> list[str]:
-    """Directories of a node in which systems keep what is theirs."""
-    return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
+__all__ = ["Adoption", "Released", "lost_nemeses", "other_ways", "prepare", "release_lab"]
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of the machines, before anything is changed there. `problems` refuse it;
-    `foreign` is what stands there that is not ours and stays, by node; `packages` what is
-    installed of the systems', by node."""
+    `foreign` is what stands there that is not ours and stays, by node; `homes` are the
+    directories that were asked about."""
 
     lab_id: str
     seen: list[Surveyed]
     problems: list[str]
     foreign: dict[str, list[str]]
+    homes: list[str]
 
     @property
     def touched(self) -> list[str]:
         """What adopting and running does to the machines."""
         taken = {path for one in self.seen for path in one.facts.paths}
-        systems = [registry.load("systems", name) for name in registry.names("systems")]
-        homes = [path for path in homes_of(systems) if path not in taken]
+        homes = [path for path in self.homes if path not in taken]
         return adopt.touched(self.lab_id, self.seen, homes)
 
     @property
     def adopted(self) -> Adopted:
         """What would be written down."""
-        return adopt.adopted_of(self.lab_id, self.seen, self.foreign)
+        return adopt.adopted_of(self.lab_id, self.seen, self.foreign, self.homes)
 
     def lost_systems(self) -> dict[str, str]:
         """System -> why it cannot be run there: directories of the machines' own in which it would
-        write, packages that are not installed (of Debian alone)."""
-        there = [set(one.facts.packages) for one in self.seen if one.facts.debian]
+        write, packages that are not installed (where the machine can tell)."""
+        there = [one.facts.packages for one in self.seen if one.facts.packages is not None]
         rows = {}
         for name in registry.names("systems"):
             system = registry.load("systems", name)
@@ -85,15 +78,24 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
-    """`differs`: what is not as it was, by node; `problems`: why a node was not released."""
+    """By node: `ours` is what we have left there or taken away, `others` what somebody else has
+    changed meanwhile, `said` what there is to know besides; `problems`: why a node was not
+    released."""
 
-    differs: dict[str, list[str]]
+    ours: dict[str, list[str]]
+    others: dict[str, list[str]]
+    said: dict[str, list[str]]
     problems: dict[str, str]
 
     @property
     def clean(self) -> bool:
+        """Is nothing of ours on any machine?"""
+        return not self.problems and not any(self.ours.values())
+
+    @property
+    def same(self) -> bool:
         """Are all machines as they were?"""
-        return not self.problems and not any(self.differs.values())
+        return self.clean and not any(self.others.values())
 
 
 def prepare(
@@ -114,14 +116,18 @@ def prepare(
         raise ConfigError(f"there is another lab {lab_id}", remedy="choose another --lab-id")
     kinds = residues()
     systems = [registry.load("systems", name) for name in registry.names("systems")]
+    homes = [*COMMON_HOMES, *homes_of(systems)]
     request = Request(
         features={name: feature.look for name, feature in FEATURES.items()},
         residues={kind.name: kind.look for kind in kinds},
         packages=sorted({p for system in systems for p in system.packages}),
-        paths=[*COMMON_HOMES, *homes_of(systems)],
+        paths=homes,
     )
+    asks = Asks(accept=accept)
     try:
-        seen = asyncio.run(survey(lab_id, entries, request, Asks(accept, password)))
+        if password is not None:
+            entries = _with_passwords(lab_id, entries, asks, password)
+        seen = asyncio.run(survey(lab_id, entries, request, asks))
     except BaseException:
         book.forget(lab_id)
         raise
@@ -142,22 +148,63 @@ def prepare(
                 )
             rows += [f.what for f in read_found(kind, said.text.splitlines()) if not f.ours]
         foreign[one.info.name] = rows
-    return Adoption(lab_id=lab_id, seen=seen, problems=problems, foreign=foreign)
+    return Adoption(lab_id=lab_id, seen=seen, problems=problems, foreign=foreign, homes=homes)
+
+
+def _with_passwords(
+    lab_id: str, entries: Sequence[HostEntry], asks: Asks, password: Callable[[str], str]
+) -> list[HostEntry]:
+    """One question after the other, while nothing waits for the answers. An empty answer is the one
+    before, of the same user."""
+    silent = [e for e in entries if not e.password and e.password_path in ("", ASK)]
+    unsure = [e for e in silent if e.password_path == "" and e.ssh.user != "root"]
+    wanted = [e.alias for e in silent if e.password_path == ASK and e.ssh.user != "root"]
+    if unsure:
+        wanted += [entry.alias for entry in asyncio.run(asking(lab_id, unsure, asks))]
+    last: dict[str, str] = {}
+    rows = []
+    for entry in entries:
+        answer = entry.password
+        if entry.alias in wanted:
+            user = entry.ssh.user
+            same = f" (empty: the same {user} has above)" if user in last else ""
+            answer = password(f"sudo password of {entry.ssh.where}{same}: ") or last.get(user, "")
+            last[user] = answer
+        rows.append(msgspec.structs.replace(entry, password=answer))
+    return rows
 
 
 def lost_nemeses(lacks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Nemesis -> what it lacks on which nodes, of those that cannot be injected there."""
     rows: dict[str, list[str]] = {}
-    for name in registry.names("nemeses"):
-        for need in needs_of(registry.load("nemeses", name)):
-            where = [node for node, row in lacks.items() if need in row]
-            if where:
-                rows.setdefault(name, []).append(f"{FEATURES[need].what} on {', '.join(where)}")
+    nemeses = [registry.load("nemeses", name) for name in registry.names("nemeses")]
+    pairs = [(one.name, need) for one in nemeses for need in needs_of(one)]
+    for one in nemeses:
+        whens = NemesisTraits.of(one).requires_when
+        pairs += [(f"{one.name} with {when}", need) for when in whens for need in when.needs]
+    for name, need in pairs:
+        names = alternatives(need)
+        where = [node for node, row in lacks.items() if all(name in row for name in names)]
+        if where:
+            rows.setdefault(name, []).append(f"{what_of(need)} on {', '.join(where)}")
     return rows
 
 
-def release_lab(lab_id: str) -> Released:
-    """Take away what runs have left, then our marks; forget the machines that are as they were.
+def other_ways(lacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is done in another way than the usual one since a node lacks that, in words."""
+    rows = []
+    for name in registry.names("nemeses"):
+        for first, *others in map(alternatives, needs_of(registry.load("nemeses", name))):
+            where = [node for node, row in lacks.items() if first in row]
+            way = next((o for o in others if not any(o in lacks[node] for node in lacks)), None)
+            if where and way is not None:
+                rows.append(f"nemesis {name} goes by {way}: no {first} on {', '.join(where)}")
+    return rows
+
+
+def release_lab(lab_id: str, *, strict: bool = False) -> Released:
+    """Take away what runs have left, then our marks; forget the machines once nothing of ours is
+    there, or with `strict` once all is as it was. Until then it can be repeated.
 
     Raises ConfigError where nothing is adopted, LabError while a run uses the machines.
     """
@@ -166,7 +213,7 @@ def release_lab(lab_id: str) -> Released:
     adopted, info = book.load(lab_id), LAB.known(lab_id)
     if adopted is None and lab_id in book.adopted_ids():
         book.forget(lab_id)  # somebody was killed while looking: no machine was touched
-        return Released(differs={}, problems={})
+        return Released(ours={}, others={}, said={}, problems={})
     if adopted is None or info is None:
         raise ConfigError(
             f"no machines are adopted as lab {lab_id}",
@@ -174,40 +221,42 @@ def release_lab(lab_id: str) -> Released:
         )
     if in_use(info):
         raise LabError(f"a run uses lab {lab_id} now", remedy="wait for its end, or stop it")
-    problems = asyncio.run(_swept(adopted)) if adopted.marked else {}
-    systems = [registry.load("systems", name) for name in registry.names("systems")]
-    homes = [*COMMON_HOMES, *homes_of(systems)]
-    differs, unreleased = asyncio.run(adopt.release(adopted, homes))
+    problems = asyncio.run(_swept(info)) if adopted.marked else {}
+    seen, unreleased = asyncio.run(adopt.release(adopted))
     problems |= unreleased
-    if not problems:
+    done = Released(
+        ours={name: [d.what for d in row.differs if d.ours] for name, row in seen.items()},
+        others={name: [d.what for d in row.differs if not d.ours] for name, row in seen.items()},
+        said={name: row.said for name, row in seen.items()},
+        problems=problems,
+    )
+    if done.same if strict else done.clean:
         book.forget(lab_id)
-    return Released(differs=differs, problems=problems)
+    elif not unreleased:
+        book.save(msgspec.structs.replace(adopted, marked=False))
+    return done
 
 
-async def _swept(adopted: Adopted) -> dict[str, str]:
+async def _swept(info: LabInfo) -> dict[str, str]:
     """Everything that a plug-in may have left is removed; why not, by node."""
-    info = LAB.known(adopted.lab_id)
-    assert info is not None
-    problems: dict[str, str] = {}
-    kinds = residues()
-    for node in info.nodes:
-        one = msgspec.structs.replace(info, nodes=[node])
+    kinds = residues(lab=info)
+
+    async def one(node: NodeInfo) -> str:
         try:
-            nodes = await connect_all(one)
+            nodes = await connect_all(msgspec.structs.replace(info, nodes=[node]))
         except NotALabNode:
-            continue  # it was released already, or is another lab's, which is said later
+            return ""  # it was released already, or is another lab's, which is said later
         except DstestError as error:
-            problems[node.name] = error.message
-            continue
+            return error.message
         try:
             await remove(nodes, kinds)
-            left = await look(nodes, kinds)
             # What is not ours and was not there before is told when both are compared.
-            rows = [found.what for found in left[node.name] if found.ours]
-            if rows:
-                problems[node.name] = f"does not go: {', '.join(rows)}"
+            left = [found.what for found in (await look(nodes, kinds))[node.name] if found.ours]
+            return f"does not go: {', '.join(left)}" if left else ""
         except DstestError as error:
-            problems[node.name] = error.message
+            return error.message
         finally:
             await nodes[node.name].close()
-    return problems
+
+    rows = zip(info.nodes, await asyncio.gather(*map(one, info.nodes)), strict=True)
+    return {node.name: why for node, why in rows if why}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import LabInfo, Node
-from dstest.core.node_features import FEATURES
-from dstest.core.protocols import Composite, NemesisTraits, System, SystemTraits
+from dstest.core.node_features import FEATURES, alternatives, remedy_of, what_of
+from dstest.core.protocols import Composite, FaultPlan, NemesisTraits, System, SystemTraits
 
 __all__ = ["check_features", "check_installed", "needs_of"]
 
@@ -18,41 +18,63 @@ LOOK_S: Final = 30.0
 _MARK: Final = "== status "
 
 
-def needs_of(nemesis: Any) -> tuple[str, ...]:
-    """Features of nodes that the nemesis, or any part of it, needs."""
-    parts = list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
-    return tuple(dict.fromkeys(need for part in parts for need in NemesisTraits.of(part).needs))
+def _parts(nemesis: Any) -> list[Any]:
+    return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
 
 
-async def check_features(nodes: Mapping[str, Node], nemesis: Any) -> None:
+def needs_of(nemesis: Any, plans: Sequence[FaultPlan] = ()) -> tuple[str, ...]:
+    """Features of nodes that the nemesis, or any part of it, needs; and its planned faults."""
+    found = {need: None for part in _parts(nemesis) for need in NemesisTraits.of(part).needs}
+    for part in _parts(nemesis):
+        facts = [plan.facts for plan in plans if plan.nemesis == part.name]
+        for when in NemesisTraits.of(part).requires_when:
+            if any(fact.get(when.fact) == when.value for fact in facts):
+                found |= dict.fromkeys(when.needs)
+    return tuple(found)
+
+
+async def check_features(
+    nodes: Mapping[str, Node], nemesis: Any, plans: Sequence[FaultPlan] = ()
+) -> None:
     """Raises FaultRefused, with node, feature and reason, where one is not there."""
-    needs = needs_of(nemesis)
+    needs = needs_of(nemesis, plans)
     if not needs:
         return
-    looks = [f"sh -c {shlex.quote(FEATURES[n].look)} 2>&1; echo {_MARK}$?" for n in needs]
+    names = list(dict.fromkeys(name for need in needs for name in alternatives(need)))
+    looks = [f"sh -c {shlex.quote(FEATURES[n].look)} 2>&1; echo {_MARK}$?" for n in names]
 
     async def one(node: Node) -> list[tuple[str, str, str]]:
         argv = ["sh", "-c", "\n".join(looks)]
         done = await node.run(argv, timeout_s=LOOK_S, check=False)
-        # A part begins with the status of the look before.
-        first, *parts = done.stdout.split(_MARK)
-        rows = [part.partition("\n") for part in parts]
-        said = [first, *(after for _, _, after in rows)]
+        whys = dict(zip(names, _reasons(done.stdout, len(names)), strict=True))
         lacks = []
-        for index, need in enumerate(needs):
-            status = rows[index][0].strip() if index < len(rows) else "unknown"
-            if status != "0":
-                why = said[index].strip()[-200:] if index < len(said) else ""
-                lacks.append((node.name, need, why or f"status {status}"))
+        for need in needs:
+            said = [whys[name] for name in alternatives(need)]
+            if all(why is not None for why in said):
+                lacks.append((node.name, need, "; ".join(filter(None, said))))
         return lacks
 
     found = [row for rows in await asyncio.gather(*map(one, nodes.values())) for row in rows]
     if found:
         raise FaultRefused(
             f"{nemesis.name} cannot be injected: "
-            + "; ".join(f"{name} lacks {FEATURES[n].what} ({why})" for name, n, why in found),
-            remedy="; ".join(dict.fromkeys(FEATURES[n].remedy for _, n, _ in found)),
+            + "; ".join(f"{name} lacks {what_of(need)} ({why})" for name, need, why in found),
+            remedy="; ".join(dict.fromkeys(remedy_of(need) for _, need, _ in found)),
         )
+
+
+def _reasons(text: str, number: int) -> list[str | None]:
+    """Of each look, why there is no such feature; None where there is."""
+    # A part begins with the status of the look before.
+    first, *parts = text.split(_MARK)
+    rows = [part.partition("\n") for part in parts]
+    said = [first, *(after for _, _, after in rows)]
+    whys: list[str | None] = []
+    for index in range(number):
+        status = rows[index][0].strip() if index < len(rows) else "unknown"
+        words = said[index].strip()[-200:] if index < len(said) else ""
+        whys.append(None if status == "0" else words or f"status {status}")
+    return whys
 
 
 async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: System) -> None:
@@ -61,9 +83,10 @@ async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: Syste
 
     Where nodes are not Debian's nobody can tell by packages: then the system's start does.
     """
-    if "packages" in lab.facts:
+    if lab.made is not None:
         return
-    taken = {path for row in lab.facts.get("taken", {}).values() for path in row}
+    rows_taken = lab.adopted.taken if lab.adopted is not None else {}
+    taken = {path for name in nodes for path in rows_taken.get(name, ())}
     if there := sorted(taken & {*SystemTraits.of(system).homes}):
         raise LabError(
             f"{', '.join(there)} was there before dstest, and {system.name} would write into it",

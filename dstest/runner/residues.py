@@ -18,7 +18,7 @@ from dstest.core import registry
 from dstest.core.errors import DstestError, LabError
 from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import Nemesis, NemesisTraits, System, SystemTraits
-from dstest.core.residue import GUARD_LEASES, Found, Residue, read_found
+from dstest.core.residue import GUARD_LEASES, Found, Residue, marked_only, read_found
 
 __all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
 
@@ -38,15 +38,21 @@ def _all(group: str) -> list[Any]:
     return [registry.load(group, name) for name in registry.names(group)]
 
 
-def residues(system: System | None = None, nemesis: Nemesis | None = None) -> list[Residue]:
-    """All kinds, in the order of their removal; of these two as well, registered or not."""
+def residues(
+    system: System | None = None, nemesis: Nemesis | None = None, *, lab: LabInfo | None = None
+) -> list[Residue]:
+    """All kinds, in the order of their removal; of these two as well, registered or not. On nodes
+    of a `lab` that dstest has not made, only what lies in directories that it has made."""
     traits: list[SystemTraits | NemesisTraits] = [
         *(SystemTraits.of(one) for one in [*_all("systems"), system] if one is not None),
         *(NemesisTraits.of(one) for one in [*_all("nemeses"), nemesis] if one is not None),
     ]
     found = [LEASES, *(kind for one in traits for kind in one.residues)]
     # Systems on one base share kinds; two of one name that differ are looked for both.
-    return sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
+    kinds = sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
+    if lab is None or lab.made is not None:
+        return kinds
+    return [marked_only(kind, lab.lab_id) for kind in kinds]
 
 
 async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
@@ -127,7 +133,7 @@ def left_on(lab: LabInfo) -> ByNode:
     async def ask() -> ByNode:
         nodes = await connect_all(lab)
         try:
-            return _without(await look(nodes, residues()), lab.facts.get("as_found", {}))
+            return _without(await look(nodes, residues(lab=lab)), lab.as_found)
         finally:
             await asyncio.gather(*(node.close() for node in nodes.values()))
 

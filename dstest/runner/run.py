@@ -40,6 +40,7 @@ from dstest.judge.facts import agree
 from dstest.runner import answers, host, listeners, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
+from dstest.runner.homes import lay_homes
 from dstest.runner.in_use import builds_in_use
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
@@ -85,7 +86,7 @@ class Run:
         self._clocks: dict[str, host.NodeClock] = {}
         self._processes: ProcessWatch | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._kinds = residues.residues(plugins.system, plugins.nemesis)
+        self._kinds = residues.residues(plugins.system, plugins.nemesis, lab=lab)
         packages = SystemTraits.of(plugins.system).client_packages
         self._meta = meta
         meta.host = host.host_of(packages)
@@ -205,7 +206,8 @@ class Run:
         self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
         await check_installed(self._lab, self._nodes, self._plugins.system)
-        await check_features(self._nodes, self._nemesis)
+        await check_features(self._nodes, self._nemesis, self._plugins.plans)
+        await lay_homes(self._lab, self._nodes, self._plugins.system)
         await self._begin_clean()
 
     def _deployed(self, nodes: Sequence[Node]) -> Deployment:
@@ -255,7 +257,7 @@ class Run:
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
         self._meta.cleaned = await residues.begin_clean(
-            self._nodes, self._kinds, self._lab.facts.get("as_found", {})
+            self._nodes, self._kinds, self._lab.as_found
         )
         for name, found in self._meta.cleaned.items():
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
@@ -276,6 +278,7 @@ class Run:
             traffic=self._load.traffic if self._load else NoTraffic(),
             epochs=epochs,
             options=self._plugins.spec.options,
+            of_lab=self._plugins.lab,
         )
 
     async def _note_members(self, fault_id: str) -> None:
@@ -358,7 +361,7 @@ class Run:
         """What the run has left; if that is something, the nodes' own leases stay to remove it."""
         guard = self._guard_of_run()
         await guard.release(SERVE)
-        as_found = self._lab.facts.get("as_found", {})
+        as_found = self._lab.as_found
         leaks = await residues.leaks(self._nodes, self._kinds, as_found)
         if not any(leaks.values()):
             await guard.release()

@@ -145,12 +145,12 @@ def require_packages(lab: LabInfo, plugins: Plugins) -> None:
     with another one, and says so."""
     system, builds = plugins.system, plugins.spec.builds
     wanted = {*system.packages, *builds}
-    if builds and "packages" not in lab.facts:
+    if builds and lab.made is None:
         raise LabError(
             f"lab {lab.lab_id} was not made by dstest, which lays no builds over its machines",
             remedy="install the build there, and run without --system-version",
         )
-    there = lab.facts.get("packages", system.packages)
+    there = lab.made.packages if lab.made is not None else system.packages
     down = f"`dstest lab down --lab-id {lab.lab_id}`, then up again with `--system` {system.name}"
     if lacks := absent(wanted, there):
         raise LabError(

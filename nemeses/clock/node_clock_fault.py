@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core import clock, registry
+from dstest.core import clock
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node, OwnClocks
@@ -39,8 +39,6 @@ __all__ = ["NodeClockFault"]
 
 OURS_MAX_S: Final = 0.2
 """Our own wall clock does not move this far against our monotonic one, unless somebody sets it."""
-
-AHEAD_SLACK_S: Final = 0.05
 
 
 def _ours_ns() -> int:
@@ -163,8 +161,8 @@ class NodeClockFault(ProcessFault):
         await asyncio.gather(*(node_clock.ask(ctx.node(n), "back") for n in names))
         found = await asyncio.gather(*(evidence.host_skew(ctx.node(n)) for n in names))
         wrong = [n for n, s in zip(names, found, strict=True) if _is_wrong(s)]
-        lab = registry.load("labs", ctx.lab.kind)
-        if wrong and isinstance(lab, OwnClocks):
+        lab = ctx.lab_as(OwnClocks)
+        if wrong and lab is not None:
             await asyncio.to_thread(lab.set_clocks, ctx.lab.lab_id, wrong)
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:

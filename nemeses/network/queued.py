@@ -56,7 +56,7 @@ class Queued(PathFault):
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     overlap = NEEDS_TRAFFIC
     residues: tuple[Residue, ...] = (nft.RESIDUE, netqueue.RESIDUE, netem.RESIDUE, TOOLS)
-    needs: tuple[str, ...] = ("nft", "packet-queue")
+    needs: tuple[str, ...] = ("nft", "netem|nfqueue")
     observations = 2
     counter: ClassVar[str]
     """The program's counter that says it was done to a packet."""
@@ -95,7 +95,8 @@ class Queued(PathFault):
     async def ready(self, ctx: NemesisContext) -> None:
         nodes = nodes_of(ctx)
         able = type(self).netem_words is not Queued.netem_words
-        self._netem = self._netem and able and await netem.offered(nodes)
+        peers = {n.name: next((p.info.address for p in nodes if p is not n), "") for n in nodes}
+        self._netem = self._netem and able and await netem.offered(nodes, peers)
         if self._netem:
             await self.clear(nodes)
         else:

@@ -46,7 +46,7 @@ class Pause(ProcessFault):
     requires_when = (
         *ProcessFault.requires_when,
         When("way", "signal", (Pausable,)),
-        When("way", "freezer", (Freezes,)),
+        When("way", "freezer", (Freezes,), needs=("freezer-group",)),
         When("way", None, (Pausable,)),  # as schedules have it that are older than the option
     )
     residues: tuple[Residue, ...] = (STOPPED,)

@@ -26,7 +26,6 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core import registry
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node, Reopens, Restarts
@@ -102,8 +101,8 @@ class Restart(ProcessFault):
 
     def lab(self, ctx: NemesisContext) -> Restarts:
         """Who can stop and start the nodes. Raises FaultRefused where nobody can."""
-        lab = registry.load("labs", ctx.lab.kind)
-        if not isinstance(lab, Restarts):
+        lab = ctx.lab_as(Restarts)
+        if lab is None:
             raise FaultRefused(
                 f"restart: lab {ctx.lab.kind} cannot stop and start single nodes",
                 remedy="--nemesis kill, or --lab lxc",

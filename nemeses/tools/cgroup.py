@@ -1,9 +1,10 @@
 """A control group of ours on a node, with limits of one controller, for the server alone.
 
 In version 1 it is a group below the node's own hierarchy of that controller, which is mounted where
-only we look, so that nothing of the node's init is touched; servers are moved into it. In version 2
-it is the group above those of all services (`clusters/remote/agent_groups.py`), in which servers
-are from their start on; the path is a link to it then.
+only we look, so that nothing of the node's init is touched. In version 2 the path is a link to the
+group above those of all services (`clusters/remote/agent_groups.py`), in which servers are from
+their start on where the freezer is of version 2 as well. A node may have each controller in another
+version: servers are moved into the group wherever they are.
 """
 
 from __future__ import annotations
@@ -88,8 +89,7 @@ class Group(msgspec.Struct, frozen=True):
             )
 
     async def enter(self, node: Node, pids: Sequence[int]) -> None:
-        """Put processes into the group; those that have ended meanwhile are no error. Servers are
-        in that of version 2 by themselves."""
+        """Put processes into the group; those that have ended meanwhile are no error."""
         script = 'for p in "$@"; do echo $p >"$0/cgroup.procs" || [ ! -e /proc/$p ] || exit 1; done'
         argv = ["sh", "-c", script, self.path, *map(str, pids)]
         await node.run(argv, timeout_s=5.0)

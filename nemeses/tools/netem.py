@@ -17,6 +17,7 @@ import msgspec
 
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node, NodeInfo
+from dstest.core.node_features import FEATURES
 from dstest.core.residue import Residue
 from nemeses.tools.netqueue import Sender
 from nemeses.tools.shaper import device_of
@@ -37,13 +38,21 @@ LIMIT_PACKETS: Final = 20_000
 
 SHARES: Final = ("duplicate", "reorder")
 
+HOOKED: Final = "/run/dstest-netem"
+"""Names of devices whose ingress we have made, from before that until after it is gone."""
+
 _UNHOOK: Final = f"""\
 for device in $(ls /sys/class/net); do
     tc qdisc show dev $device | grep -q '^qdisc ingress ' || continue
-    filters=$(tc filter show dev $device ingress)
-    # An empty one is ours, half made; what holds no filter does nothing.
-    case "$filters" in ""|*{DEVICE}[0-9]*) tc qdisc del dev $device ingress ;; esac
+    case "$(tc filter show dev $device ingress)" in
+    *{DEVICE}[0-9]*) ;;
+    # Half made by us, or somebody's who has not filled it yet.
+    "") [ -e {HOOKED}/$device ] || continue ;;
+    *) continue ;;
+    esac
+    tc qdisc del dev $device ingress
 done
+rm -rf {HOOKED}
 """
 _DEVICES: Final = f"ls /sys/class/net | grep -x '{DEVICE}[0-9]*'"
 
@@ -53,25 +62,24 @@ OFF: Final = f"""\
 
 RESIDUE: Final = Residue(
     name="netem",
-    mark=f"the devices are called {DEVICE} and a number",
-    look=f"for device in $({_DEVICES}); do echo ours device $device; done",
+    mark=f"the devices are called {DEVICE} and a number, {HOOKED} names the hooks",
+    look=f"for device in $({_DEVICES}); do echo ours device $device; done;"
+    f" for name in $(ls {HOOKED} 2>/dev/null); do echo ours ingress of $name; done",
     remove=OFF,
     rank=15,
 )
 
-# All that `rules` uses, on a device that nothing passes through.
-_TRY: Final = """\
-command -v tc >/dev/null || exit 1
-d=dstesttry
-ip link add $d type ifb || exit 1
-trap 'ip link del $d' EXIT
-set -e
-tc qdisc add dev $d root netem limit 10 delay 1ms reorder 50% duplicate 1%
-tc qdisc add dev $d ingress
-tc filter add dev $d ingress protocol ip prio 1 flower ip_proto udp src_ip 192.0.2.1 \
-    src_port 1 action mirred egress redirect dev $d
+# Who has such a hook at this device already, as container networks do, has the only one.
+_FREE: Final = """\
+[ -n "$0" ] || exit 0
+device=$(ip route get "$0" | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
+tc qdisc show dev "$device" | grep -E '^qdisc (ingress|clsact) ' >&2 && exit 1
+exit 0
 """
 
+_HOOK: Final = f"""\
+mkdir -p {HOOKED} && : >"{HOOKED}/$0" && exec tc -batch -
+"""
 
 _MAKE: Final = """\
 set -e
@@ -135,11 +143,20 @@ def words_of(wanted: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
-async def offered(nodes: Sequence[Node]) -> bool:
-    """Can all of these do it? Tried, on a device that nothing passes through."""
-    argv = ["sh", "-c", _TRY]
-    done = await asyncio.gather(*(n.run(argv, timeout_s=15.0, check=False) for n in nodes))
-    return all(one.status == 0 for one in done)
+async def offered(nodes: Sequence[Node], peers: Mapping[str, str]) -> bool:
+    """Can all of these do it, on the devices that lead to their `peers` (addresses, by node)?"""
+
+    async def one(node: Node) -> bool:
+        await node.run(["sh", "-c", OFF], timeout_s=10.0, check=False)  # of a run that died
+        for argv in (
+            ["sh", "-c", FEATURES["netem"].look],
+            ["sh", "-c", _FREE, peers[node.name]],
+        ):
+            if (await node.run(argv, timeout_s=15.0, check=False)).status != 0:
+                return False
+        return True
+
+    return all(await asyncio.gather(*map(one, nodes)))
 
 
 async def start(node: Node, sources: Sequence[NodeInfo], words: str) -> None:
@@ -149,7 +166,7 @@ async def start(node: Node, sources: Sequence[NodeInfo], words: str) -> None:
     # Of their own they send nothing, which would be counted as well.
     await node.run(["sh", "-c", _MAKE, "sh", *names], timeout_s=10.0)
     batch = rules(device, sources, words)
-    await node.run(["tc", "-batch", "-"], stdin=batch, timeout_s=10.0)
+    await node.run(["sh", "-c", _HOOK, device], stdin=batch, timeout_s=10.0)
 
 
 async def unhook(node: Node) -> None:

@@ -17,6 +17,7 @@ from dstest.core import clock
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node, NodeInfo
+from dstest.core.node_features import FEATURES
 from dstest.core.residue import Residue
 from nemeses.tools.compiled import compiled
 
@@ -198,21 +199,18 @@ async def install(nemesis: str, nodes: Sequence[Node]) -> None:
     program = await compiled(nemesis, ["netqueue.c"])
 
     async def one(node: Node) -> None:
-        has = await node.run(["sh", "-c", "command -v ip6tables-restore"], check=False)
-        if has.status != 0 or not await _kernel_queues(node):
+        argv = ["sh", "-c", FEATURES["nfqueue"].look]
+        done = await node.run(argv, timeout_s=10.0, check=False)
+        if done.status != 0:
             raise FaultRefused(
-                f"{nemesis}: {node.name} has no iptables, or its kernel no NFQUEUE",
-                remedy="`dstest lab down`, then up again: older images lack iptables",
+                f"{nemesis}: {node.name} has no netem that is free, and not"
+                f" {FEATURES['nfqueue'].what}: {done.stderr.strip()[-200:]}",
+                remedy=FEATURES["nfqueue"].remedy,
             )
         await stop(node)
         await node.put(TOOL, program, mode=0o755)
 
     await asyncio.gather(*map(one, nodes))
-
-
-async def _kernel_queues(node: Node) -> bool:
-    found = await node.call("stat", path="/proc/net/netfilter/nfnetlink_queue")
-    return bool(found["exists"])
 
 
 async def start(node: Node, texts: Sequence[str], settings: Mapping[str, int]) -> None:

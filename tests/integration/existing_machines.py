@@ -33,7 +33,7 @@ echo "$2" >/home/ops/.ssh/authorized_keys
 chown -R ops: /home/ops/.ssh
 echo 'ops ALL=(ALL) ALL' >/etc/sudoers.d/ops
 rm -f /etc/dstest-lab
-printf '127.0.0.1 localhost\n::1 localhost\n' >/etc/hosts
+printf '127.0.0.1 localhost\n::1 localhost' >/etc/hosts  # its last line has no end
 echo "AllowUsers ops@$3 ops@$4" >>/etc/ssh/sshd_config
 [ -z "$5" ] || echo "Port $5" >>/etc/ssh/sshd_config
 nft add table inet site

@@ -66,7 +66,7 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await node.call("signal", **stopped, signum=19)
     await _servers(node)
     await node.run(["mkdir", "-p", on_node.OTHER_HOME, on_node.BACKUP])
-    for path in (override_of("toy"), on_node.REMOVED, GROUPS):
+    for path in (override_of("toy"), on_node.REMOVED, on_node.OTHER_BINARY, GROUPS):
         await node.run(["touch", path])
     await node.arm_lease("f9", [["touch", "/tmp/kept-its-promise"]], ttl_s=600)
 

@@ -63,8 +63,10 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
         modes = {p.name: p.stat().st_mode & 0o777 for p in (folder, *folder.iterdir())}
         assert modes.pop(LAB_ID) == 0o700
         assert set(modes.values()) == {0o600}
-        listed = json.loads(dstest("lab", "list", "--json").stdout)
-        assert {"lab_id": LAB_ID, "kind": "hosts", "state": "running"} in listed
+        listed = dstest("lab", "list", "--json")
+        assert listed.returncode == 0, listed.stderr
+        mine = {"lab_id": LAB_ID, "kind": "hosts", "state": "running"}
+        assert mine in json.loads(listed.stdout)
         words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition,latency,kill")
         more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "45", "--seed", "7")
         done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=300)
@@ -116,16 +118,36 @@ def test_chores_go_the_same_way(machines: Machines, tmp_path: Path) -> None:
     assert released.returncode == 0, released.stderr
 
 
-def test_what_somebody_else_has_changed_is_told(machines: Machines) -> None:
+def test_what_somebody_else_has_changed_is_told(machines: Machines, tmp_path: Path) -> None:
     assert adopt(machines)[0] == 0
-    machines.on(1, "echo more >>/etc/motd; mkdir -p /srv/theirs; nft add table ip theirs")
+    """Among it a directory where a system of ours would write: it stays, and no run writes there.
+    With --strict all of that is asked about again; without it is no fault of ours."""
+    begin = "echo more >>/etc/motd; mkdir -p /srv/theirs /opt/etcd; nft add table ip theirs"
+    machines.on(1, f"{begin}; echo theirs >/opt/etcd/data; echo '10.9.9.9 more' >>/etc/hosts")
+    words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "none")
+    run = dstest(*CALM, *words, "--store", tmp_path, timeout_s=120)
+    assert run.returncode == Exit.HARNESS, run.stderr
+    assert "n2 has /opt/etcd" in run.stderr
+    strict = dstest("lab", "release", "--lab-id", LAB_ID, "--strict", timeout_s=120)
+    assert strict.returncode == Exit.NOT_PROVEN, strict.stderr
     done = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)
-    machines.on(1, "rm -rf /etc/motd /srv/theirs; nft delete table ip theirs")
-    assert done.returncode == Exit.NOT_PROVEN
-    assert "n2: /etc/motd is new" in done.stderr
-    assert "n2: places: /srv/theirs is new" in done.stderr
-    assert "n2: nft: table ip theirs { is new" in done.stderr
+    theirs = machines.on(1, "cat /opt/etcd/data; tail -n 1 /etc/hosts")
+    machines.on(1, "rm -rf /etc/motd /srv/theirs /opt/etcd; nft delete table ip theirs")
+    machines.on(1, "sed -i '/10.9.9.9 more/d' /etc/hosts")
+    assert theirs == "theirs\n10.9.9.9 more\n"
+    assert done.returncode == 0, done.stderr
+    for what in (
+        "/etc/motd is new",
+        "/etc/hosts differs",
+        "places: /srv/theirs is new",
+        "places: /opt/etcd is new",
+        "nft: table ip theirs { is new",
+    ):
+        assert f"n2: changed by somebody else: {what}" in done.stderr
+        assert f"n2: changed by somebody else: {what}" in strict.stderr
     assert "n1:" not in done.stderr
+    assert "left by dstest" not in done.stderr + strict.stderr
+    assert not book.folder_of(LAB_ID).exists()
 
 
 def test_what_cannot_be_trusted_or_entered(machines: Machines, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ UP = "import sys; from clusters.labs.lxc import LAB; LAB.up(sys.argv[1], 3, pack
 def traces(lab_id: str, octet: int) -> list[str]:
     """Everything on this host that could be left of a lab."""
     tag = state.tag_of(lab_id)
-    left = leftovers.leftovers_of(lab_id)
+    left = leftovers.leftovers_of(lab_id, container)
     left += network.stray_routes({octet})
     left += [str(p) for p in Path("/sys/fs/cgroup").glob(f"*/lxc*{tag}*")]
     left += [str(p) for p in Path("/sys/fs/cgroup").glob(f"lxc*{tag}*")]

@@ -75,7 +75,6 @@ def test_each_node_is_a_machine_of_its_own(vms: LabInfo) -> None:
     rows = on_nodes(vms, ask)
     boots = {marker["boot_id"] for marker, *_ in rows.values()}
     assert len({*boots, node_clock.control_boot_id()}) == 4
-    assert vms.facts["shared_kernel"] is False
     assert {kernel for _, kernel, *_ in rows.values()} == {vms.facts["guest_kernel"]}
     for marker, _, way_out, groups in rows.values():
         assert marker["lab_id"] == LAB_ID
@@ -114,7 +113,9 @@ def test_a_clock_is_one_nodes_alone(vms: LabInfo) -> None:
 def test_packets_of_one_peer_are_delayed_and_counted(vms: LabInfo) -> None:
     async def ask(nodes: dict[str, Any]) -> tuple[list[float], int, list[str]]:
         n1, n2, n3 = nodes.values()
-        assert await netem.offered([n1, n2, n3])
+        peers = {"n1": n2, "n2": n1, "n3": n1}
+        addresses = {name: peer.info.address for name, peer in peers.items()}
+        assert await netem.offered([n1, n2, n3], addresses)
 
         async def ping(node: Any) -> float:
             done = await node.run(["ping", "-qc", "5", "-i", "0.2", n1.info.address])
@@ -150,6 +151,17 @@ def test_a_power_cut_takes_what_was_not_synced(vms: LabInfo) -> None:
     LAB.boot(LAB_ID, ["n3"])
     assert LAB.boots(LAB_ID)["n3"] not in (None, before["n3"])
     assert on_nodes(vms, left) == {"synced": True, "unsynced": False}
+
+
+def test_clocks_of_their_own_in_a_run(vms: LabInfo, tmp_path: Path) -> None:
+    words = ("run", "--lab", "vm", "--lab-id", LAB_ID, "--nodes", "3", *SLOW, "--store", tmp_path)
+    faults = ("--nemesis", "clock-step,clock-steer", "-o", "fault_s=6", "--time-limit", "40")
+    done = dstest(*words, *faults, "--seed", "7", timeout_s=350)
+    found = faults_of(latest(tmp_path))
+    assert {fault["nemesis"] for fault in found} == {"clock-step", "clock-steer"}, done.stderr
+    assert all(fault["landed"] == "yes" and fault["heal_verified"] for fault in found), done.stderr
+    residue = json.loads((latest(tmp_path) / "run.json").read_text())["residue"]
+    assert not any(residue.values())
 
 
 def test_the_main_job(vms: LabInfo, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.builds import build_of, builds_of, name_of
 from dstest.core.errors import ConfigError, Exit, LabError
-from dstest.core.node import Completed
+from dstest.core.node import Completed, Made
 from dstest.core.protocols import Member, Probe, Process, Service
 from dstest.core.spec import RunSpec, to_toml
 from dstest.report.command import command_of
@@ -287,7 +287,7 @@ def test_a_lab_with_another_build_is_not_taken(deb: Path) -> None:
 
     def asked(wanted: tuple[str, ...], there: tuple[str, ...]) -> None:
         plugins = resolve(RunSpec(builds=wanted), [])
-        lab: Any = SimpleNamespace(lab_id="l", facts={"packages": [*packages, *there]})
+        lab: Any = SimpleNamespace(lab_id="l", made=Made(packages=[*packages, *there]))
         require_packages(lab, plugins)
 
     asked((), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from getpass import getuser
 from pathlib import Path
 
 import pytest
@@ -159,7 +160,7 @@ def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
     assert (one.ssh.where, one.ssh.keys) == ("ops@db1:22", ("/keys/db",))
     assert (one.password, one.roles) == ("s3 cret", ("db",))
     assert [jump.where for jump in one.jumps] == ["jim@bastion:23"]
-    assert (lone.ssh.where, lone.address6) == ("root@10.1.0.9:2200", "fd00::9")
+    assert (lone.ssh.where, lone.address6) == (f"{getuser()}@10.1.0.9:2200", "fd00::9")
     assert [e.alias for e in read_inventory(path, ["lone", "db"])] == ["lone", "db1", "db2"]
     with pytest.raises(ConfigError, match="no host or group nowhere"):
         read_inventory(path, ["nowhere"])
@@ -171,11 +172,48 @@ def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
         ("h ansible_become_method=su", "becomes root by su"),
         ("h ansible_ssh_common_args='-o ProxyCommand=nc'", "ProxyCommand"),
         ("[broken", "hosts"),
+        ("h ansible_become_password='{{ pw }}'", "h: ansible_become_password is a template"),
+        ("h ansible_host='{{ ip }}'", "h: ansible_host is a template"),
+        ("h ansible_port='{{ p }}'", "h: ansible_port is a template"),
+        ("h ansible_port=ssh", "ansible_port is 'ssh'"),
+        ("h dstest_address='{% if x %}'", "h: dstest_address is a template"),
+        ("h ansible_user=True", "h: ansible_user is no text"),
     ],
 )
 def test_an_ansible_inventory_that_is_refused(tmp_path: Path, line: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         read_inventory(written(tmp_path, "hosts", line + "\n"), [])
+
+
+VAULT = """\
+db:
+  hosts:
+    h:
+      ansible_become_password: !vault |
+        $ANSIBLE_VAULT;1.1;AES256
+        3132333435363738
+"""
+
+
+def test_a_password_that_is_encrypted_by_itself_is_never_sent(tmp_path: Path) -> None:
+    path = written(tmp_path, "hosts.yml", VAULT)
+    with pytest.raises(ConfigError, match="h: ansible_become_password is encrypted by itself"):
+        read_inventory(path, [])
+
+
+def test_without_a_user_it_is_who_calls(tmp_path: Path) -> None:
+    """As for ssh and Ansible, in all three forms."""
+    texts = {"a.toml": "[[node]]\nname = 'x'", "a.ini": "x\n", "a.conf": "Host x\n"}
+    for name, text in texts.items():
+        (entry,) = read_inventory(written(tmp_path, name, text), ["x"])
+        assert entry.ssh.user == getuser(), name
+
+
+@pytest.mark.parametrize("word", ["HostKeyAlias other", "CertificateFile /x"])
+def test_what_openssh_would_go_by_and_we_do_not(tmp_path: Path, word: str) -> None:
+    path = written(tmp_path, "ssh_config", f"Host db\n  {word}\n")
+    with pytest.raises(ConfigError, match=f"db has {word.split()[0]}"):
+        read_inventory(path, ["db"])
 
 
 def test_forms(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from clusters.labs.recipe import BASE_PACKAGES
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import LabError
-from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node import LabInfo, Made, NodeInfo
 from dstest.core.plugin_files import FILES
 from dstest.core.protocols import SystemTraits
 from dstest.core.spec import RunSpec
@@ -49,15 +50,15 @@ class Labs:
     name = "table"
     doc = "for tests"
 
-    def __init__(self, **facts: Any) -> None:
-        self.facts = facts
+    def __init__(self, packages: Sequence[str] | None = None) -> None:
+        self.there = None if packages is None else Made(packages=list(packages))
         self.made: list[tuple[str, tuple[str, ...]]] = []
 
     def status(self, lab_id: str) -> LabInfo | None:
         if lab_id != "there":
             return None
         nodes = [NodeInfo(name=f"n{i}", address=f"192.0.2.{i}") for i in (1, 2, 3)]
-        return LabInfo(lab_id=lab_id, kind="lxc", nodes=nodes, control="-", facts=self.facts)
+        return LabInfo(lab_id=lab_id, kind="lxc", nodes=nodes, control="-", made=self.there)
 
     def missing(self) -> dict[str, str]:
         return {}

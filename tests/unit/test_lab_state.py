@@ -278,3 +278,13 @@ def test_a_program_that_hangs_or_fails_is_an_error() -> None:
     with pytest.raises(LabError, match="not installed") as caught:
         host.run(["no-such-program"])
     assert "no-such-program" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("name", ["a b", "a'b", 'a"b', "a,b", "a:b", "a\\b", "a\nb"])
+def test_a_directory_that_mount_tables_write_otherwise_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs from it would not be found there."""
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path / name))
+    with pytest.raises(ConfigError, match="labs cannot be kept in"):
+        state.root_dir()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from dstest.core.node import NodeInfo
+from dstest.core.node_features import FEATURES
 from nemeses.network.by_netem import _differ
 from nemeses.network.corrupt import NEMESIS as CORRUPT
 from nemeses.network.duplicate import NEMESIS as DUPLICATE
@@ -103,3 +106,57 @@ def test_a_queue_that_is_set_otherwise(there: dict[str, Any], odd: str) -> None:
     wanted = {"delay.delay": 0.1, "delay.jitter": 0.01}
     said = _differ(cast(Any, there), wanted)
     assert said == "" if not odd else odd in said
+
+
+FAKE_TC = """\
+#!/bin/sh
+case "$*" in
+"qdisc show dev "*) echo "qdisc ingress ffff: parent ffff:fff1" ;;
+"filter show dev ours ingress") echo "mirred (Egress Redirect to device dstestf0)" ;;
+"filter show dev theirs ingress") echo "police 0x1 rate 1Mbit" ;;
+"filter show "*) ;;
+"qdisc del "*) echo "$4" >>"$0.deleted" ;;
+esac
+"""
+
+
+def test_only_an_ingress_of_ours_is_taken_away(tmp_path: Path) -> None:
+    """One without filters may be somebody's who is about to fill it."""
+    tool = tmp_path / "tc"
+    tool.write_text(FAKE_TC)
+    tool.chmod(0o755)
+    hooked = tmp_path / "hooked"
+    for folder in ("net/ours", "net/theirs", "net/empty", "net/half"):
+        (tmp_path / folder).mkdir(parents=True)
+    hooked.mkdir()
+    (hooked / "half").touch()
+    text = netem.OFF.replace("/sys/class/net", f"{tmp_path}/net").replace(netem.HOOKED, str(hooked))
+    subprocess.run(["sh", "-c", text], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (tmp_path / "tc.deleted").read_text().split() == ["half", "ours"]
+    assert not hooked.exists()
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [
+        ("qdisc noqueue 0: root", 0),
+        ("qdisc clsact ffff: parent ffff:fff1", 1),
+        ("qdisc ingress ffff: parent ffff:fff1", 1),
+        ("qdisc fq_codel 0: root", 0),
+    ],
+)
+def test_a_device_whose_ingress_is_taken_is_not_offered(
+    tmp_path: Path, shown: str, status: int
+) -> None:
+    for name, says in {"tc": shown, "ip": "192.0.2.1 via 10.0.0.1 dev eth7 src 10.0.0.2"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n[ $# = 4 ] && [ $4 != eth7 ] || echo '{says}'\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    argv = ["sh", "-c", netem._FREE, "192.0.2.1"]
+    assert subprocess.run(argv, env=env, check=False).returncode == status
+
+
+def test_a_trial_leaves_nothing_whatever_ends_it() -> None:
+    """It is made in a network that ends with the trial."""
+    assert "unshare --net" in FEATURES["netem"].look
+    assert "trap" not in FEATURES["netem"].look

@@ -62,6 +62,11 @@ MALFORMED = [
     ),
     (BARE.replace("client_port = {}, (), 1", "members_most = {}, (), 0"), "its members_most is 0"),
     (
+        BARE.replace("client_port = {}, (), 1", "homes = {}, (), ('/opt/toy', '/etc', '/opt/a/b')"),
+        "its homes have '/etc', '/opt/a/b'\n.*/opt/NAME",
+    ),
+    (BARE.replace("client_port = {}, (), 1", "homes = {}, (), ('/opt/..',)"), "its homes have"),
+    (
         BARE.replace("client_port = {}, (), 1", "members_most = {}, (), '1'"),
         "a whole number or Non",
     ),

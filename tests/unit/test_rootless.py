@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def test_a_lab_is_held_by_a_lock_and_not_by_a_pid(own_dir: Path) -> None:
     saved("one")
     assert seclusion.held_by("one") is None
     with seclusion._holding("one"):
-        assert seclusion.held_by("one") == os.getpid()
+        assert seclusion.held_by("one") == seclusion.Held(os.getpid())
         assert LAB.users("one") == [os.getpid()]
         assert "that command" in LAB.examine("one")[0]
         with (
@@ -59,6 +60,29 @@ def test_a_lab_is_held_by_a_lock_and_not_by_a_pid(own_dir: Path) -> None:
             LAB.down("one")
     assert LAB.users("one") == []
     assert "is gone" in LAB.examine("one")[0]
+
+
+def test_who_has_not_said_its_pid_yet_has_it_all_the_same(own_dir: Path) -> None:
+    saved("one")
+    with seclusion._holding("one"):
+        seclusion._lock("one").write_text("")
+        assert seclusion.held_by("one") == seclusion.Held(None)
+        with pytest.raises(LabError, match="just starting"):
+            LAB.down("one")
+
+
+def test_who_only_looks_keeps_nobody_from_it(own_dir: Path) -> None:
+    saved("one")
+    path = seclusion._lock("one")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with path.open() as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        gone = threading.Timer(0.1, lambda: fcntl.flock(looker, fcntl.LOCK_UN))
+        gone.start()
+        with seclusion._holding("one"):
+            assert LAB.users("one") == [os.getpid()]
+        gone.join()
 
 
 def test_a_written_pid_alone_holds_nothing(own_dir: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -271,3 +272,27 @@ def test_every_plugin_loads() -> None:
             plugin = registry.load(group, name)
             assert plugin.name == name
             assert getattr(plugin, "doc", "x")
+
+
+def test_what_a_lab_shows_decides_nothing() -> None:
+    """`LabInfo.facts` are for people: what a run goes by has a type (`made`, `adopted`)."""
+    read = re.compile(r"\b(lab|_lab|info|there|running)\.facts\b")
+    places = [p for room in ("clusters", "dstest", "nemeses") for p in (ROOT / room).rglob("*.py")]
+    assert len(places) > 300
+    assert [str(p) for p in places if read.search(p.read_text())] == []
+
+
+def test_the_marks_of_a_node_are_the_same_wherever_they_are_written() -> None:
+    """Programs that travel to nodes import nothing of ours."""
+    from clusters.labs import recipe
+    from clusters.labs.existing import agent_look, agent_mark
+    from clusters.remote import agent_services, bundle, tasks
+    from clusters.supervise import on_node
+    from dstest.core.residue import HOME_MARK
+    from dstest.runner.homes import COMMON_HOMES
+
+    places = {agent_look.MARKER, agent_mark.MARKER, bundle.MARKER_PATH, recipe.MARKER_PATH}
+    assert len(places) == 1
+    assert agent_mark.HOME_MARK == HOME_MARK
+    assert {on_node.HOME, str(agent_services.HOME), COMMON_HOMES[1]} == {on_node.HOME}
+    assert on_node.MEMBER == tasks.MEMBER

@@ -10,56 +10,45 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 import asyncssh
 import msgspec
 
-from clusters.labs.existing import book
+from clusters.labs.existing import agent_mark, book
 from clusters.labs.existing.book import Adopted
-from clusters.labs.existing.facts import differences
-from clusters.labs.existing.survey import Surveyed, look
-from clusters.remote.bundle import MARKER_PATH, RUN_PATH
+from clusters.labs.existing.facts import Difference, LeftNow, differences
+from clusters.labs.existing.survey import LOOK_S, Surveyed, look
+from clusters.remote.bundle import MARKER_PATH, RUN_PATH, start_argv
+from clusters.remote.chores import CHORE_ARGV
 from clusters.remote.login import log_in
 from clusters.remote.root_command import run_as_root
 from dstest.core import limits
 from dstest.core.errors import DstestError, LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["about", "adopted_of", "mark", "problems_of", "release", "touched"]
+__all__ = ["Comparison", "about", "adopted_of", "mark", "problems_of", "release", "touched"]
 
 MARK_S: Final = 30.0
+RELEASE_S: Final = MARK_S + LOOK_S + limits.SSH_CONNECT_TIMEOUT_S
+"""A node that has to be entered through more than one jump host has less time to look."""
 
-_MARK: Final = """\
-set -eu
-umask 022
-printf '%s\\n' "$1" | (set -C; cat >"$0") 2>/dev/null || [ "$(cat "$0")" = "$1" ]
-[ -z "$2" ] || printf '%s' "$2" >>/etc/hosts
-"""
-_UNMARK: Final = """\
-set -eu
-[ -e "$0" ] || exit 0
-[ "$(cat "$0")" = "$1" ] || { echo "it belongs to lab $(cat "$0") now" >&2; exit 1; }
-if grep -q "# dstest-lab $1\\$" /etc/hosts; then
-    kept=$(grep -v "# dstest-lab $1\\$" /etc/hosts; echo .)
-    printf '%s' "${kept%.}" >/etc/hosts
-fi
-for family in $2; do
-    rules=$(nft list table "$family" mangle 2>/dev/null) || continue
-    # Chains with their hooks and policies, and no rule in any of them.
-    if ! echo "$rules" | grep -Eqv '^(table |\t(chain |\t(type .*)?$|}$)|}$)'; then
-        nft delete table "$family" mangle
-    fi
-done
-shift 2
-pid=$(sed -n 's/.*"pid": *\\([0-9]*\\).*/\\1/p' "$1/janitor.json" 2>/dev/null || :)
-janitor() { tr '\\0' ' ' <"/proc/${pid:-none}/cmdline" 2>/dev/null | grep -q agent_janitor; }
-if janitor; then kill "$pid"; fi
-for _ in $(seq 50); do janitor || break; sleep 0.1; done
-for home; do rm -rf --one-file-system "$home"; done
-rmdir /run/dstest-* 2>/dev/null || :
-rm -f "$0"
-"""
+
+class _Said(msgspec.Struct):
+    said: list[str]
+    stays: list[str]
+
+
+_SAID: Final = msgspec.json.Decoder(_Said)
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that was given back: what differs from before, and what was `said` of it."""
+
+    differs: list[Difference]
+    said: list[str]
 
 
 def problems_of(seen: Sequence[Surveyed]) -> list[str]:
@@ -97,7 +86,7 @@ def touched(lab_id: str, seen: Sequence[Surveyed], homes: Sequence[str]) -> list
         f"keep dstest's agent and leases in {RUN_PATH}, and its tools in /opt/dstest",
         (
             "start, stop, kill and starve the system under test; its files are in one of these,"
-            f" which the release removes: {', '.join(homes)}"
+            f" which a release removes where a run has made them: {', '.join(homes)}"
         ),
         (
             "as the nemeses of a run ask: rules in tables and chains called dstest*, traffic"
@@ -108,13 +97,21 @@ def touched(lab_id: str, seen: Sequence[Surveyed], homes: Sequence[str]) -> list
         lines.append(
             f"write the nodes' names into /etc/hosts (lines that end in # dstest-lab {lab_id})"
         )
-    users = sorted({one.info.user for one in seen if one.info.user != "root"})
-    if users:
-        lines.append(
-            f"as {', '.join(users)} run `sudo python3` (the agent, which does all this as root) and"
-            " `sudo sh` (this marking and its undoing)"
-        )
+    if users := sorted({one.info.user for one in seen if one.info.user != "root"}):
+        lines.append(f"as {', '.join(users)} run by sudo {', '.join(_programs(seen))}")
     return lines
+
+
+def _programs(seen: Sequence[Surveyed]) -> list[str]:
+    """What sudo is asked to run there, and what for."""
+    python, chore = start_argv()[0], CHORE_ARGV[0]
+    rows = [
+        f"`{python}` (the agent, which does all this as root; the marking and its undoing)",
+        f"`{chore}` (what you tell `dstest lab exec`, `get`, `put` and `logs` to do)",
+    ]
+    if any(one.info.sudo_password_path for one in seen):
+        rows.append("`sh` (starts these where sudo asks for a password)")
+    return rows
 
 
 def _names_for(one: Surveyed, seen: Sequence[Surveyed]) -> str:
@@ -128,9 +125,14 @@ def _names_for(one: Surveyed, seen: Sequence[Surveyed]) -> str:
     return "".join(lines)
 
 
-def adopted_of(lab_id: str, seen: Sequence[Surveyed], as_found: Mapping[str, list[str]]) -> Adopted:
-    """What is written down of the machines. Raises LabError where nobody can tell how they see
-    us."""
+def adopted_of(
+    lab_id: str,
+    seen: Sequence[Surveyed],
+    as_found: Mapping[str, list[str]],
+    homes: Sequence[str],
+) -> Adopted:
+    """What is written down of the machines; about each of the `homes` they were asked. Raises
+    LabError where nobody can tell how they see us."""
     control = next((one.control for one in seen if one.control), None)
     control6 = next((one.control6 for one in seen if one.control6), None)
     direct = [one for one in seen if not one.info.jumps]
@@ -158,8 +160,8 @@ def adopted_of(lab_id: str, seen: Sequence[Surveyed], as_found: Mapping[str, lis
         },
         taken={one.info.name: one.facts.paths for one in seen},
         as_found=dict(as_found),
-        shared_kernel=len({one.facts.boot_id for one in seen}) < len(seen),
-        names_written={one.info.name: bool(_names_for(one, seen)) for one in seen},
+        homes=list(homes),
+        names={one.info.name: _names_for(one, seen) for one in seen},
     )
 
 
@@ -179,37 +181,50 @@ async def mark(adopted: Adopted, seen: Sequence[Surveyed]) -> None:
     book.save(adopted)
 
     async def each(one: Surveyed) -> None:
-        argv = ["sh", "-c", _MARK, MARKER_PATH, adopted.lab_id, _names_for(one, seen)]
-        await _on(one.info, argv)
+        connection = await _open(one.info)
+        try:
+            await _ask(connection, one.info, "mark", _request(adopted, one.info, one.found))
+        finally:
+            connection.abort()
 
     await asyncio.gather(*map(each, seen))
     book.save(msgspec.structs.replace(adopted, marked=True))
 
 
-async def release(
-    adopted: Adopted, homes: Sequence[str]
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Take away our marks, and those of the `homes` that were not there before us, and look: what
-    differs from before by node, and why a node could not be released."""
+def _request(adopted: Adopted, info: NodeInfo, before: LeftNow) -> dict[str, Any]:
+    # iptables makes a table the first time that it is asked for one, and leaves it.
+    made = [f for f in ("ip", "ip6") if f"table {f} mangle {{" not in before.nft]
+    there = {*adopted.taken.get(info.name, []), *before.places}
+    return {
+        "lab_id": adopted.lab_id,
+        "lines": adopted.names.get(info.name, ""),
+        "hosts": before.hosts,
+        "families": made,
+        "run": RUN_PATH,
+        "homes": [home for home in adopted.homes if home not in there],
+    }
 
-    async def each(info: NodeInfo) -> list[str] | str:
+
+async def release(adopted: Adopted) -> tuple[dict[str, Comparison], dict[str, str]]:
+    """Take away our marks and what carries them, and look: what differs from before by node, and
+    why a node could not be released."""
+
+    async def each(info: NodeInfo) -> Comparison | str:
         try:
-            taken = adopted.taken.get(info.name, [])
-            ours = [path for path in homes if path not in taken]
             before = book.read_found(adopted.lab_id, info.name)
             if before is None:
                 return "nobody wrote down what was there before"
-            # iptables makes a table the first time that it is asked for one, and leaves it.
-            made = [f for f in ("ip", "ip6") if f"table {f} mangle {{" not in before.nft]
-            words = [adopted.lab_id, " ".join(made), RUN_PATH, *ours]
-            argv = ["sh", "-c", _UNMARK, MARKER_PATH, *words]
-            async with asyncio.timeout(MARK_S * 3):
+            async with asyncio.timeout(RELEASE_S):
                 connection = await _open(info)
                 try:
-                    await run_as_root(connection, info, argv, timeout_s=MARK_S)
-                    return differences(before, await look(connection, info))
+                    request = _request(adopted, info, before)
+                    told = await _ask(connection, info, "unmark", request)
+                    now = await look(connection, info)
                 finally:
                     connection.abort()
+            # What still stands carries no mark, so that somebody else has made it.
+            ours = [home for home in request["homes"] if home not in told.stays]
+            return Comparison(differs=differences(before, now, ours), said=told.said)
         except TimeoutError:
             return "no answer"
         except DstestError as error:
@@ -218,7 +233,7 @@ async def release(
     outcomes = await asyncio.gather(*map(each, adopted.nodes))
     rows = dict(zip([info.name for info in adopted.nodes], outcomes, strict=True))
     return (
-        {name: row for name, row in rows.items() if isinstance(row, list)},
+        {name: row for name, row in rows.items() if isinstance(row, Comparison)},
         {name: row for name, row in rows.items() if isinstance(row, str)},
     )
 
@@ -228,9 +243,20 @@ async def _open(info: NodeInfo) -> asyncssh.SSHClientConnection:
     return await log_in(info.name, info.login, info.jumps, deadline_s=limit_s)
 
 
-async def _on(info: NodeInfo, argv: Sequence[str]) -> None:
-    connection = await _open(info)
+async def _ask(
+    connection: asyncssh.SSHClientConnection, info: NodeInfo, act: str, request: Mapping[str, Any]
+) -> _Said:
+    """What `agent_mark` does there. Raises LabError."""
+    argv = ["python3", "-I", "-S", "-c", _program(), act]
+    text = await run_as_root(
+        connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=MARK_S
+    )
     try:
-        await run_as_root(connection, info, argv, timeout_s=MARK_S)
-    finally:
-        connection.abort()
+        return _SAID.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LabError(f"{info.name}: what it says of its {act} makes no sense: {error}") from None
+
+
+@cache
+def _program() -> str:
+    return Path(agent_mark.__file__).read_text()

@@ -8,6 +8,7 @@ newer. Prints one JSON object.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -18,12 +19,16 @@ import subprocess
 import sys
 import time
 
-__all__ = ["digests", "facts", "found", "listen", "main"]
+__all__ = ["digests", "facts", "found", "listen", "main", "packages_of", "residue_of"]
 
 MARKER = "/etc/dstest-lab"
 FILES_MAX = 20_000
 FILE_BYTES_MAX = 1 << 20
-TRY_S = 10
+TRY_S = 10.0
+SECONDS = 50.0
+"""For all of it, where the request does not say."""
+
+TEXT_MAX = 4000
 PLACES = ("/opt", "/srv", "/root", "/home", "/var/lib", "/var/log", "/usr/local/bin")
 """What is in these is told by name."""
 
@@ -43,16 +48,44 @@ def link_of(path: str) -> str:
         return ""
 
 
+class Clock:
+    """How long all commands together may still take."""
+
+    end = time.monotonic() + SECONDS
+
+    @classmethod
+    def left(cls) -> float:
+        return max(0.1, min(TRY_S, cls.end - time.monotonic()))
+
+
 def said(argv: list[str], stdin: str = "") -> tuple[int, str]:
     """Status and output of a command; -1 where it does not run or does not end."""
     try:
         done = subprocess.run(
-            argv, input=stdin.encode(), capture_output=True, timeout=TRY_S, check=False
+            argv, input=stdin.encode(), capture_output=True, timeout=Clock.left(), check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return -1, str(error)
     text = done.stdout if done.returncode == 0 else done.stderr or done.stdout
     return done.returncode, text.decode(errors="replace").strip()
+
+
+def packages_of(wanted: list[str]) -> list[str] | None:
+    """Those that are installed; None where nobody can tell."""
+    code, listed = said(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n"])
+    if code != 0:
+        return None
+    rows = [line.split() for line in listed.splitlines()]
+    installed = {row[0] for row in rows if len(row) == 2 and row[1] == "installed"}
+    return sorted(installed & set(wanted))
+
+
+def residue_of(look: str) -> dict:  # type: ignore[type-arg]
+    """How a search for leftovers ended, and the end of what it printed, in whole lines."""
+    code, text = said(["sh", "-c", look])
+    if len(text) > TEXT_MAX:
+        text = text[-TEXT_MAX:].partition("\n")[2]
+    return {"status": code, "text": text}
 
 
 def facts(request: dict) -> dict:  # type: ignore[type-arg]
@@ -65,27 +98,18 @@ def facts(request: dict) -> dict:  # type: ignore[type-arg]
     features = {}
     for name, look in request["features"].items():
         code, text = said(["sh", "-c", look])
-        features[name] = None if code == 0 else (text[-200:] or f"status {code}")
-    code, listed = said(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n"])
-    rows = [line.split() for line in listed.splitlines()]
-    installed = {row[0] for row in rows if len(row) == 2 and row[1] == "installed"}
+        features[name] = None if code == 0 else (text[-200:].strip() or f"status {code}")
     names = {}
     for name in request["names"]:
         names[name] = said(["getent", "ahostsv4", name])[1].split(" ")[0]
-    residues = {}
-    for name, look in request["residues"].items():
-        code, text = said(["sh", "-c", look])
-        residues[name] = {"status": code, "text": text[-4000:]}
     return {
         "os": release.get("PRETTY_NAME", "").strip('"'),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "python": platform.python_version(),
-        "hostname": platform.node(),
         "uid": os.getuid(),
-        "machine_id": text_of("/etc/machine-id"),
         "boot_id": text_of("/proc/sys/kernel/random/boot_id"),
-        "namespaces": [link_of(f"/proc/1/ns/{kind}") for kind in ("net", "pid", "mnt")],
+        "processes": link_of("/proc/1/ns/pid"),
         "network": link_of("/proc/self/ns/net"),
         "marker": text_of(MARKER) if os.path.lexists(MARKER) else None,
         "wall_ns": time.time_ns(),
@@ -93,11 +117,10 @@ def facts(request: dict) -> dict:  # type: ignore[type-arg]
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "disk_free_bytes": status.f_bavail * status.f_frsize,
         "features": features,
-        "debian": code == 0,
-        "packages": sorted(installed & set(request["packages"])),
+        "packages": packages_of(request["packages"]),
         "names": names,
         "paths": [path for path in request["paths"] if os.path.lexists(path)],
-        "residues": residues,
+        "residues": {name: residue_of(look) for name, look in request["residues"].items()},
     }
 
 
@@ -157,11 +180,21 @@ def cgroups() -> list[str]:
     )
 
 
+def hosts() -> str | None:
+    """All of /etc/hosts, in base64; None where there is none."""
+    try:
+        with open("/etc/hosts", "rb") as handle:
+            return base64.b64encode(handle.read(FILE_BYTES_MAX)).decode()
+    except OSError:
+        return None
+
+
 def found(_: dict) -> dict:  # type: ignore[type-arg]
     """What is on this machine now, so that it can be compared later."""
     mounts = [line.split()[:3] for line in text_of("/proc/mounts").splitlines()]
     return {
         "etc": digests("/etc"),
+        "hosts": hosts(),
         "places": [
             f"{place}/{name}"
             for place in PLACES
@@ -176,6 +209,7 @@ def found(_: dict) -> dict:  # type: ignore[type-arg]
             for line in said([tool])[1].splitlines()
             if not line.startswith(("#", ":"))
         ],
+        "links": sorted(os.listdir("/sys/class/net")),
         "tc": said(["tc", "qdisc", "show"])[1].splitlines(),
         "mounts": sorted(" ".join(row) for row in mounts),
         "cgroups": cgroups(),
@@ -198,6 +232,7 @@ def listen(request: dict) -> dict:  # type: ignore[type-arg]
 
 def main() -> None:
     request = json.loads(sys.stdin.read() or "{}")
+    Clock.end = time.monotonic() + request.get("limit_s", SECONDS)
     answer = {"facts": facts, "found": found, "listen": listen}[sys.argv[1]](request)
     sys.stdout.write(json.dumps(answer))
 

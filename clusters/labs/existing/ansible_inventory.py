@@ -1,5 +1,9 @@
 """Machines of an Ansible inventory, as Ansible itself reads it (`ansible-inventory --list`): INI,
-YAML, directories, scripts, group variables and vaults alike."""
+YAML, directories, scripts, group variables and files that are a vault.
+
+Templates and single encrypted values are filled in when a playbook runs, which nobody does here:
+they are refused, by host and variable.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place
+from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place, who
 from dstest.core.errors import ConfigError, LabError
 
 __all__ = ["read_ansible"]
@@ -65,7 +69,7 @@ def _listed(path: Path) -> dict[str, Any]:
         ) from None
     except subprocess.TimeoutExpired:
         raise LabError(f"ansible-inventory did not end within {TIMEOUT_S:g} s") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(f"ansible-inventory prints no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: {done.stderr.strip()[-500:]}")
@@ -88,32 +92,58 @@ def _roles(host: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...]) -> HostEntry:
-    method = said.get("ansible_become_method", "sudo")
+    def word(name: str, default: str = "") -> str:
+        return _word(path, host, name, said.get(name)) or default
+
+    method = word("ansible_become_method", "sudo")
     if method != "sudo":
         raise ConfigError(f"{path}: {host} becomes root by {method}; dstest knows sudo alone")
-    more = " ".join(str(said.get(f"ansible_ssh_{w}_args", "")) for w in ("common", "extra"))
+    more = " ".join(word(f"ansible_ssh_{w}_args") for w in ("common", "extra"))
     if _PROXY.search(more):
         raise ConfigError(
             f"{path}: {host} is reached by a ProxyCommand, which dstest does not run",
             remedy="ansible_ssh_common_args: -J user@host",
         )
-    key = str(said.get("ansible_ssh_private_key_file", ""))
+    key = word("ansible_ssh_private_key_file")
+    port = word("ansible_port", "22")
+    if not (port.isascii() and port.isdigit()):
+        raise ConfigError(f"{path}: {host}: ansible_port is {port!r}, which is no number")
     ssh = Place(
-        host=str(said.get("ansible_host", host)),
-        port=int(said.get("ansible_port", 22)),
-        user=str(said.get("ansible_user", "root")),
+        host=word("ansible_host", host),
+        port=int(port),
+        user=word("ansible_user") or who(),
         keys=(expanded(key),) if key else (),
         agent=os.environ.get("SSH_AUTH_SOCK", ""),
     )
-    password = next((str(said[word]) for word in _PASSWORDS if said.get(word)), "")
     return HostEntry(
         alias=host,
         ssh=ssh,
         jumps=tuple(_jumps(more, ssh)),
-        address=str(said.get("dstest_address", "")),
-        address6=str(said.get("dstest_address6", "")),
-        password=password,
+        address=word("dstest_address"),
+        address6=word("dstest_address6"),
+        password=next(filter(None, map(word, _PASSWORDS)), ""),
         roles=roles,
+    )
+
+
+def _word(path: Path, host: str, name: str, value: Any) -> str:
+    """A variable that is text or a number; empty where it is not set."""
+    secret = name in _PASSWORDS
+    if value is None:
+        return ""
+    if isinstance(value, str) and "{{" not in value and "{%" not in value:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    what = "a template" if isinstance(value, str) else "no text"
+    if isinstance(value, dict) and "__ansible_vault" in value:
+        what = "encrypted by itself"
+    raise ConfigError(
+        f"{path}: {host}: {name} is {what}, which only a playbook would fill in",
+        remedy="leave it away, and adopt at a terminal, which asks for the password; or a list in"
+        ' TOML with sudo_password = { file = "PATH" }'
+        if secret
+        else "write its value there, or the machines into a list in TOML",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import asyncssh
 
 from clusters.labs.existing.entry import Place
+from clusters.remote.login import KeyRefused, open_login
 from dstest.core.errors import LabError
 from dstest.core.node import Login
 
@@ -81,7 +82,11 @@ class _Step:
         self._through = through
         self._accept = accept
         self._deadline_s = deadline_s
+        self._name = name
         self._where = f"{name} ({place.where})"
+        self._keys: list[asyncssh.SSHKey] = []
+        self._authorities = False
+        self._revoked: list[bytes] = []
 
     async def host_key(self) -> asyncssh.SSHKey:
         """The key that the machine shows, if it may be trusted."""
@@ -94,13 +99,16 @@ class _Step:
             raise LabError(f"{self._where} cannot be reached: {error}") from None
         if shown is None:
             raise LabError(f"{self._where} shows no host key")
-        known = [k.public_data for k in self._known()]
+        self._read_known()
+        known = [k.public_data for k in self._keys]
+        if shown.public_data in self._revoked:
+            raise LabError(f"{self._where} shows a host key that was revoked")
         if shown.public_data in known:
             return shown
         # Its key may be of a kind that is not the known one's: then ask for a known kind.
-        for algorithm in dict.fromkeys(k.get_algorithm() for k in self._known()):
+        for algorithm in dict.fromkeys(k.get_algorithm() for k in self._keys):
             other = await self._shown(algorithm)
-            if other is not None and other.public_data in known:
+            if other is not None and other.public_data in {*known} - {*self._revoked}:
                 return other
         if known:
             raise LabError(
@@ -109,8 +117,10 @@ class _Step:
                 remedy="if the machine was set up anew: ssh-keygen -R HOST, and ssh to it once",
             )
         if not self._accept(self._where, shown.get_fingerprint()):
+            signed = " (the authority that known_hosts names for it is not asked)"
             raise LabError(
-                f"{self._where} shows a host key that nobody knows: {shown.get_fingerprint()}",
+                f"{self._where} shows a host key that nobody knows: {shown.get_fingerprint()}"
+                + (signed if self._authorities else ""),
                 remedy="compare it and ssh to the machine once, or --accept-host-keys",
             )
         return shown
@@ -128,22 +138,24 @@ class _Step:
         except (asyncssh.Error, OSError):
             return None
 
-    def _known(self) -> list[asyncssh.SSHKey]:
-        """Keys of this machine in the user's files."""
-        found: list[asyncssh.SSHKey] = []
+    def _read_known(self) -> None:
+        """What the user's files say of this machine."""
         for path in self._place.known_hosts or KNOWN_HOSTS:
             try:
                 file = Path(path).expanduser()
                 text = file.read_bytes()[:KNOWN_BYTES_MAX].decode(errors="replace")
-                keys, *_ = asyncssh.import_known_hosts(text).match(
-                    self._place.host, "", self._place.port
-                )
+                rows = asyncssh.import_known_hosts(text)
+                place = self._place
+                keys, authorities, revoked, *_ = rows.match(place.host, "", place.port)
+                # With a port it forgets what was revoked where nothing else is known.
+                also = rows.match(f"[{place.host}]:{place.port}", "", None)[2]
             except OSError:
                 continue
             except ValueError as error:
                 raise LabError(f"{path}: {error}") from None
-            found += keys
-        return found
+            self._keys += keys
+            self._authorities = self._authorities or bool(authorities)
+            self._revoked += [key.public_data for key in [*revoked, *also]]
 
     async def log_in(
         self, key: asyncssh.SSHKey, pinned_path: str
@@ -151,34 +163,21 @@ class _Step:
         """By the first key that opens."""
         place, refused = self._place, []
         for path, agent in self._ways():
+            login = Login(
+                host=place.host,
+                port=place.port,
+                user=place.user,
+                key_path=path,
+                agent_path=agent,
+                known_hosts_path=pinned_path,
+            )
             try:
-                connection = await asyncssh.connect(
-                    place.host,
-                    place.port,
-                    username=place.user,
-                    client_keys=[path] if path else [],
-                    agent_path=agent or None,
-                    known_hosts=([key], [], []),
-                    preferred_auth="publickey",
-                    config=None,
-                    login_timeout=self._deadline_s,
-                    tunnel=self._through or (),
+                connection = await open_login(
+                    self._name, login, self._through, self._deadline_s, host_key=key
                 )
-            except asyncssh.KeyEncryptionError:
-                refused.append(f"{path} is encrypted (load it into an ssh-agent)")
-            except (asyncssh.PermissionDenied, asyncssh.KeyImportError) as error:
-                refused.append(f"{path or 'the agent'}: {error}")
-            except (asyncssh.Error, OSError) as error:
-                raise LabError(f"{self._where} cannot be reached: {error}") from None
+            except KeyRefused as error:
+                refused.append(str(error.message))
             else:
-                login = Login(
-                    host=place.host,
-                    port=place.port,
-                    user=place.user,
-                    key_path=path,
-                    agent_path=agent,
-                    known_hosts_path=pinned_path,
-                )
                 return connection, login
         raise LabError(
             f"{self._where} lets nobody in: {'; '.join(refused) or 'there is no key to try'}",

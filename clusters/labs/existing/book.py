@@ -18,16 +18,16 @@ import msgspec
 from clusters.labs import state
 from clusters.labs.existing.facts import LeftNow
 from dstest.core.errors import LabError
-from dstest.core.node import NodeInfo
+from dstest.core.node import Foreign, NodeInfo
 
 __all__ = ["Adopted", "adopted_ids", "folder_of", "forget", "load", "save", "write_secret"]
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     """One set of adopted machines. `aliases` are the user's names, `about` a line on each machine.
-    By node: `lacks` says of each feature that is not there why not, `taken` are directories of the
-    machine's own where a system would put its files, `as_found` is what disturbs no run since it
-    was there before us. `marked`: the machines carry our marker."""
+    `homes` are the directories that runs may make there, each of which was asked about; `names` are
+    the lines for /etc/hosts by node. By node as well: `lacks` says why a feature is not there,
+    `taken` and `as_found` are as in `Foreign`. `marked`: the machines carry our marker."""
 
     lab_id: str
     nodes: list[NodeInfo]
@@ -39,8 +39,8 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     lacks: dict[str, dict[str, str]]
     taken: dict[str, list[str]]
     as_found: dict[str, list[str]]
-    shared_kernel: bool
-    names_written: dict[str, bool]
+    homes: list[str] = msgspec.field(default_factory=list)
+    names: dict[str, str] = msgspec.field(default_factory=dict)
     marked: bool = False
 
     @property
@@ -49,11 +49,13 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "hosts": self.aliases,
             "machines": self.about,
-            "lacks": self.lacks,
-            "taken": self.taken,
-            "as_found": self.as_found,
-            "shared_kernel": self.shared_kernel,
+            "there_before": self.as_found,
         }
+
+    @property
+    def foreign(self) -> Foreign:
+        """For `LabInfo`."""
+        return Foreign(taken=self.taken, as_found=self.as_found)
 
 
 _ADOPTED: Final = msgspec.json.Decoder(Adopted)
@@ -83,7 +85,7 @@ def load(lab_id: str) -> Adopted | None:
         return _ADOPTED.decode(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
         raise LabError(
             f"{path}: {error}", remedy=f"dstest lab release --lab-id {lab_id} --forget"
         ) from None
@@ -112,7 +114,7 @@ def read_found(lab_id: str, node: str) -> LeftNow | None:
     try:
         text = (folder_of(lab_id) / f"found-{node}.json").read_bytes()
         return msgspec.json.decode(text, type=LeftNow)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         return None
 
 

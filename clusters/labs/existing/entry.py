@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from pathlib import Path
@@ -11,13 +12,18 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["ASK", "HostEntry", "Place", "expanded", "split_place"]
+__all__ = ["ASK", "HostEntry", "Place", "expanded", "split_place", "who"]
 
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}\$?")
 _HOST: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}")
 
 ASK: Final = "ask"
 """As a sudo password: whoever adopts is asked for it."""
+
+
+def who() -> str:
+    """Who logs in where a list names nobody: who calls us, as for ssh and Ansible."""
+    return getpass.getuser()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +33,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     port: int = 22
-    user: str = "root"
+    user: str = msgspec.field(default_factory=who)
     keys: tuple[str, ...] = ()
     agent: str = ""
     known_hosts: tuple[str, ...] = ()

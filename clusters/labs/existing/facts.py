@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["HostFacts", "LeftNow", "differences", "same_machine"]
+__all__ = ["Difference", "HostFacts", "LeftNow", "differences", "same_machine"]
 
 
 class Looked(msgspec.Struct, frozen=True):
@@ -17,20 +19,18 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """`features` name what is not there with the reason, None for what is. `namespaces` are those
-    of process 1; `network` is ours there. `names` are what the names of nodes lead to. `packages`
-    are those of the systems that are installed; `debian` tells whether that was to be known.
-    `paths` are those that were asked about and are there."""
+    """`features` name what is not there with the reason, None for what is. `processes` is the
+    namespace of process 1's, empty where that is not to be read; `network` is ours there. `names`
+    are what the names of nodes lead to. `packages` are those of the systems that are installed,
+    None where nobody can tell. `paths` are those that were asked about and are there."""
 
     os: str
     kernel: str
     machine: str
     python: str
-    hostname: str
     uid: int
-    machine_id: str
     boot_id: str
-    namespaces: list[str]
+    processes: str
     network: str
     marker: str | None
     wall_ns: int
@@ -38,16 +38,16 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     disk_free_bytes: int
     features: dict[str, str | None]
-    debian: bool
-    packages: list[str]
+    packages: list[str] | None
     names: dict[str, str]
     paths: list[str]
     residues: dict[str, Looked]
 
 
 class LeftNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is on a machine: `etc` by path, the rest as lines; `places` are names in directories
-    where programs put their own."""
+    """What is on a machine: `etc` by path, `hosts` all of /etc/hosts in base64, the rest as lines;
+    `places` are names in directories where programs put their own. Records of older versions have
+    no `hosts` and no `links`."""
 
     etc: dict[str, str]
     places: list[str]
@@ -58,6 +58,15 @@ class LeftNow(msgspec.Struct, frozen=True, kw_only=True):
     mounts: list[str]
     cgroups: list[str]
     processes: list[str]
+    hosts: str | None = None
+    links: list[str] | None = None
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Something that is not as it was. `ours`: a run has made it, or may have taken it away."""
+
+    what: str
+    ours: bool
 
 
 def same_machine(one: HostFacts, other: HostFacts) -> bool:
@@ -65,21 +74,33 @@ def same_machine(one: HostFacts, other: HostFacts) -> bool:
     processes in it."""
     if one.boot_id != other.boot_id:
         return False
-    return one.network == other.network or one.namespaces[1:2] == other.namespaces[1:2]
+    pairs = ((one.network, other.network), (one.processes, other.processes))
+    return any(mine == yours != "" for mine, yours in pairs)
 
 
-def differences(before: LeftNow, now: LeftNow) -> list[str]:
-    """What is not as it was, in words."""
+def differences(before: LeftNow, now: LeftNow, homes: Sequence[str] = ()) -> list[Difference]:
+    """What is not as it was, in words. `homes` are directories that runs may have made."""
     rows: list[str] = []
     for kind in LeftNow.__struct_fields__:
         was, there = getattr(before, kind), getattr(now, kind)
+        if kind == "hosts":
+            continue  # it is one of `etc`
+        if was is None or there is None:
+            continue
         if kind == "etc":
             paths = [p for p in sorted({*was, *there}) if was.get(p) != there.get(p)]
             rows += [f"{p} {_how(was.get(p), there.get(p))}" for p in paths]
             continue
         rows += [f"{kind}: {line} is new" for line in _more(there, was)]
         rows += [f"{kind}: {line} is gone" for line in _more(was, there)]
-    return rows
+    return [Difference(row, _is_ours(row, homes)) for row in rows]
+
+
+def _is_ours(row: str, homes: Sequence[str]) -> bool:
+    """Whatever a run makes is called dstest, or lies in one of its directories."""
+    return "dstest" in row.lower() or any(
+        re.search(rf"(?<![\w./-]){re.escape(home)}(?![\w.-])", row) for home in homes
+    )
 
 
 def _how(was: Any, there: Any) -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from clusters.labs import state
 from clusters.labs.existing import book
 from clusters.labs.existing.book import Adopted
@@ -36,7 +34,7 @@ class HostsLab:
         progress: Any = None,
         persistent: bool = False,
     ) -> LabInfo:
-        """The adopted machines. Raises ConfigError where there are none, or not so many."""
+        """The adopted machines, all of them. Raises ConfigError where there are none."""
         info = self.status(lab_id)
         if info is None:
             there = ", ".join(self.list()) or "none"
@@ -44,12 +42,7 @@ class HostsLab:
                 f"no machines are adopted as lab {lab_id}",
                 remedy=f"dstest lab adopt FILE --lab-id {lab_id}; adopted: {there}",
             )
-        if len(info.nodes) < nodes:
-            raise ConfigError(
-                f"lab {lab_id} has {len(info.nodes)} machines, not {nodes}",
-                remedy=f"--nodes {len(info.nodes)}",
-            )
-        return msgspec.structs.replace(info, nodes=info.nodes[:nodes])
+        return info
 
     def down(self, lab_id: str) -> list[str]:
         """Machines of the user's are not removed: raises ConfigError where they are adopted."""
@@ -74,7 +67,7 @@ class HostsLab:
         """See `Inspects.examine`."""
         adopted = book.load(lab_id)
         half = adopted is not None and not adopted.marked
-        what = "its machines were never marked to the end: release them, then adopt them again"
+        what = "not all of its machines are marked: release them, then adopt them again"
         return [what] if half else []
 
     def users(self, lab_id: str) -> list[int]:
@@ -101,6 +94,7 @@ class HostsLab:
             control=adopted.control,
             control6=adopted.control6,
             ssh_from=adopted.ssh_from,
+            adopted=adopted.foreign,
             facts=adopted.facts,
         )
 

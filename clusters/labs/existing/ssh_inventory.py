@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place
+from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place, who
 from dstest.core.errors import ConfigError, LabError
 
 __all__ = ["read_ssh_config"]
+
+_UNKNOWN: Final = {"hostkeyalias": "HostKeyAlias", "certificatefile": "CertificateFile"}
+"""Without these another key would be asked for, or shown, than by OpenSSH."""
 
 TIMEOUT_S: Final = 10.0
 JUMPS_MAX: Final = 8
@@ -86,6 +89,13 @@ def _one(said: dict[str, list[str]], key: str, otherwise: str = "") -> str:
 
 
 def _place(said: dict[str, list[str]]) -> Place:
+    for key, word in _UNKNOWN.items():
+        if _one(said, key, "none") != "none":
+            raise ConfigError(
+                f"{_one(said, 'host') or _one(said, 'hostname')} has {word} {_one(said, key)!r},"
+                " which dstest does not go by",
+                remedy=f"a configuration without {word} for it, or a list in TOML",
+            )
     agent = _one(said, "identityagent", "SSH_AUTH_SOCK")
     if agent == "SSH_AUTH_SOCK":
         agent = os.environ.get("SSH_AUTH_SOCK", "")
@@ -97,7 +107,7 @@ def _place(said: dict[str, list[str]]) -> Place:
     return Place(
         host=_one(said, "hostname"),
         port=int(_one(said, "port", "22")),
-        user=_one(said, "user", "root"),
+        user=_one(said, "user") or who(),
         keys=tuple(expanded(key.strip('"')) for key in said.get("identityfile", [])),
         agent="" if agent == "none" else expanded(agent),
         known_hosts=tuple(map(expanded, known)),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,15 +20,22 @@ from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
 from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
+from clusters.remote.sudo import password_of
 from dstest.core import clock, limits
-from dstest.core.errors import ConfigError, LabError, NotALabNode
+from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode, RemoteError
 from dstest.core.node import NodeInfo
 
-__all__ = ["Request", "Surveyed", "look", "survey"]
+__all__ = ["LOOK_S", "Asks", "Request", "Surveyed", "asking", "look", "survey"]
 
 LOOK_S: Final = 60.0
+"""Of each look; the machine itself stops trying things a while before."""
+
 LISTEN_S: Final = 8.0
 ASK_S: Final = 10.0
+ALL_S: Final = 2 * LOOK_S + 2 * (LISTEN_S + ASK_S) + 2 * ASK_S
+"""Of all that one machine is asked, once it is entered."""
+
+WORDS_MAX: Final = 2000
 
 T = TypeVar("T")
 
@@ -67,15 +75,10 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     clock_ahead_s: float
 
 
-class Asks:
-    """What whoever adopts is asked: about host keys, and for sudo passwords (None: nobody is
-    there to be asked)."""
+class Asks(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever adopts is asked while we look: about host keys that nobody knows."""
 
-    def __init__(
-        self, accept: Callable[[str, str], bool], password: Callable[[str], str] | None
-    ) -> None:
-        self.accept = accept
-        self.password = password
+    accept: Callable[[str, str], bool]
 
 
 async def survey(
@@ -84,17 +87,39 @@ async def survey(
     """All machines, named n1, n2, ... in the order of the list. Raises LabError, NotALabNode for
     this machine and for one that is named twice, ConfigError for what cannot be a node."""
     names = [f"n{i}" for i in range(1, len(entries) + 1)]
-    jobs = [
-        asyncio.create_task(_one(lab_id, name, entry, request, names, asks))
+    seen = await _all_of(
+        _one(lab_id, name, entry, request, names, asks)
         for name, entry in zip(names, entries, strict=True)
-    ]
-    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
-    failures = [found for found in outcomes if isinstance(found, BaseException)]
-    if failures:
-        raise failures[0]
-    seen = [found for found in outcomes if isinstance(found, Surveyed)]
+    )
     _refuse_doubles(seen)
     return seen
+
+
+async def asking(lab_id: str, entries: Sequence[HostEntry], asks: Asks) -> list[HostEntry]:
+    """Those of the machines at which sudo asks for a password. Raises as `survey`."""
+
+    async def one(entry: HostEntry) -> bool:
+        async with _entered(lab_id, "n1", entry, asks) as (info, arrived):
+            return await _sudo_asks(info, arrived, entry)
+
+    found = await _all_of(map(one, entries))
+    return [entry for entry, yes in zip(entries, found, strict=True) if yes]
+
+
+async def _all_of(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them return; what is wrong with any of them is told at once."""
+    outcomes = await asyncio.gather(*map(asyncio.create_task, jobs), return_exceptions=True)
+    failures = [found for found in outcomes if isinstance(found, BaseException)]
+    told = [error for error in failures if isinstance(error, DstestError)]
+    for error in failures:
+        if error not in told or len(failures) == 1:
+            raise error
+    if not told:
+        return [found for found in outcomes if not isinstance(found, BaseException)]
+    kinds = (NotALabNode, ConfigError, LabError)
+    kind = next(kind for kind in kinds if any(isinstance(error, kind) for error in told))
+    remedies = dict.fromkeys(error.remedy for error in told if error.remedy)
+    raise kind("; ".join(error.message for error in told), remedy="; ".join(remedies))
 
 
 async def _one(
@@ -106,42 +131,78 @@ async def _one(
     asks: Asks,
 ) -> Surveyed:
     folder = book.folder_of(lab_id)
+    async with _entered(lab_id, name, entry, asks) as (bare, arrived):
+        info = await _with_sudo(bare, arrived, entry, folder)
+        return await _looked_at(info, arrived, entry, request, names)
+
+
+@contextlib.asynccontextmanager
+async def _entered(
+    lab_id: str, name: str, entry: HostEntry, asks: Asks
+) -> AsyncIterator[tuple[NodeInfo, Arrived]]:
+    """The machine, and the connection to it. Whatever goes wrong is a LabError that names it."""
+    folder = book.folder_of(lab_id)
     address, address6 = await _addresses(entry)
     bare = NodeInfo(name=name, address=address, address6=address6, lab_id=lab_id)
     await refuse_control_host(bare)
-    async with asyncio.timeout(LOOK_S + limits.SSH_CONNECT_TIMEOUT_S * (1 + len(entry.jumps))):
-        arrived = await arrive(
-            entry.alias,
-            [*entry.jumps, entry.ssh],
-            pinned_path=str(folder / "known_hosts"),
-            accept=asks.accept,
-            deadline_s=limits.SSH_CONNECT_TIMEOUT_S,
-        )
-        connection = arrived.connection
-        try:
-            info = _info(bare, entry, arrived)
-            info = await _with_sudo(info, connection, entry, folder, asks)
-            question = {**msgspec.to_builtins(request), "names": list(names)}
-            facts = await ask(connection, info, "facts", question, _FACTS)
-            ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
-            _refuse_this_machine(entry, facts)
-            control, control6 = [
-                await _seen_as(connection, info, address) if address else None
-                for address in (info.address, info.address6)
-            ]
-            return Surveyed(
-                info=info,
-                alias=entry.alias,
-                facts=facts,
-                found=await ask(connection, info, "found", {}, _FOUND),
-                lines=arrived.lines,
-                control=control,
-                control6=control6,
-                ssh_from=await _ssh_from(connection),
-                clock_ahead_s=ahead_s,
-            )
-        finally:
-            connection.abort()
+    enter_s = limits.SSH_CONNECT_TIMEOUT_S * (1 + len(entry.jumps))
+    arrived = None
+    try:
+        async with asyncio.timeout(enter_s + ALL_S):
+            async with asyncio.timeout(enter_s):
+                arrived = await arrive(
+                    entry.alias,
+                    [*entry.jumps, entry.ssh],
+                    pinned_path=str(folder / "known_hosts"),
+                    accept=asks.accept,
+                    deadline_s=limits.SSH_CONNECT_TIMEOUT_S,
+                )
+            yield _info(bare, entry, arrived), arrived
+    except TimeoutError:
+        what = "does not let us in" if arrived is None else "does not say what it is"
+        limit_s = enter_s if arrived is None else ALL_S
+        raise LabError(
+            f"{entry.alias} ({entry.ssh.where}) {what} within {limit_s:g} s",
+            remedy="`ssh` to it by hand: what hangs there hangs here",
+        ) from None
+    except (asyncssh.Error, OSError) as error:
+        raise LabError(f"{entry.alias} ({entry.ssh.where}): {error}") from None
+    finally:
+        if arrived is not None:
+            arrived.connection.abort()
+
+
+async def _looked_at(
+    info: NodeInfo,
+    arrived: Arrived,
+    entry: HostEntry,
+    request: Request,
+    names: Sequence[str],
+) -> Surveyed:
+    connection = arrived.connection
+    question = {
+        **msgspec.to_builtins(request),
+        "names": list(names),
+        "limit_s": LOOK_S - ASK_S,
+    }
+    facts = await ask(connection, info, "facts", question, _FACTS)
+    ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
+    _refuse_this_machine(entry, facts)
+    control, control6 = [
+        await _seen_as(connection, info, address) if address else None
+        for address in (info.address, info.address6)
+    ]
+    return Surveyed(
+        info=info,
+        alias=entry.alias,
+        facts=facts,
+        found=await ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND),
+        lines=arrived.lines,
+        control=control,
+        control6=control6,
+        ssh_from=await _ssh_from(connection, info),
+        clock_ahead_s=ahead_s,
+    )
 
 
 def _info(bare: NodeInfo, entry: HostEntry, arrived: Arrived) -> NodeInfo:
@@ -182,34 +243,37 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
     return address, address6
 
 
-async def _with_sudo(
-    info: NodeInfo,
-    connection: asyncssh.SSHClientConnection,
-    entry: HostEntry,
-    folder: Path,
-    asks: Asks,
-) -> NodeInfo:
-    """With the place of a sudo password, where one is needed."""
+async def _sudo_asks(info: NodeInfo, arrived: Arrived, entry: HostEntry) -> bool:
+    """Does sudo ask for a password, whatever a session before has left? Raises LabError where there
+    is none."""
     if info.user == "root":
+        return False
+    argv = ["sudo", "-k", "-n", "true"]
+    try:
+        await run_as_root(
+            arrived.connection, info, argv, timeout_s=ASK_S, bytes_max=WORDS_MAX, root=False
+        )
+    except RemoteError as error:
+        if error.status == 127 or "not found" in error.stderr:
+            raise LabError(
+                f"{entry.alias}: {info.user} is not root, and there is no sudo"
+            ) from None
+        return True
+    return False
+
+
+async def _with_sudo(info: NodeInfo, arrived: Arrived, entry: HostEntry, folder: Path) -> NodeInfo:
+    """With the place of a sudo password, where one is needed."""
+    if not await _sudo_asks(info, arrived, entry):
         return info
-    done = await connection.run("sudo -n true", timeout=ASK_S)
-    if done.exit_status == 0:
-        return info
-    said = str(done.stderr or "")
-    if "not found" in said:
-        raise LabError(f"{entry.alias}: {info.user} is not root, and there is no sudo")
     password = entry.password
     if not password and entry.password_path and entry.password_path != ASK:
-        from clusters.remote.sudo import password_of
-
         password = password_of(entry.password_path).decode(errors="surrogateescape")
     if not password:
-        if asks.password is None:
-            raise LabError(
-                f"{entry.alias}: sudo asks {info.user} for a password, and none is given",
-                remedy='sudo_password = { file = "PATH" } in the list, or adopt at a terminal',
-            )
-        password = await asyncio.to_thread(asks.password, f"sudo password of {entry.ssh.where}: ")
+        raise LabError(
+            f"{entry.alias}: sudo asks {info.user} for a password, and none is given",
+            remedy='sudo_password = { file = "PATH" } in the list, or adopt at a terminal',
+        )
     path = folder / f"sudo-{info.name}"
     book.write_secret(path, password)
     return msgspec.structs.replace(info, sudo_password_path=str(path))
@@ -229,7 +293,7 @@ async def ask(
     )
     try:
         return decoder.decode(said)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(
             f"{info.name}: what it says of itself makes no sense: {error}",
             remedy="a shell there that prints something of its own does that: `ssh HOST true` must"
@@ -263,14 +327,19 @@ async def _seen_as(
         heard.cancel()
 
 
-async def _ssh_from(connection: asyncssh.SSHClientConnection) -> str:
+async def _ssh_from(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> str:
     """The address that SSH comes from, as the machine says."""
-    done = await connection.run('echo "$SSH_CONNECTION"', timeout=ASK_S)
-    words = str(done.stdout or "").split()
+    argv = ["sh", "-c", 'echo "$SSH_CONNECTION"']
+    said = await run_as_root(
+        connection, info, argv, timeout_s=ASK_S, bytes_max=WORDS_MAX, root=False
+    )
+    words = said.decode(errors="replace").split()
     try:
         return str(ipaddress.ip_address(words[0].partition("%")[0]))
     except (IndexError, ValueError):
-        raise LabError("sshd does not say where SSH comes from (SSH_CONNECTION)") from None
+        raise LabError(
+            f"{info.name}: sshd does not say where SSH comes from (SSH_CONNECTION)"
+        ) from None
 
 
 def _here() -> HostFacts:
@@ -305,4 +374,4 @@ def _refuse_doubles(seen: Sequence[Surveyed]) -> None:
 
 async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
     """What is on a machine now."""
-    return await ask(connection, info, "found", {}, _FOUND)
+    return await ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND)

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.labs.existing.entry import ASK, HostEntry, Place, expanded, split_place
+from clusters.labs.existing.entry import ASK, HostEntry, Place, expanded, split_place, who
 from dstest.core.errors import ConfigError
 
 __all__ = ["read_toml"]
@@ -75,7 +75,7 @@ def _entry(path: Path, node: _Node, file: _File) -> HostEntry:
     target = node.ssh or node.address or node.address6 or node.name
     if not target:
         raise ConfigError(f"{path}: a node has neither name nor address")
-    user = node.user or file.user or "root"
+    user = node.user or file.user or who()
     known = node.known_hosts or file.known_hosts
     ssh = Place(
         host=target,

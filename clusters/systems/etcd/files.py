@@ -151,7 +151,7 @@ class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
 
     async def drop_build(self) -> None:
         """Take it away again, once no member is to be started as it any more."""
-        argv = ["rm", "-rf", on_node.OTHER_HOME, override_of(on_node.SERVICE)]
+        argv = ["rm", "-rf", on_node.OTHER_BINARY, override_of(on_node.SERVICE)]
         await asyncio.gather(*(node.run(argv) for node in self.nodes.values()))
 
     async def use_build(self, name: str) -> None:

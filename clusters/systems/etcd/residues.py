@@ -7,7 +7,7 @@ from typing import Final
 from clusters.supervise import residues
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
-from clusters.systems.etcd.on_node import HOME, OTHER_HOME, PEER_PORT
+from clusters.systems.etcd.on_node import HOME, OTHER_BINARY, OTHER_HOME, PEER_PORT
 from dstest.core.residue import Residue
 
 __all__ = ["RESIDUES"]
@@ -19,10 +19,20 @@ _FILES: Final = " ".join(
 
 FILES: Final = Residue(
     name="etcd's files",
-    mark=f"it is in {HOME} or {OTHER_HOME}, where nothing but ours is",
-    look=f"for path in {_FILES} {OTHER_HOME}; do [ ! -e $path ] || echo ours file $path; done",
-    remove=f"rm -rf {_FILES} {OTHER_HOME}",
+    mark=f"it is in {HOME}, where nothing but ours is",
+    look=f"for path in {_FILES}; do [ ! -e $path ] || echo ours file $path; done",
+    remove=f"rm -rf {_FILES}",
     rank=70,
+    home=HOME,
+)
+
+OTHER_BUILD: Final = Residue(
+    name="etcd's other build",
+    mark=f"it is in {OTHER_HOME}, where nothing but ours is",
+    look=f"[ ! -e {OTHER_BINARY} ] || echo ours file {OTHER_BINARY}",
+    remove=f"rm -rf {OTHER_BINARY}",
+    rank=70,
+    home=OTHER_HOME,
 )
 
 REMOVED: Final = Residue(
@@ -32,6 +42,7 @@ REMOVED: Final = Residue(
     remove=f"rm -f {on_node.REMOVED}",
     rank=70,
     janitor=False,
+    home=HOME,
 )
 
-RESIDUES: Final = (*residues((CLIENT_PORT, PEER_PORT), HOME), FILES, REMOVED)
+RESIDUES: Final = (*residues((CLIENT_PORT, PEER_PORT), HOME), FILES, OTHER_BUILD, REMOVED)

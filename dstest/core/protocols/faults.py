@@ -59,11 +59,13 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class When(msgspec.Struct, frozen=True):
-    """A fault whose planned `fact` has this `value` asks for these capabilities besides."""
+    """A fault whose planned `fact` has this `value` asks for these capabilities besides, and for
+    these features of nodes (`needs`, as `NemesisTraits.needs`)."""
 
     fact: str
     value: Any
     requires: tuple[type, ...]
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """`scope=primaries`."""
@@ -106,7 +108,8 @@ class Epochs(Protocol):
 
 
 class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a nemesis may touch. Nodes have been verified to carry the lab's marker."""
+    """What a nemesis may touch. Nodes have been verified to carry the lab's marker. `of_lab` is the
+    plug-in that the lab is of (`lab_as`)."""
 
     nodes: dict[str, Node]
     lab: LabInfo
@@ -115,6 +118,11 @@ class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
     traffic: Traffic
     epochs: Epochs
     options: dict[str, Any] = msgspec.field(default_factory=dict)
+    of_lab: Any = None
+
+    def lab_as(self, protocol: type[C]) -> C | None:
+        """The plug-in of the lab, where it does what this protocol of `dstest.core.node` says."""
+        return None if missing(self.of_lab, protocol) else cast(C, self.of_lab)
 
     def node(self, name: str) -> Node:
         """The node called `name`; KeyError where it is not in the cluster."""

@@ -54,7 +54,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
     have laid on a node does not survive its faults. `injects`: it plans at least one fault.
     `members_least`: with fewer members it cannot be proven. `needs`: features of nodes
-    (`dstest.core.node_features`) without which none of its faults can be injected."""
+    (`dstest.core.node_features`) without which none of its faults can be injected; of `one|another`
+    either is enough."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -79,7 +80,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
     endpoints are, or, where some of them do not speak for their node, what those are.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
-    more of it. `homes`: directories of a node in which all that it writes is; they are removed."""
+    more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
+    release of adopted machines removes those that runs have made."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()

@@ -1,0 +1,257 @@
+"""Runs on a machine that is adopted: lays our marks there, and takes them away again.
+
+    python3 -I -S -c TEXT mark|unmark        one JSON object on standard input, one as the answer
+
+Files are replaced whole, with owner, mode and label; what carries no mark of ours is not removed.
+Standard library only; Python 3.9 or newer.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+__all__ = ["HOME_MARK", "MARKER", "mark", "remove_home", "unmark", "unmarked", "with_lines"]
+
+MARKER = "/etc/dstest-lab"
+HOSTS = "/etc/hosts"
+HOME_MARK = ".dstest-lab"
+"""In a directory below /opt that a run has made: the id of its lab."""
+
+GONE = ".gone-dstest"
+"""What the name of such a directory ends with while it is removed."""
+
+FILE_BYTES_MAX = 1 << 22
+JANITOR_S = 5.0
+TOOL_S = 10
+EMPTY_RULES = re.compile(r"(table |\t(chain |\t(type .*)?$|}$)|}$)")
+
+
+def content(path: str) -> bytes | None:
+    """Of a file; None where there is none."""
+    try:
+        with open(path, "rb") as handle:
+            data = handle.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > FILE_BYTES_MAX:
+        raise SystemExit(f"{path} has more than {FILE_BYTES_MAX} bytes")
+    return data
+
+
+def own_lines(lab_id: str, text: bytes) -> list[bytes]:
+    end = f"# dstest-lab {lab_id}\n".encode()
+    return [line for line in text.splitlines(keepends=True) if line.endswith(end)]
+
+
+def with_lines(before: bytes | None, lines: str) -> bytes:
+    """The file with our lines at its end."""
+    text = before or b""
+    if not lines:
+        return text
+    return text + (b"\n" if text and not text.endswith(b"\n") else b"") + lines.encode()
+
+
+def unmarked(now: bytes, before: bytes | None, lines: str, lab_id: str) -> bytes | None:
+    """The file without our lines: as it was before, where nobody else has changed it."""
+    if lines and now == with_lines(before, lines):
+        return before
+    ours = own_lines(lab_id, now)
+    rest = [line for line in now.splitlines(keepends=True) if line not in ours]
+    return b"".join(rest) if ours else now
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put another content into a file: all of it or nothing, wherever a link leads."""
+    path = os.path.realpath(path)
+    temporary = f"{path}.dstest-{os.getpid()}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+            like(path, out.fileno())
+            out.flush()
+            os.fsync(out.fileno())
+        os.rename(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        if error.errno not in (errno.EBUSY, errno.EXDEV):
+            raise
+        over(path, data)  # something is mounted there, as in containers
+
+
+def like(path: str, handle: int) -> None:
+    """Owner, mode and labels of the file at `path`, for an open one."""
+    try:
+        was = os.stat(path)
+    except FileNotFoundError:
+        os.fchmod(handle, 0o644)
+        return
+    os.fchown(handle, was.st_uid, was.st_gid)
+    os.fchmod(handle, stat.S_IMODE(was.st_mode))
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(path):
+            os.setxattr(handle, name, os.getxattr(path, name))
+
+
+def over(path: str, data: bytes) -> None:
+    with open(path, "r+b") as out:
+        out.write(data)
+        out.truncate()
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def mark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
+    """Write the marker, and the `lines` into /etc/hosts; doing it twice is doing it once. `hosts`
+    is what was in that file before us, in base64, or null."""
+    lab_id, marker, hosts = request["lab_id"], root + MARKER, root + HOSTS
+    temporary = f"{marker}.{os.getpid()}"
+    try:
+        with open(temporary, "x", encoding="utf-8") as out:
+            out.write(lab_id + "\n")
+        os.link(temporary, marker)
+    except FileExistsError:
+        there = (content(marker) or b"").decode(errors="replace").strip()
+        if there != lab_id:
+            raise SystemExit(f"it belongs to lab {there!r}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    if request["lines"]:
+        now = content(hosts)
+        base = unmarked(now, before_of(request), request["lines"], lab_id) if now else now
+        if now != (wanted := with_lines(base, request["lines"])):
+            replace(hosts, wanted)
+    return {"said": [], "stays": []}
+
+
+def before_of(request: dict) -> bytes | None:  # type: ignore[type-arg]
+    return None if request["hosts"] is None else base64.b64decode(request["hosts"])
+
+
+def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
+    """Take away what `mark` wrote, those of the `homes` that carry our mark, what we keep in `run`,
+    and tables of the `families` of nft that only our asking has made; the marker last."""
+    lab_id, marker = request["lab_id"], root + MARKER
+    there = content(marker)
+    if there is None:
+        return {"said": [], "stays": standing(request, root)}
+    whose = there.decode(errors="replace").strip()
+    if whose != lab_id:
+        raise SystemExit(f"it belongs to lab {whose!r} now")
+    said = give_back_hosts(request, root + HOSTS)
+    for family in request["families"]:
+        drop_empty_table(family)
+    end_janitor(root + request["run"])
+    for home in request["homes"]:
+        if why := remove_home(root + home, lab_id):
+            said.append(f"{home} stays: {why}")
+    for place in [request["run"], *sorted(listed(root + "/run"))]:
+        path = root + (place if place.startswith("/") else f"/run/{place}")
+        if place == request["run"]:
+            subprocess.run(["rm", "-rf", "--one-file-system", path], check=True)
+        elif place.startswith("dstest-"):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+    os.unlink(marker)
+    return {"said": said, "stays": standing(request, root)}
+
+
+def standing(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]
+    return [home for home in request["homes"] if os.path.lexists(root + home)]
+
+
+def give_back_hosts(request: dict, path: str) -> list[str]:  # type: ignore[type-arg]
+    now, before = content(path), before_of(request)
+    if now is None:
+        return []
+    wanted = unmarked(now, before, request["lines"], request["lab_id"])
+    if wanted == now:
+        return []
+    if wanted is None:
+        os.unlink(path)
+        return []
+    replace(path, wanted)
+    return [] if wanted == before else [f"{HOSTS} was changed meanwhile: only our lines are gone"]
+
+
+def drop_empty_table(family: str) -> None:
+    """iptables makes `mangle` the first time that it is asked for it, and leaves it."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        argv = ["nft", "list", "table", family, "mangle"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TOOL_S, check=False)
+        rows = [line for line in done.stdout.splitlines() if line]
+        # Chains with their hooks and policies, and no rule in any of them.
+        if done.returncode == 0 and all(map(EMPTY_RULES.match, rows)):
+            argv = ["nft", "delete", "table", family, "mangle"]
+            subprocess.run(argv, capture_output=True, timeout=TOOL_S, check=False)
+
+
+def end_janitor(run: str) -> None:
+    try:
+        with open(f"{run}/janitor.json", encoding="utf-8") as handle:
+            pid = int(json.load(handle)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    deadline = time.monotonic() + JANITOR_S
+    command = content_or_none(f"/proc/{pid}/cmdline")
+    if command is None or b"agent_janitor" not in command:
+        return
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGTERM)
+    while content_or_none(f"/proc/{pid}/cmdline") == command and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def content_or_none(path: str) -> bytes | None:
+    try:
+        return content(path)
+    except OSError:
+        return None
+
+
+def listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def remove_home(home: str, lab_id: str) -> str:
+    """Remove a directory that a run of this lab has made; why not, where it is not removed."""
+    gone = home + GONE
+    if os.path.lexists(home):
+        if os.path.islink(home) or not os.path.isdir(home):
+            return "it is no directory"
+        found = content_or_none(f"{home}/{HOME_MARK}")
+        if found is None or found.decode(errors="replace").strip() != lab_id:
+            return f"it carries no mark of ours ({HOME_MARK})"
+        if os.path.lexists(gone):
+            subprocess.run(["rm", "-rf", "--one-file-system", gone], check=True)
+        try:
+            os.rename(home, gone)  # so that it is ours to the end, whoever cuts us off
+        except OSError as error:
+            return os.strerror(error.errno or 0)
+    if os.path.lexists(gone):
+        subprocess.run(["rm", "-rf", "--one-file-system", gone], check=True)
+    return ""
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.read())
+    answer = {"mark": mark, "unmark": unmark}[sys.argv[1]](request)
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

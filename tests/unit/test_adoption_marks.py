@@ -1,0 +1,140 @@
+"""What is written on machines that are adopted, and how it is taken away: by bytes."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.labs.existing import agent_mark
+
+LINES = "10.0.0.1 n1 # dstest-lab one\nfd00::1 n1 # dstest-lab one\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("etc", "run", "opt"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def request(before: bytes | None, **more: Any) -> dict[str, Any]:
+    text = None if before is None else base64.b64encode(before).decode()
+    given = {"lab_id": "one", "lines": LINES, "hosts": text, "run": "/run/dstest"}
+    return {**given, "families": [], "homes": [], **more}
+
+
+TEXTS = {
+    "usual": b"127.0.0.1 localhost\n::1 localhost\n",
+    "no end of line": b"127.0.0.1 localhost\n10.9.9.9 important",
+    "one line without end": b"10.9.9.9 important",
+    "CRLF": b"127.0.0.1 localhost\r\n10.9.9.9 important\r\n",
+    "empty": b"",
+    "no UTF-8": b"127.0.0.1 localhost # \xff\xfe\n\n\n",
+    "another lab's": b"10.0.0.2 n1 # dstest-lab two\n",
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("times", [1, 2])
+def test_hosts_comes_back_as_it_was(root: Path, kind: str, times: int) -> None:
+    hosts, before = root / "etc" / "hosts", TEXTS[kind]
+    if before is not None:
+        hosts.write_bytes(before)
+        hosts.chmod(0o640)
+    for _ in range(times):
+        agent_mark.mark(request(before), str(root))
+    text = hosts.read_bytes()
+    assert text.endswith(LINES.encode())
+    # The last line of the user's is a line of its own.
+    assert (before or b"").rstrip() in [b"", text[: -len(LINES)].rstrip()]
+    assert text.count(b"# dstest-lab one") == 2
+    assert (root / "etc/dstest-lab").read_text() == "one\n"
+    for _ in range(times):
+        assert agent_mark.unmark(request(before), str(root)) == {"said": [], "stays": []}
+    assert (hosts.read_bytes() if hosts.exists() else None) == before
+    if before is not None:
+        assert hosts.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(root / "etc") == ([] if before is None else ["hosts"])
+
+
+def test_what_others_have_written_meanwhile_stays(root: Path) -> None:
+    hosts, before = root / "etc" / "hosts", TEXTS["no end of line"]
+    assert before is not None
+    hosts.write_bytes(before)
+    agent_mark.mark(request(before), str(root))
+    hosts.write_bytes(hosts.read_bytes() + b"10.9.9.10 more")
+    said = agent_mark.unmark(request(before), str(root))["said"]
+    assert hosts.read_bytes() == before + b"\n10.9.9.10 more"
+    assert said == ["/etc/hosts was changed meanwhile: only our lines are gone"]
+
+
+def test_where_it_is_a_link_the_link_stays(root: Path) -> None:
+    target = root / "etc" / "hosts.real"
+    target.write_bytes(b"x")
+    (root / "etc" / "hosts").symlink_to("hosts.real")
+    agent_mark.mark(request(b"x"), str(root))
+    assert target.read_bytes() == b"x\n" + LINES.encode()
+    agent_mark.unmark(request(b"x"), str(root))
+    assert target.read_bytes() == b"x"
+    assert (root / "etc" / "hosts").is_symlink()
+
+
+def test_nothing_is_written_over_a_marker_of_another_lab(root: Path) -> None:
+    (root / "etc/dstest-lab").write_text("two\n")
+    (root / "etc/hosts").write_bytes(b"x")
+    for act in (agent_mark.mark, agent_mark.unmark):
+        with pytest.raises(SystemExit, match="belongs to lab 'two'"):
+            act(request(b"x", homes=["/opt/redis"]), str(root))
+    assert (root / "etc/hosts").read_bytes() == b"x"
+    assert sorted(os.listdir(root / "etc")) == ["dstest-lab", "hosts"]
+
+
+def test_only_homes_that_a_run_has_marked_are_removed(root: Path) -> None:
+    """Installed by somebody meanwhile, of another lab, a link, a file: these stay, and are told."""
+    agent_mark.mark(request(b"", lines=""), str(root))
+    opt = root / "opt"
+    for name, mark in (("ours", "one"), ("theirs", None), ("other", "two")):
+        (opt / name / "data").mkdir(parents=True)
+        if mark is not None:
+            (opt / name / ".dstest-lab").write_text(f"{mark}\n")
+    (opt / "link").symlink_to("ours")
+    (opt / "file").write_text("")
+    homes = [f"/opt/{n}" for n in ("theirs", "other", "link", "file", "ours", "nowhere")]
+    said = agent_mark.unmark(request(b"", lines="", homes=homes), str(root))["said"]
+    assert sorted(os.listdir(opt)) == ["file", "link", "other", "theirs"]
+    assert [row.split(":")[0] for row in said] == [f"{home} stays" for home in homes[:4]]
+
+
+def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:
+    gone = root / "opt" / f"ours{agent_mark.GONE}" / "data"
+    gone.mkdir(parents=True)
+    assert agent_mark.remove_home(str(root / "opt/ours"), "one") == ""
+    assert os.listdir(root / "opt") == []
+
+
+def test_a_mount_at_hosts_is_written_into(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    hosts = root / "etc" / "hosts"
+    hosts.write_bytes(b"127.0.0.1 localhost\n")
+    inode = hosts.stat().st_ino
+    monkeypatch.setattr(os, "rename", busy)
+    agent_mark.replace(str(hosts), b"x\n")
+    assert (hosts.read_bytes(), hosts.stat().st_ino) == (b"x\n", inode)
+    assert os.listdir(root / "etc") == ["hosts"]
+
+
+def test_a_record_of_an_older_version_does_for_a_release(root: Path) -> None:
+    """It says neither what was in /etc/hosts nor which lines were ours: these say it themselves."""
+    hosts = root / "etc" / "hosts"
+    hosts.write_bytes(b"127.0.0.1 localhost\n" + LINES.encode())
+    (root / "etc/dstest-lab").write_text("one\n")
+    agent_mark.unmark(request(None, lines=""), str(root))
+    assert hosts.read_bytes() == b"127.0.0.1 localhost\n"
+    assert os.listdir(root / "etc") == ["hosts"]

@@ -1,0 +1,145 @@
+"""Directories of systems on machines that are not ours: made with a mark, and never taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dstest.core import registry
+from dstest.core.errors import LabError
+from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
+from dstest.core.protocols import SystemTraits
+from dstest.core.residue import Residue, marked_only
+from dstest.runner import homes, residues
+
+LAB = LabInfo(
+    lab_id="one",
+    kind="hosts",
+    nodes=[NodeInfo(name="n1", address="192.0.2.1")],
+    control="192.0.2.9",
+    adopted=Foreign(taken={}, as_found={}),
+)
+
+
+class Here:
+    """A node whose programs run here, with /opt in another place."""
+
+    name = "n1"
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        (root / "opt").mkdir()
+
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        words = [word.replace("/opt/", f"{self.root}/opt/") for word in argv]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: ASYNC221
+        assert done.returncode == 0, done.stderr
+        return Completed(status=0, stdout=done.stdout.replace(self.root, ""), stderr="")
+
+
+class Redis:
+    homes = ("/opt/redis",)
+
+
+def lay(node: Here, lab: LabInfo = LAB) -> None:
+    asyncio.run(homes.lay_homes(lab, {"n1": node}, Redis()))  # type: ignore[dict-item]
+
+
+def test_they_are_made_marked_and_found_again(tmp_path: Path) -> None:
+    node = Here(tmp_path)
+    lay(node)
+    opt = tmp_path / "opt"
+    assert sorted(path.name for path in opt.iterdir()) == ["dstest-services", "redis"]
+    assert (opt / "redis" / ".dstest-lab").read_text() == "one\n"
+    assert (opt / "redis").stat().st_mode & 0o777 == 0o755
+    (opt / "redis" / "data").write_text("kept")
+    lay(node)
+    assert (opt / "redis" / "data").read_text() == "kept"
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "link", "dangling", "other lab"])
+def test_what_somebody_else_has_put_there_is_not_taken_over(tmp_path: Path, kind: str) -> None:
+    node = Here(tmp_path)
+    place = tmp_path / "opt" / "redis"
+    match kind:
+        case "file":
+            place.write_text("")
+        case "link":
+            (tmp_path / "ours").mkdir()
+            (tmp_path / "ours" / ".dstest-lab").write_text("one\n")
+            place.symlink_to(tmp_path / "ours")
+        case "dangling":
+            place.symlink_to("/nowhere")
+        case _:
+            place.mkdir()
+    if kind == "other lab":
+        (place / ".dstest-lab").write_text("two\n")
+    with pytest.raises(LabError, match="n1 has /opt/redis"):
+        lay(node)
+    assert [path.name for path in (tmp_path / "opt").iterdir()] == ["redis"]
+
+
+def test_nodes_of_our_own_need_no_marks(tmp_path: Path) -> None:
+    lay(
+        Here(tmp_path), LabInfo(lab_id="l", kind="x", nodes=[], control="-", made=Made(packages=[]))
+    )
+    assert list((tmp_path / "opt").iterdir()) == []
+
+
+def test_a_residue_in_a_home_without_our_mark_is_none(tmp_path: Path) -> None:
+    """As `backup` in an etcd of the user's: it is neither told nor removed."""
+    home = tmp_path / "etcd"
+    home.mkdir()
+    (home / "backup").write_text("theirs")
+    plain = Residue(
+        name="r",
+        mark="it is there",
+        look=f"[ ! -e {home}/backup ] || echo ours backup",
+        remove=f"rm -rf {home}/backup",
+        home=str(home),
+    )
+    kind = marked_only(plain, "one")
+
+    def sh(text: str) -> str:
+        done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    for mark in (None, "two"):
+        if mark is not None:
+            (home / ".dstest-lab").write_text(f"{mark}\n")
+        assert sh(kind.look) + sh(kind.remove) == ""
+        assert (home / "backup").exists()
+    (home / ".dstest-lab").write_text("one\n")
+    assert sh(kind.look) == "ours backup\n"
+    sh(kind.remove)
+    assert not (home / "backup").exists()
+
+
+def test_what_is_removed_from_a_home_names_the_home() -> None:
+    for name in registry.names("systems"):
+        traits = SystemTraits.of(registry.load("systems", name))
+        for kind in traits.residues:
+            inside = [home for home in traits.homes if f"{home}/" in kind.remove]
+            assert inside in ([], [kind.home]), (name, kind.name)
+    guarded = {kind.name for kind in residues.residues(lab=LAB) if "/.dstest-lab" in kind.remove}
+    assert {"etcd's files", "etcd's other build", "etcd's membership"} <= guarded
+
+
+def test_what_cannot_be_marked_is_not_left_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk."""
+    node = Here(tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "cat").write_text("#!/bin/sh\necho 'No space left on device' >&2; exit 1\n")
+    (programs / "cat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    with pytest.raises(AssertionError, match="No space left"):
+        lay(node)
+    assert list((tmp_path / "opt").iterdir()) == []
