@@ -257,7 +257,9 @@ EVERY = Budgets(declared={}, met="smoke", measured={})
 
 SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "cycle search": ("list-append", None, without_anomalies("G0", "G1c", "G-", "G2")),
-    "cycle search, registers": ("rw-register", None, inferring(without_anomalies("G1c", "G-", "G2"))),
+    "cycle search, registers": (
+        "rw-register", None, inferring(without_anomalies("G1c", "G-", "G2")),
+    ),
     "cycle search, read-committed": ("list-append", "read-committed", without_anomalies("G1c")),
     "G0": ("list-append", None, without_anomalies("G0")),
     "G0, read-uncommitted": ("list-append", "read-uncommitted", without_anomalies("G0")),
