@@ -75,6 +75,11 @@ def _by_order(txns: list[Txn], pairs: list[tuple[int, int]]) -> Iterator[tuple[A
     touched = {t.id: external(t) for t in txns if t.possible}
     order = nx.transitive_closure_dag(nx.DiGraph(pairs)) if pairs else nx.DiGraph()
     keys = {k for reads, writes in touched.values() for k in (*reads, *writes)}
+    for t in (t for t in txns if t.ok):
+        reads, writes = touched[t.id]
+        for k in reads.keys() & writes.keys():  # the order goes on past it; Elle's breaks there
+            if reads[k] not in (None, writes[k]):
+                yield k, reads[k], writes[k]
     for k in keys:
         on = [t for t, (reads, writes) in touched.items() if k in reads or k in writes]
         near = nx.transitive_reduction(order.subgraph(on)) if order else order

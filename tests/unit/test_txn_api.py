@@ -278,3 +278,14 @@ def test_drawing() -> None:
     (anomaly,) = answer("ax1ay1", "rx1ry").anomalies["G-single-item"]
     assert cycle_svg(anomaly) == cycle_svg(anomaly)
     assert "<svg" in lattice_svg(lattice(), ["serializable"])
+
+
+def test_orders_of_versions_go_on_past_one_that_was_read_and_replaced() -> None:
+    """2 was written, replaced by 3 by who had read it, then 5 was written: and 2 is read."""
+    texts = ["wx2", "rx2wx3", "wx5", "rx2"]
+    for unrelated in ([], ["wy9"]):
+        result = answer(
+            *unrelated, *texts, workload=REGISTER, concurrent=False, linear=True,
+            model="serializable",
+        )  # fmt: skip
+        assert result.anomaly_types == ["cyclic-versions"]

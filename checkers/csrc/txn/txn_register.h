@@ -68,6 +68,10 @@ static inline void txn_pair(struct txn_versions *v, uint32_t a, uint32_t b)
 /* Adds each asked source's pairs; a source that makes versions cyclic is reported and dropped. */
 int txn_infer_orders(struct txn_versions *v);
 
+/* What a transaction read of a key comes before what it then wrote: where others are ordered by what
+ * they found and left, the order goes on past such a one. */
+void txn_carry_past(struct txn_versions *v);
+
 /* Pairs from real time: what one transaction left of a key comes before what the next ones found
  * there. Next are those between whose invocation and the completion before it no third one fits. */
 void txn_pairs_of_time(struct txn_versions *v);

@@ -91,6 +91,7 @@ static void pairs_of_key(struct txn_versions *v, const struct times *times, int6
 void txn_pairs_of_time(struct txn_versions *v)
 {
     struct times times = {NULL, NULL, NULL};
+    txn_carry_past(v);
     if (make_times(v, &times) == TXN_DONE) {
         for (int64_t k = 0; k < v->ctx->in->n_keys && txn_tick(v->ctx) == TXN_DONE; k++) {
             pairs_of_key(v, &times, k);

@@ -17,6 +17,16 @@ static void from_wfr(struct txn_versions *v)
     }
 }
 
+void txn_carry_past(struct txn_versions *v)
+{
+    for (uint32_t u = 0; u < v->use_start[v->ctx->in->n] && txn_tick(v->ctx) == TXN_DONE; u++) {
+        const struct txn_use *use = &v->use[u];
+        if (use->read != use->wrote && use->read != v->nil[use->key]) {
+            txn_pair(v, use->read, use->wrote);
+        }
+    }
+}
+
 /* Ok transactions (plus one) by the position of their completion. */
 static uint32_t *completions(struct txn_ctx *c)
 {
@@ -47,6 +57,7 @@ static void from_sessions(struct txn_versions *v)
     uint64_t *name = txn_alloc(c, slots, sizeof *name);
     uint32_t *last = txn_alloc(c, slots, sizeof *last);
     uint32_t *completed = completions(c);
+    txn_carry_past(v);
     for (int64_t p = 0; c->status == TXN_DONE && p < in->n_positions; p++) {
         int64_t t = (int64_t)completed[p] - 1;
         if (t < 0 || in->process[t] < 0 || txn_tick(c) != TXN_DONE) {
