@@ -21,6 +21,7 @@ def models(
     """List the consistency models, what each implies and which anomalies it rules out."""
     import json
 
+    from checkers.txn.exact import MODELS as DECIDED
     from checkers.txn.models import UNTESTED, lattice
     from checkers.txn.plugin import LIST_APPEND
 
@@ -37,6 +38,7 @@ def models(
                 "aliases": facts["aliases"],
                 "proscribes": facts["proscribes"],
                 "judged": model in LIST_APPEND.models,
+                "decided": model in DECIDED,
                 "untested": UNTESTED.get(model),
             }
             for model, facts in graph.nodes(data=True)
@@ -52,5 +54,8 @@ def models(
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
         if model not in LIST_APPEND.models:
             typer.echo("  not judged of transactions: asking for it is refused")
-        elif model in UNTESTED:
-            typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")
+        if model in DECIDED:
+            typer.echo("  decided for registers with unique values (rw-register)")
+        if model in UNTESTED:
+            where = "of lists " if model in DECIDED else ""
+            typer.echo(f"  clean histories {where}stay unknown: {UNTESTED[model]} are not looked for")
