@@ -57,5 +57,5 @@ def models(
         if model in DECIDED:
             typer.echo("  decided for registers with unique values (rw-register)")
         if model in UNTESTED:
-            where = "of lists " if model in DECIDED else ""
-            typer.echo(f"  clean histories {where}stay unknown: {UNTESTED[model]} are not looked for")
+            which = "clean histories of lists" if model in DECIDED else "clean histories"
+            typer.echo(f"  {which} stay unknown: {UNTESTED[model]} are not looked for")

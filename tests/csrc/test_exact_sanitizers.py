@@ -9,7 +9,13 @@ import pytest
 from sanitized_build import SanitizedBuild
 
 SOURCES = "common/core_*.c txn/*.c iso/*.c ord/*.c"
-LARGE = ("-DISO_LARGE=0", "-DISO_EMPTY=0", "-DISO_MANY=0", "-DISO_REPAIRS=0")
+LARGE = (
+    "-DISO_LARGE=0",
+    "-DISO_EMPTY=0",
+    "-DISO_MANY=0",
+    "-DISO_REPAIRS=0",
+    "-DISO_MANY_SESSIONS=0",
+)
 """Every case for large histories is taken by small ones."""
 
 FAR = ("-DORD_NEARBY=2", "-DISO_REPAIRS=1", "-DWORK_PER_POLL=1")

@@ -10,6 +10,11 @@
 #define ISO_REPAIRS 6
 #endif
 
+/* From so many on going back from each stale read is cheaper than clocks. */
+#ifndef ISO_MANY_SESSIONS
+#define ISO_MANY_SESSIONS 64
+#endif
+
 /* What follows from a model: the ones that hold where it holds. */
 static const unsigned implied[ISO_MODELS] = {
     [ISO_SESSION_CAUSAL] = ~0u,
@@ -82,8 +87,8 @@ static void demands(struct iso *h, enum iso_model model, enum iso_which which, u
 {
     if (!iso_is_causal(model)) {
         iso_demands(h, model, which, first);
-    } else if (model == ISO_CAUSAL && which == ISO_AGAINST) {
-        iso_way_demands(h);
+    } else if (which == ISO_AGAINST && (model == ISO_CAUSAL || h->n_sessions > ISO_MANY_SESSIONS)) {
+        iso_way_demands(h, model != ISO_CAUSAL);
     } else if (model == ISO_SESSION_CAUSAL ||
                (iso_cover(h) == TXN_DONE && iso_index_keys(h) == TXN_DONE)) {
         iso_clock_demands(h, which, first);

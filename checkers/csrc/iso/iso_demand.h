@@ -25,7 +25,7 @@ void iso_demands(struct iso *h, enum iso_model model, enum iso_which which, uint
 /* Adds those of causal with sessions, by vector clocks over no more than the stretches in
  * question. */
 void iso_clock_demands(struct iso *h, enum iso_which which, uint32_t first);
-/* Adds those of causal without sessions that lead back. */
-void iso_way_demands(struct iso *h);
+/* Adds those of causal that lead back, without sessions or with many. */
+void iso_way_demands(struct iso *h, int sessions);
 
 #endif

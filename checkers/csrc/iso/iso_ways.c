@@ -1,12 +1,21 @@
-/* Demands of causal consistency without sessions. What leads to a transaction is found by going
- * back from it, no further than the first newer write of any of its stale reads: where there are
- * no sessions, vector clocks would have as many columns as there are transactions. */
+/* Demands of causal consistency without sessions, or with many. What leads to a transaction is found
+ * by going back from it, no further than the first newer write of any of its stale reads: vector
+ * clocks would have a column for every session, and without any for every transaction. */
 #include "iso_demand.h"
 
 struct ways {
+    int sessions;
     uint32_t *seen; /* by position: the transaction in hand plus one, where it leads there */
     uint32_t *queue;
 };
+
+static void step_back(struct ways *w, uint32_t before, uint32_t low, uint32_t txn, uint32_t *tail)
+{
+    if (before != ISO_NONE && before >= low && w->seen[before] != txn + 1) {
+        w->seen[before] = txn + 1;
+        w->queue[(*tail)++] = before;
+    }
+}
 
 /* Marks all that leads to `txn` from position `low` on. */
 static void go_back(struct iso *h, struct ways *w, uint32_t txn, uint32_t low)
@@ -19,10 +28,10 @@ static void go_back(struct iso *h, struct ways *w, uint32_t txn, uint32_t low)
         for (uint32_t r = h->first_read[at]; r < h->first_read[at + 1]; r++) {
             uint32_t source = h->source[r];
             uint32_t before = source & ISO_FLAG ? ISO_NONE : h->write[source].txn;
-            if (before != ISO_NONE && before >= low && w->seen[before] != txn + 1) {
-                w->seen[before] = txn + 1;
-                w->queue[tail++] = before;
-            }
+            step_back(w, before, low, txn, &tail);
+        }
+        if (w->sessions) {
+            step_back(w, h->previous[at], low, txn, &tail);
         }
     }
 }
@@ -54,9 +63,9 @@ static void of_transaction(struct iso *h, struct ways *w, uint32_t from, uint32_
     }
 }
 
-void iso_way_demands(struct iso *h)
+void iso_way_demands(struct iso *h, int sessions)
 {
-    struct ways w = {iso_zeros(h, h->n), iso_zeros(h, (size_t)h->n + 1)};
+    struct ways w = {sessions, iso_zeros(h, h->n), iso_zeros(h, (size_t)h->n + 1)};
     for (uint32_t i = 0, next; i < h->n_stale && txn_tick(h->ctx) == TXN_DONE; i = next) {
         for (next = i + 1; next < h->n_stale && h->stale_txn[next] == h->stale_txn[i];) {
             next++;
