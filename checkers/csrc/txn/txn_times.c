@@ -2,6 +2,16 @@
  * linearizable, in time proportional to operations times their concurrency. */
 #include "txn_register.h"
 
+void txn_carry_past(struct txn_versions *v)
+{
+    for (uint32_t u = 0; u < v->use_start[v->ctx->in->n] && txn_tick(v->ctx) == TXN_DONE; u++) {
+        const struct txn_use *use = &v->use[u];
+        if (use->read != use->wrote && use->read != v->nil[use->key]) {
+            txn_pair(v, use->read, use->wrote);
+        }
+    }
+}
+
 /* Per key its events in order: 2 * use for a completion, 2 * use + 1 for an invocation. */
 struct times {
     uint32_t *event, *start; /* of key k: start[k] .. start[k + 1] */

@@ -17,16 +17,6 @@ static void from_wfr(struct txn_versions *v)
     }
 }
 
-void txn_carry_past(struct txn_versions *v)
-{
-    for (uint32_t u = 0; u < v->use_start[v->ctx->in->n] && txn_tick(v->ctx) == TXN_DONE; u++) {
-        const struct txn_use *use = &v->use[u];
-        if (use->read != use->wrote && use->read != v->nil[use->key]) {
-            txn_pair(v, use->read, use->wrote);
-        }
-    }
-}
-
 /* Ok transactions (plus one) by the position of their completion. */
 static uint32_t *completions(struct txn_ctx *c)
 {
