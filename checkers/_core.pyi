@@ -85,28 +85,7 @@ def check_registers(
     /,
 ) -> None: ...
 def check_isolation(
-    outcome: U8,
-    process: I64,
-    invoke_pos: I64,
-    complete_pos: I64,
-    mop_start: I64,
-    mop_kind: U8,
-    mop_key: I32,
-    mop_value: I32,
-    mop_known: U8,
-    elem_start: I64,
-    elem: I32,
-    order: I64,
-    value_hash: U32,
-    stop: I32,
-    n_keys: int,
-    n_values: int,
-    n_processes: int,
-    n_positions: int,
-    models: int,
-    time_ns: int,
-    memory_bytes: int,
-    /,
+    call: tuple[Any, ...], first: I32, then: I32, /
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int, int]: ...
 def check_transactions(
     outcome: U8,

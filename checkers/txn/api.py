@@ -9,7 +9,8 @@ judge (no transaction read what another one wrote), where the budget ran out bef
 found, and under a model whose characteristic anomalies nobody looks for (`models.UNTESTED`).
 
 Of rw-register the models of `exact.MODELS` are decided, whatever the order of versions was: the
-history satisfies them or it does not. `stats["method"]` says how an answer came about: `decided`,
+history satisfies them or it does not. So are the weak ones of list-append, where most of that order
+is known. `stats["method"]` says how an answer came about: `decided`,
 or `inferred` from the versions whose order is known.
 
 Options, spelled as in Elle:
@@ -35,7 +36,7 @@ from msgspec.structs import replace
 
 from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
-from checkers.txn.exact import Exact, look
+from checkers.txn.exact import Exact, look, look_at_lists
 from checkers.txn.explain import anomalies_of
 from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
@@ -178,6 +179,12 @@ def check(
     return _check(columns, workload, models, given, budget or Budget())
 
 
+def _agree(analysis: _native.Analysis) -> bool:
+    """Do the lists agree on the order of their elements, each of which somebody appended?"""
+    found = {kind for kind, n in analysis.counts.items() if n}
+    return not analysis.status and found <= {"lost-update"}
+
+
 def _look(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> _Seen:
@@ -208,7 +215,10 @@ def _look(
     if analysis.counts["incompatible-order"] and analysis.status == 0:
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
-    return seen._replace(analysis=analysis)
+    seen = seen._replace(analysis=analysis)
+    if workload == "list-append" and opts.get("decide?", True) and _agree(analysis):
+        seen = seen._replace(exact=look_at_lists(c, asked, replace(budget, time_s=left_s)))
+    return seen
 
 
 def _check(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from checkers import _core
 from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, STATUS, in_core, positions
-from checkers.txn.columns import TxnColumns
+from checkers.txn.columns import I32, TxnColumns
 from dstest.core.check import Budget
 
-__all__ = ["MODELS", "Decision", "Isolation", "Step", "decide"]
+__all__ = ["MODELS", "Decision", "Isolation", "Known", "Step", "call_of", "decide"]
 
 MODELS: Final = (
     "strong-session-causal",
@@ -30,9 +30,13 @@ MODELS: Final = (
 Decision = Literal["valid", "violated", "open"]
 
 _ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
-_REASONS: Final = ("session", "read", "seen", "initial")
+_REASONS: Final = ("session", "read", "seen", "initial", "known")
 
 NO_ORDER: Final = np.empty(0, np.int64)
+
+Known = tuple[I32, I32]
+
+NOTHING_KNOWN: Final[Known] = (np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +96,34 @@ def _cycles(rows: list[int]) -> Iterator[tuple[str, list[Step]]]:
         yield MODELS[model], steps
 
 
-def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Isolation:
-    """Decides those `models` (of MODELS). Raises ValueError for columns that break the rules of
-    csrc/txn/txn.h, and where a value was written twice to its key."""
-    stop = np.zeros(1, np.int32)
+def call_of(
+    c: TxnColumns, models: int, budget: Budget, stop: np.ndarray[tuple[int], np.dtype[np.int32]]
+) -> tuple[Any, ...]:
+    """What the exact checkers of the core take: `models` has a bit for each that is asked."""
     invoke, complete, n_positions = positions(c)
-    asked = sorted(MODELS.index(model) for model in models)
-    status, answers, counts, steps, reads, stale, demands, overlapping, nil_writes = in_core(
-        lambda: _core.check_isolation(
-            c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
-            c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
-            len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
-            n_positions, sum(1 << m for m in asked),
-            int(budget.time_s * 1e9), budget.memory_mb * 2**20,
-        ),
-        stop,
-        small=c.txns < SMALL,
+    return (
+        c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
+        c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
+        len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
+        n_positions, models, int(budget.time_s * 1e9), budget.memory_mb * 2**20,
     )  # fmt: skip
+
+
+def decide(
+    c: TxnColumns, models: Iterable[str], budget: Budget, known: Known = NOTHING_KNOWN
+) -> Isolation:
+    """Decides those `models` (of MODELS). `known` are pairs of transactions: the first one's
+    version of some key is the earlier one.
+
+    Raises ValueError for columns that break the rules of csrc/txn/txn.h, and where a value was
+    written twice to its key.
+    """
+    stop = np.zeros(1, np.int32)
+    asked = sorted(MODELS.index(model) for model in models)
+    call = call_of(c, sum(1 << m for m in asked), budget, stop)
+    status, answers, counts, steps, reads, stale, demands, overlapping, nil_writes = in_core(
+        lambda: _core.check_isolation(call, *known), stop, small=c.txns < SMALL
+    )
     found = np.frombuffer(answers, np.int64).tolist()
     return Isolation(
         status=status,

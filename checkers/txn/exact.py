@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from checkers.txn import decided, ordered
+from checkers.txn.as_registers import registers_of
 from checkers.txn.columns import TxnColumns
 from checkers.txn.decided import Decision, Isolation
 from checkers.txn.models import UNTESTED, canonical, implied_models
@@ -21,7 +22,7 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "Exact", "look"]
+__all__ = ["MODELS", "Exact", "look", "look_at_lists"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
@@ -29,11 +30,12 @@ MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 
 @dataclass
 class Exact:
-    """`decisions` of some of MODELS. `seen` and `order` are where they come from; `order` is that
-    of the strongest model that was asked for."""
+    """`decisions` of some of MODELS, and where they come from. `registers` are the columns that
+    were judged, where these are not the history's own."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     seen: Isolation | None = None
+    registers: TxnColumns | None = None
     orders: list[Ordered] = field(default_factory=list)
 
     def holds(self, model: str) -> bool | None:
@@ -82,6 +84,18 @@ class _Clock:
     def left(self) -> Budget:
         spent_s = (monotonic_ns() - self._started_ns) / 1e9
         return replace(self._budget, time_s=max(0.0, self._budget.time_s - spent_s))
+
+
+def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
+    """The weak models that are asked of a list-append history whose lists agree."""
+    names = {canonical(model) for model in asked} & set(UNTESTED) & set(decided.MODELS)
+    below = {m for name in names for m in implied_models(name)}
+    wanted = [m for m in decided.MODELS if m in below]
+    if not wanted:
+        return Exact()
+    registers, known = registers_of(c)
+    seen = decided.decide(registers, wanted, budget, known)
+    return Exact(decisions=dict(seen.decisions), seen=seen, registers=registers)
 
 
 def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from checkers import _core
-from checkers.txn._native import NO_HASHES, SMALL, STATUS, in_core, positions
+from checkers.txn._native import SMALL, STATUS, in_core
 from checkers.txn.columns import TxnColumns
-from checkers.txn.decided import NO_ORDER, Decision
+from checkers.txn.decided import Decision, call_of
 from checkers.txn.shrink import Writers, neighbourhood, part_of
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
@@ -87,15 +87,8 @@ def _involved(rows: list[int]) -> Iterator[tuple[str, list[int]]]:
 
 def _call(c: TxnColumns, asked: Iterable[str], budget: Budget, slack: int) -> Ordered:
     stop = np.zeros(1, np.int32)
-    invoke, complete, n_positions = positions(c)
     wanted = sorted(MODELS.index(model) for model in asked)
-    shared = (
-        c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
-        c.mop_value, c.mop_known, c.elem_start, c.elem, NO_ORDER, NO_HASHES, stop,
-        len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
-        n_positions, sum(1 << m for m in wanted),
-        int(budget.time_s * 1e9), budget.memory_mb * 2**20,
-    )  # fmt: skip
+    shared = call_of(c, sum(1 << m for m in wanted), budget, stop)
     (
         status, answers, order_model, order, involved, faults, overlapping, nil_writes, pairs,
         choices, conflicts,

@@ -96,6 +96,8 @@ class _Sentences:
         first, then, reader = self.t(step.txn), self.t(step.to), self.t(step.reader)
         if step.reason == "session":
             return self._session(step.txn, step.to)
+        if step.reason == "known":
+            return f"{first} wrote a key before {then} did, as what was read shows"
         if step.reason == "read":
             return self._read(step.to, step.txn) or f"{then} read from {first}"
         key, how = self._key(step.key), self._sight(step)
@@ -107,7 +109,7 @@ class _Sentences:
 
 
 def _anomaly(
-    c: TxnColumns, part: TxnColumns, steps: list[Step], model: str, *, minimal: bool
+    c: TxnColumns, part: TxnColumns, steps: list[Step], model: str, *, minimal: bool, workload: str
 ) -> Anomaly:
     """`part`'s op_index are transactions of `c`."""
     whole = part.op_index.tolist()
@@ -125,7 +127,7 @@ def _anomaly(
             }  # fmt: skip
     records = []
     for t, txn in enumerate(whole):
-        record = record_of(c, "rw-register", txn)
+        record = record_of(c, workload, txn)
         records.append({**record, "edge": edges[t]} if t in edges else record)
     text = f"{_MEANING[kind.removesuffix('-process')]}. " + "; ".join(sentences) + "."
     if len(steps) > 1 or steps[0].to >= 0:
@@ -145,8 +147,12 @@ def _core(steps: list[Step]) -> set[int]:
     return {t for t in named if t >= 0}
 
 
-def anomaly_of(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
-    """Why one of KINDS is violated, of which there is a cycle."""
+def anomaly_of(
+    c: TxnColumns, found: Isolation, model: str, registers: TxnColumns | None = None
+) -> Anomaly:
+    """Why one of KINDS is violated, of which there is a cycle. `registers` are what was judged in
+    place of lists."""
+    workload, whole = ("rw-register", c) if registers is None else ("list-append", registers)
 
     def look(part: TxnColumns) -> Isolation:
         return decided.decide(part, [model], BUDGET)
@@ -157,9 +163,9 @@ def anomaly_of(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
 
     steps = found.cycles[model]
     core = _core(steps)
-    mops = shrink.shrink(c, core, shows)
+    mops = shrink.shrink(whole, core, shows)
     if mops is None:
-        every = shrink.part_of(c, shrink.mops_of(c, sorted(core)))
+        every = shrink.part_of(whole, shrink.mops_of(whole, sorted(core)))
         at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
         keys = {name: n for n, name in enumerate(every.key_names)}
         moved = [
@@ -169,6 +175,7 @@ def anomaly_of(c: TxnColumns, found: Isolation, model: str) -> Anomaly:
             )
             for s in steps
         ]  # fmt: skip
-        return _anomaly(c, every, moved, model, minimal=False)
-    part = shrink.part_of(c, mops)
-    return _anomaly(c, part, look(part).cycles[model], model, minimal=True)
+        return _anomaly(c, every, moved, model, minimal=False, workload=workload)
+    part = shrink.part_of(whole, mops)
+    cycle = look(part).cycles[model]
+    return _anomaly(c, part, cycle, model, minimal=True, workload=workload)

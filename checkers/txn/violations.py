@@ -64,7 +64,7 @@ def violations(c: TxnColumns, found: Exact, asked: Iterable[str]) -> list[Anomal
     for model in _weakest(found, asked):
         if model in unseen.KINDS:
             if found.seen is not None and model in found.seen.cycles:
-                anomalies.append(unseen.anomaly_of(c, found.seen, model))
+                anomalies.append(unseen.anomaly_of(c, found.seen, model, found.registers))
         elif model in ordered.MODELS and found.involved(model):
             anomalies.append(_without_order(c, model, found.involved(model)))
     return anomalies

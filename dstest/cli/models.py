@@ -21,7 +21,7 @@ def models(
     """List the consistency models, what each implies and which anomalies it rules out."""
     import json
 
-    from checkers.txn.exact import MODELS as DECIDED
+    from checkers.txn import decided, exact
     from checkers.txn.models import UNTESTED, lattice
     from checkers.txn.plugin import LIST_APPEND
 
@@ -38,7 +38,7 @@ def models(
                 "aliases": facts["aliases"],
                 "proscribes": facts["proscribes"],
                 "judged": model in LIST_APPEND.models,
-                "decided": model in DECIDED,
+                "decided": model in exact.MODELS,
                 "untested": UNTESTED.get(model),
             }
             for model, facts in graph.nodes(data=True)
@@ -54,8 +54,9 @@ def models(
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
         if model not in LIST_APPEND.models:
             typer.echo("  not judged of transactions: asking for it is refused")
-        if model in DECIDED:
-            typer.echo("  decided for registers with unique values (rw-register)")
-        if model in UNTESTED:
-            which = "clean histories of lists" if model in DECIDED else "clean histories"
-            typer.echo(f"  {which} stay unknown: {UNTESTED[model]} are not looked for")
+        if model in decided.MODELS:
+            typer.echo("  decided for registers (rw-register), and for lists that agree")
+        elif model in exact.MODELS:
+            typer.echo("  decided for registers (rw-register)")
+        elif model in UNTESTED:
+            typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")

@@ -145,10 +145,11 @@ static struct answers ask(const struct columns *c, const struct txn_options *opt
                           uint32_t slack)
 {
     struct txn_input in = input_of(c);
+    struct iso_known known = {NULL, NULL, 0};
     struct iso_report iso;
     struct ord_report ord;
     struct answers a;
-    a.status = iso_check(&in, options, (1u << ISO_MODELS) - 1, &iso);
+    a.status = iso_check(&in, options, (1u << ISO_MODELS) - 1, known, &iso);
     memcpy(a.iso, iso.answers, sizeof a.iso);
     int again = ord_check(&in, options, (1u << ORD_MODELS) - 1, slack, &ord);
     memcpy(a.ord, ord.answers, sizeof a.ord);

@@ -175,7 +175,7 @@ def jepsen(txns: list[Txn], rng: random.Random | None = None) -> list[dict[str, 
     """Op maps; the completions come in the given order, invocations at some place before."""
     events: list[dict[str, Any]] = []
     for txn in txns:
-        asked = [[f, k, v if f == "w" else None] for f, k, v in txn.mops]
+        asked = [[f, k, None if f == "r" else v] for f, k, v in txn.mops]
         told = [list(mop) for mop in txn.mops] if txn.outcome == OK else asked
         invoke = {"type": "invoke", "process": txn.process, "f": "txn", "value": asked}
         latest = max(

@@ -39,7 +39,8 @@ enum iso_reason {
     ISO_SESSION, /* it is the earlier one of a session */
     ISO_READ,    /* the next one read from it */
     ISO_SEEN,    /* `reader` read `key` from the next one and saw this one, which wrote it */
-    ISO_INITIAL  /* the same with the initial value; there is no next one */
+    ISO_INITIAL, /* the same with the initial value; there is no next one */
+    ISO_KNOWN    /* the caller knows that its version of a key is the earlier one */
 };
 
 /* What came out. Transactions are numbered as in the columns.
@@ -60,10 +61,17 @@ struct iso_report {
     struct txn_report rest; /* `cycles` holds the steps */
 };
 
+/* Pairs of transactions (numbered as in the columns) of which the caller knows that the first one's
+ * version of some key is the earlier one; both took effect. */
+struct iso_known {
+    const int32_t *first, *then;
+    int64_t count;
+};
+
 /* Bit `1 << m` of `models` asks for model m. Returns an enum txn_status; iso_report_free must
  * follow in every case. */
 int iso_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              struct iso_report *report);
+              struct iso_known known, struct iso_report *report);
 void iso_report_free(struct iso_report *report);
 
 #endif

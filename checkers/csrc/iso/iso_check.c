@@ -271,7 +271,7 @@ static void settle(struct iso_report *report, unsigned models)
 }
 
 int iso_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              struct iso_report *report)
+              struct iso_known known, struct iso_report *report)
 {
     struct txn_ctx c;
     memset(report, 0, sizeof *report);
@@ -282,6 +282,7 @@ int iso_check(const struct txn_input *in, const struct txn_options *options, uns
         h.n = (uint32_t)in->n;
         h.n_keys = (uint32_t)in->n_keys;
         if (iso_split(&h) == TXN_DONE && report->nil_writes == 0) {
+            iso_take_known(&h, known);
             iso_resolve(&h);
             report->reads = h.n_reads;
             if (c.status == TXN_DONE) {

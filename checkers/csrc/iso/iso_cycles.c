@@ -10,7 +10,8 @@ struct local {
     enum iso_model model;
     uint32_t first, count;
     uint32_t *start, *from; /* predecessors of i: from[start[i]] .. */
-    uint32_t *why;          /* ISO_NONE: session; with the flag: number of an edge; else a read */
+    uint32_t *why; /* ISO_NONE: session; with the flag: number of an edge; else a read, or from
+                      the number of reads on: known */
     uint32_t *number, *low, *open, *calls, *next, *component;
     uint32_t *seen, *parent, *via;
     uint32_t n_open, n_calls, numbered, tried, placed;
@@ -54,6 +55,9 @@ static void gather(const struct iso *h, struct local *g, int fill)
         for (uint32_t r = h->first_read[at]; r < h->first_read[at + 1]; r++) {
             uint32_t w = h->source[r];
             add(g, fill, w & ISO_FLAG ? ISO_NONE : h->write[w].txn, at, r);
+        }
+        for (uint32_t i = h->first_known[at]; i < h->first_known[at + 1]; i++) {
+            add(g, fill, h->known[i], at, h->n_reads);
         }
     }
     for (size_t e = first_edge(h, g->first); e < h->n_edges && h->edge[e].after <= last; e++) {
@@ -217,6 +221,8 @@ static void push_cycle(struct iso *h, const struct local *g, uint32_t root, uint
         } else if (why & ISO_FLAG) {
             push_step(h, g->model, ISO_SEEN, at + g->first, to + g->first,
                       &h->edge[why & ~ISO_FLAG]);
+        } else if (why == h->n_reads) {
+            push_step(h, ISO_COMMITTED, ISO_KNOWN, at + g->first, to + g->first, NULL);
         } else {
             struct iso_edge read = {0, 0, ISO_NONE, h->read_key[why]};
             push_step(h, ISO_COMMITTED, ISO_READ, at + g->first, to + g->first, &read);

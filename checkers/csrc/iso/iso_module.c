@@ -25,16 +25,24 @@ static PyObject *answer(int status, struct iso_report *report)
 PyObject *iso_check_py(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct iso_report report = {.rest = {.where = -1}};
-    struct txn_call call;
-    PyObject *result = NULL;
-    if (txn_call_take(args, "OOOOOOOOOOOOOOLLLLILL:check_isolation", &call) == 0) {
+    static const struct buffer_kind kinds[2] = {{"first", "il", 4, 0}, {"then", "il", 4, 0}};
+    struct txn_call call = {.models = 0};
+    struct buffer pairs[2] = {{.taken = 0}};
+    PyObject *result = NULL, *shared = NULL, *known[2];
+    if (PyArg_ParseTuple(args, "O!OO:check_isolation", &PyTuple_Type, &shared, &known[0],
+                         &known[1]) &&
+        buffer_take_all(pairs, known, kinds, 2) == 0 &&
+        buffer_expect(&pairs[1], &kinds[1], buffer_length(&pairs[0])) == 0 &&
+        txn_call_take(shared, "OOOOOOOOOOOOOOLLLLILL:check_isolation", &call) == 0) {
+        struct iso_known both = {pairs[0].view.buf, pairs[1].view.buf, buffer_length(&pairs[0])};
         int status;
         Py_BEGIN_ALLOW_THREADS
-        status = iso_check(&call.in, &call.options, call.models, &report);
+        status = iso_check(&call.in, &call.options, call.models, both, &report);
         Py_END_ALLOW_THREADS
         result = answer(status, &report);
     }
     iso_report_free(&report);
+    buffer_release(pairs, 2);
     txn_call_release(&call);
     return result;
 }

@@ -14,10 +14,13 @@ static uint32_t unplaced(const struct iso *h, const struct walk *walk, int sessi
                          uint32_t root, uint32_t *i)
 {
     uint32_t first = h->first_read[at], count = h->first_read[at + 1] - first;
-    while (*i <= count) {
+    uint32_t known = h->first_known[at], all = count + h->first_known[at + 1] - known;
+    while (*i <= all) {
         uint32_t before = ISO_NONE;
         if (*i == 0) {
             before = sessions ? h->previous[at] : ISO_NONE;
+        } else if (*i > count) {
+            before = h->known[known + *i - count - 1];
         } else if (!(h->source[first + *i - 1] & ISO_FLAG)) {
             before = h->write[h->source[first + *i - 1]].txn;
         }
@@ -77,6 +80,7 @@ int iso_topological(struct iso *h, int sessions, uint32_t *order)
 struct moved {
     uint32_t *to; /* present -> new position */
     uint32_t *name, *session, *previous, *first_read, *first_write, *source, *read_key;
+    uint32_t *first_known, *known;
     struct iso_write *write;
 };
 
@@ -127,6 +131,18 @@ static void move_reads(struct iso *h, struct moved *m, const uint32_t *order)
     m->first_read[h->n] = used;
 }
 
+static void move_known(const struct iso *h, struct moved *m, const uint32_t *order)
+{
+    uint32_t used = 0;
+    for (uint32_t at = 0; at < h->n; at++) {
+        m->first_known[at] = used;
+        for (uint32_t i = h->first_known[order[at]]; i < h->first_known[order[at] + 1]; i++) {
+            m->known[used++] = m->to[h->known[i]];
+        }
+    }
+    m->first_known[h->n] = used;
+}
+
 static void replace(struct iso *h, uint32_t **old, uint32_t *with)
 {
     txn_free(h->ctx, *old);
@@ -142,6 +158,8 @@ int iso_reorder(struct iso *h, const uint32_t *order)
         .previous = iso_zeros(h, h->n),
         .first_read = iso_zeros(h, (size_t)h->n + 1),
         .first_write = iso_zeros(h, (size_t)h->n + 1),
+        .first_known = iso_zeros(h, (size_t)h->n + 2),
+        .known = iso_zeros(h, (size_t)h->first_known[h->n] + 1),
         .source = iso_zeros(h, (size_t)h->n_reads + 1),
         .read_key = iso_zeros(h, (size_t)h->n_reads + 1),
         .write = txn_alloc(h->ctx, (size_t)h->n_writes + 1, sizeof *m.write),
@@ -151,6 +169,7 @@ int iso_reorder(struct iso *h, const uint32_t *order)
     }
     move_writes(h, &m, order);
     move_reads(h, &m, order);
+    move_known(h, &m, order);
     for (size_t i = 0; i < h->n_edges; i++) {
         struct iso_edge *edge = &h->edge[i];
         *edge = (struct iso_edge){m.to[edge->before], m.to[edge->after], m.to[edge->reader],
@@ -161,6 +180,8 @@ int iso_reorder(struct iso *h, const uint32_t *order)
     replace(h, &h->previous, m.previous);
     replace(h, &h->first_read, m.first_read);
     replace(h, &h->first_write, m.first_write);
+    replace(h, &h->first_known, m.first_known);
+    replace(h, &h->known, m.known);
     replace(h, &h->source, m.source);
     replace(h, &h->read_key, m.read_key);
     txn_free(h->ctx, h->write);

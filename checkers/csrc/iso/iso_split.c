@@ -163,6 +163,36 @@ static void split_one(struct iso *h, uint32_t at, uint32_t *latest)
     }
 }
 
+int iso_take_known(struct iso *h, struct iso_known known)
+{
+    h->first_known = iso_zeros(h, (size_t)h->n + 2);
+    h->known = iso_zeros(h, (size_t)known.count + 1);
+    uint32_t *at = iso_zeros(h, h->n);
+    if (iso_failed(h)) {
+        return h->ctx->status;
+    }
+    for (uint32_t i = 0; i < h->n; i++) {
+        at[h->name[i]] = i;
+    }
+    for (int64_t i = 0; i < known.count; i++) {
+        if (known.first[i] < 0 || known.first[i] >= (int64_t)h->n || known.then[i] < 0 ||
+            known.then[i] >= (int64_t)h->n || known.first[i] == known.then[i]) {
+            return txn_refuse(h->ctx, "a known pair is none of two transactions", i);
+        }
+        h->first_known[at[known.then[i]] + 2]++;
+    }
+    for (uint32_t t = 0; t < h->n; t++) {
+        h->first_known[t + 2] += h->first_known[t + 1];
+    }
+    for (int64_t i = 0; i < known.count; i++) {
+        uint32_t first = at[known.first[i]], then = at[known.then[i]];
+        h->known[h->first_known[then + 1]++] = first;
+        h->n_back += first > then;
+    }
+    txn_free(h->ctx, at);
+    return txn_poll_budget(h->ctx);
+}
+
 int iso_split(struct iso *h)
 {
     const struct txn_input *in = h->ctx->in;

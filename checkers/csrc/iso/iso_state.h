@@ -34,7 +34,8 @@ struct iso {
     struct iso_write *write;
     uint32_t *value; /* of each write */
     uint32_t *source, *read_key;
-    uint8_t *live; /* of indeterminate transactions: somebody read from them */
+    uint32_t *first_known, *known; /* of transaction t: those before it, known beforehand */
+    uint8_t *live;                 /* of indeterminate transactions: somebody read from them */
 
     uint32_t *last;                   /* per key, while going through the positions: newest write */
     uint32_t *stale_txn, *stale_read; /* reads that returned another one */
@@ -61,6 +62,8 @@ uint32_t *iso_nones(struct iso *h, size_t count);
 
 /* The transactions in order of completion, their writes and reads. */
 int iso_split(struct iso *h);
+/* `known` by position; after iso_split. */
+int iso_take_known(struct iso *h, struct iso_known known);
 /* Finds the write of each read, and what violates alone. */
 int iso_resolve(struct iso *h);
 /* `previous` from `session`, along the positions. */

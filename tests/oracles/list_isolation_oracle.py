@@ -1,0 +1,99 @@
+"""Weak isolation of small list-append histories, from the lists themselves and pair by pair."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import networkx as nx
+from isolation_oracle import MODELS, Txn
+
+__all__ = ["random_lists", "satisfies"]
+
+
+def random_lists(rng: random.Random) -> list[Txn]:
+    """A store whose older states are read as well; a transaction's own appends are there."""
+    keys, processes = rng.randint(1, 3), rng.randint(1, 4)
+    lag, fresh = rng.choice([0, 1, 2, 4]), 0
+    states: dict[int, list[list[int]]] = {k: [[]] for k in range(keys)}
+    txns: list[Txn] = []
+    for _ in range(rng.randint(2, 7)):
+        back = {k: max(0, len(states[k]) - 1 - rng.randint(0, lag)) for k in states}
+        own: dict[int, list[int]] = defaultdict(list)
+        mops: list[tuple[str, int, Any]] = []
+        for _ in range(rng.randint(1, 4)):
+            key = rng.randrange(keys)
+            if rng.random() < 0.45:
+                fresh += 1
+                own[key].append(fresh)
+                mops.append(("append", key, fresh))
+                continue
+            at = rng.randrange(len(states[key])) if rng.random() < 0.1 else back[key]
+            base = states[key][-1] if own[key] else states[key][at]
+            mops.append(("r", key, base + own[key]))
+        for key, values in own.items():
+            if values:
+                states[key].append(states[key][-1] + values)
+        txns.append(Txn(rng.randrange(processes), "ok", tuple(mops)))
+    return txns
+
+
+class _Lists:
+    def __init__(self, txns: list[Txn]) -> None:
+        self.txns = txns
+        self.writer = {(k, v): n for n, t in enumerate(txns) for f, k, v in t.mops if f == "append"}
+        self.reads = [
+            [(k, self._seen(n, k, v)) for f, k, v in t.mops if f == "r"] for n, t in enumerate(txns)
+        ]
+
+    def _seen(self, n: int, key: int, values: list[int]) -> int | None:
+        others = [self.writer[key, v] for v in values if self.writer[key, v] != n]
+        return others[-1] if others else None
+
+    def versions(self) -> set[tuple[int, int]]:
+        """Who appended before whom, as far as the lists say."""
+        pairs: set[tuple[int, int]] = set()
+        for t in self.txns:
+            for f, k, values in t.mops:
+                if f != "r":
+                    continue
+                writers = [self.writer[k, v] for v in values]
+                pairs |= {(a, b) for i, a in enumerate(writers) for b in writers[i + 1 :]}
+                rest = [n for (key, v), n in self.writer.items() if key == k and v not in values]
+                longest = not any(
+                    f == "r" and key == k and len(more) > len(values)
+                    for u in self.txns
+                    for f, key, more in u.mops
+                )
+                pairs |= {(a, b) for a in writers for b in rest if longest}
+        return {(a, b) for a, b in pairs if a != b}
+
+
+def satisfies(txns: list[Txn], model: str) -> bool:
+    """Do what was read and the order of the lists' elements fit one order of commits?"""
+    kind, sessions = MODELS[model]
+    lists = _Lists(txns)
+    count = range(len(txns))
+    wr = {(w, n) for n in count for _, w in lists.reads[n] if w is not None}
+    so = {(a, b) for a in count for b in count if a < b and txns[a].process == txns[b].process}
+    causes = nx.DiGraph([*wr, *(so if sessions else ())])
+    causes.add_nodes_from(count)
+    demands = wr | lists.versions() | (so if sessions else set())
+    for n in count:
+        for nth, (key, writer) in enumerate(lists.reads[n]):
+            seen = {w for _, w in lists.reads[n] if w is not None}
+            if kind == "committed":
+                seen = set()
+            elif kind == "view":
+                seen = {w for _, w in lists.reads[n][:nth] if w is not None}
+            elif kind == "causal":
+                seen = set(nx.ancestors(causes, n))
+            elif sessions:
+                seen |= {a for a, b in so if b == n}
+            wrote = {w for (k, _), w in lists.writer.items() if k == key}
+            for other in (seen & wrote) - {n, writer}:
+                if writer is None:
+                    return False
+                demands.add((other, writer))
+    return all(a != b for a, b in demands) and nx.is_directed_acyclic_graph(nx.DiGraph([*demands]))

@@ -1,0 +1,80 @@
+"""Weak isolation of list-append: decided from the lists, against pairs of transactions."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import pytest
+from isolation_oracle import MODELS, Txn, jepsen
+from list_isolation_oracle import random_lists, satisfies
+
+from checkers.txn.api import check
+from checkers.txn.as_registers import registers_of
+from checkers.txn.columns import NIL
+from checkers.txn.ingest import load
+from checkers.txn.opmaps import from_op_maps
+
+LISTS = "list-append"
+
+
+def compare(seeds: range) -> Counter[tuple[bool, bool | str]]:
+    """How often which answer was given to what holds or not; wrong ones are raised."""
+    answers: Counter[tuple[bool, bool | str]] = Counter()
+    for seed in seeds:
+        rng = random.Random(seed)
+        txns = random_lists(rng)
+        columns = load(json.dumps(jepsen(txns, rng)).encode(), "json", threads=1)
+        for model in MODELS:
+            holds = satisfies(txns, model)
+            result = check(columns, LISTS, [model])
+            answers[holds, result.valid] += 1
+            assert result.valid in (holds, "unknown"), (seed, model, result.anomaly_types)
+            assert result.valid is not False or result.anomaly_types, (seed, model)
+    return answers
+
+
+@pytest.mark.parametrize("block", range(0, 600, 200))
+def test_agrees_with_pairs_of_transactions(block: int) -> None:
+    answers = compare(range(block, block + 200))
+    assert answers[False, False] > 100
+    assert answers[True, True] > 500
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("block", range(600, 20_600, 2000))
+def test_agrees_with_pairs_of_transactions_of_many(block: int) -> None:
+    compare(range(block, block + 2000))
+
+
+def test_the_order_of_the_lists_counts() -> None:
+    """T2 saw T1's y; T3 saw T2, and of x what was there before T1's, by the order of the lists."""
+    txns = [
+        Txn(0, "ok", (("append", "x", 1),)),
+        Txn(1, "ok", (("append", "x", 2), ("append", "y", 1))),
+        Txn(2, "ok", (("r", "y", [1]), ("append", "z", 1))),
+        Txn(3, "ok", (("r", "z", [1]), ("r", "x", [1]))),
+        Txn(4, "ok", (("r", "x", [1, 2]),)),
+    ]
+    columns = from_op_maps(jepsen(txns))
+    result = check(columns, LISTS, ["causal-cerone"])
+    assert (result.valid, result.stats["method"]) == (False, "decided")
+    assert result.anomaly_types == ["causal-stale-read"]
+    assert "although it saw T3" in result.anomalies["causal-stale-read"][0].explanation
+    assert check(columns, LISTS, ["read-atomic"]).valid is True
+    assert check(columns, LISTS, ["causal-cerone"], {"decide?": False}).valid == "unknown"
+
+
+def test_what_is_read_of_others_and_whose_versions_are_earlier() -> None:
+    txns = [
+        Txn(0, "ok", (("append", "x", 1),)),
+        Txn(1, "ok", (("append", "x", 2), ("r", "x", [1, 2]))),
+        Txn(2, "ok", (("append", "x", 3),)),
+        Txn(3, "ok", (("r", "x", []),)),
+    ]
+    columns, (first, then) = registers_of(from_op_maps(jepsen(txns)))
+    assert sorted(zip(first.tolist(), then.tolist(), strict=True)) == [(0, 1), (1, 2)]
+    assert columns.mop_kind.tolist() == [1, 0, 1, 1, 0]
+    assert columns.mop_value[[1, 4]].tolist() == [columns.mop_value[0], NIL]
