@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dstest.cli import output
-from dstest.core.errors import DstestError, LabError
+from dstest.core.errors import ConfigError, DstestError, LabError
 from dstest.core.printable import printable
 
 __all__ = [
@@ -72,6 +72,25 @@ def kind_of(lab_id: str, kind: str | None) -> str:
         return kind
     there = (name for name in kinds(None) if lab_id in lab_of_kind(name).list())
     return next(there, RunSpec().lab)
+
+
+def kind_of_run(lab_id: str | None, kind: str | None) -> str:
+    """That of the lab which is named. Raises ConfigError where another kind of lab has this id:
+    what is tested would not be what is meant."""
+    if lab_id is None:
+        from dstest.core.spec import RunSpec
+
+        return kind or RunSpec().lab
+    there = [name for name in kinds(None) if lab_id in lab_of_kind(name).list()]
+    if kind is not None and there and kind not in there:
+        raise ConfigError(
+            f"lab {lab_id} is of kind {there[0]}", remedy=f"--lab {there[0]}, or another --lab-id"
+        )
+    if kind is None and len(there) > 1:
+        raise ConfigError(
+            f"there are labs {lab_id} of kinds {', '.join(there)}", remedy="name one with --lab"
+        )
+    return kind or kind_of(lab_id, None)
 
 
 def every_lab(kind: str | None) -> list[tuple[str, str]]:

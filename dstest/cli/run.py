@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from dstest.cli.lab_common import SystemVersion
+from dstest.cli.lab_common import SystemVersion, kind_of_run
 from dstest.cli.output import say
 from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
@@ -30,7 +30,13 @@ Plugin = Annotated[
     list[Path] | None,
     typer.Option(help="A file of your own with a system, workload, nemesis or checker."),
 ]
-Lab = Annotated[str, typer.Option(help="Where the nodes come from.")]
+Lab = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the nodes come from; default: as those of the lab of this id, else lxc.",
+        show_default=False,
+    ),
+]
 Nodes = Annotated[str | None, typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.")]
 TimeLimit = Annotated[
     float | None, typer.Option(help="Seconds of load. Default 60, or what the tier asks for.")
@@ -82,7 +88,7 @@ def run(
     nemesis: Nemesis = None,
     plugin: Plugin = None,
     system_version: SystemVersion = None,
-    lab: Lab = "lxc",
+    lab: Lab = None,
     nodes: Nodes = None,
     time_limit: TimeLimit = None,
     rate: Rate = None,
@@ -124,7 +130,7 @@ def run(
     size, first = plan.arms[0]
     spec = RunSpec(
         **parts,
-        lab=lab,
+        lab=kind_of_run(lab_id, lab),
         nodes=size,
         time_limit_s=plan.time_limit_s,
         rate=rate,

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["command_of"]
+__all__ = ["command_of", "with_lab"]
+
+_OWN: Final = re.compile(r"default|run-\d+|s\d+-\d+")
+"""Labs that nobody has named: a run finds or makes them itself."""
+
+
+def with_lab(spec: dict[str, Any], lab_id: str | None) -> dict[str, Any]:
+    """The spec of a run with the lab that somebody has named for it."""
+    named = lab_id is not None and not _OWN.fullmatch(lab_id)
+    return {**spec, "lab_id": lab_id} if spec and named else spec
 
 
 def _number(value: float) -> str:
@@ -34,6 +44,7 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
         "workload": "--workload",
         "nemesis": "--nemesis",
         "lab": "--lab",
+        "lab_id": "--lab-id",
         "nodes": "--nodes",
         "time_limit_s": "--time-limit",
         "rate": "--rate",

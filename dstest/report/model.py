@@ -24,7 +24,7 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
-from dstest.report.command import command_of
+from dstest.report.command import command_of, with_lab
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
 from dstest.report.remedies import Remedy, before_load, remedies, without_method
@@ -122,7 +122,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         """What keeps the verdict from the next better one, each with the command against it."""
         if self.meta.ended_by and not self.history.ops:
             return before_load(self.meta.ended_by, self.command)
-        given, spec = self.meta.options_given, self.meta.spec
+        given, spec = self.meta.options_given, with_lab(self.meta.spec, self.meta.lab_id)
         found = remedies(self.verdict.why_not_better, spec, given, self.path)
         lacking = [
             row.op_type
@@ -289,7 +289,7 @@ def build_report(
         errors=unusual(history),
         canary=canary
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
-        command=command_of(meta.spec, meta.options_given),
+        command=command_of(with_lab(meta.spec, meta.lab_id), meta.options_given),
         meta=meta,
         load_s=(max(times) - min(times)) / 1e9 if times else 0.0,
     )

@@ -95,7 +95,9 @@ def _longer(run: _Run, line: str) -> str:
 def _replay(run: _Run, _: str) -> str:
     files = os.pathsep.join(map(str, run.spec.get("files", ())))
     using = f"{FILES}={shlex.quote(files)} " if files else ""
-    return f"{using}dstest replay {shlex.quote(run.path)}{REPLAYED}"
+    lab = run.spec.get("lab_id")
+    there = f" --lab-id {shlex.quote(lab)}" if lab else ""
+    return f"{using}dstest replay {shlex.quote(run.path)}{there}{REPLAYED}"
 
 
 def _again(run: _Run, _: str) -> str:

@@ -18,7 +18,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.runner.integrity import code_of, verified
 from dstest.runner.judgement import judge
-from dstest.runner.plugins import resolve
+from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
@@ -34,6 +34,11 @@ def _spec(meta: RunMeta) -> RunSpec:
     spec = msgspec.convert(meta.spec, RunSpec)
     files = unchanged(meta.plugin_files or {}) if spec.files else ()
     return msgspec.structs.replace(spec, options={}, files=files)
+
+
+def _still_there(plugins: Plugins, lab_id: str | None) -> str | None:
+    """The run's own lab, where it stands."""
+    return lab_id if lab_id and plugins.lab.status(lab_id) is not None else None
 
 
 def replay(
@@ -70,7 +75,8 @@ def replay(
     for _ in range(times):
         given = list(meta.options_given or [])
         plugins = resolve(_spec(meta), given, schedule=schedule)
-        done = run_session(plugins, store=store, lab_id=lab_id, ui=ui, sign_key=sign_key)
+        there = lab_id or _still_there(plugins, meta.lab_id)
+        done = run_session(plugins, store=store, lab_id=there, ui=ui, sign_key=sign_key)
         runs.append(done)
         if isinstance(done.failure, Interrupted):
             break

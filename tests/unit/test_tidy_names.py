@@ -19,7 +19,7 @@ NAMES = {name for group in registry.GROUPS for name in registry.names(group, our
 ALLOWED = {
     "defaults of `dstest run` and `dstest lab`": {
         "core/spec.py": {"etcd", "lxc", "partition", "register"},
-        "cli/run.py": {"etcd", "lxc", "partition", "register"},
+        "cli/run.py": {"etcd", "partition", "register"},
     },
     "`none` is the run without a fault; and null, or no budget met": {
         "core/evidence.py": {"none"},
