@@ -21,7 +21,7 @@ from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
-from dstest.core.residue import read_found
+from dstest.core.residue import MAY_TOUCH, read_found
 from dstest.runner.homes import COMMON_HOMES, homes_of
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
@@ -154,7 +154,15 @@ def prepare(
                 problems.append(
                     f"{one.alias}: nobody can tell what is there of {kind.name}: {said.text[-200:]}"
                 )
-            rows += [f.what for f in read_found(kind, said.text.splitlines()) if not f.ours]
+            there = read_found(kind, said.text.splitlines())
+            # Processes that a fault could have left like that, where no service of ours is.
+            asked = kind.home == "" and MAY_TOUCH not in kind.look and one.facts.marker is None
+            rows += [f.what for f in there if not (f.ours and (asked or kind.home))]
+            problems += [
+                f"{one.alias} has {f.what}, which looks like dstest's: remove it there first"
+                for f in there
+                if f.ours and asked
+            ]
         foreign[one.info.name] = rows
     return Adoption(lab_id=lab_id, seen=seen, problems=problems, foreign=foreign, homes=homes)
 
