@@ -42,8 +42,16 @@ CHANGED: Final = 1
 
 RECEIVE: Final = """\
 umask 077
+if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
+    echo "$1 is there, and is no regular file" >&2
+    exit 1
+fi
 trap 'rm -f -- "$1.dstest.part"' EXIT
-cat >"$1.dstest.part" && chmod -- "$2" "$1.dstest.part" && mv -fT -- "$1.dstest.part" "$1"
+cat >"$1.dstest.part" && if [ -e "$1" ]; then
+    chown --reference="$1" -- "$1.dstest.part" && chmod --reference="$1" -- "$1.dstest.part"
+else
+    chmod -- "$2" "$1.dstest.part"
+fi && mv -fT -- "$1.dstest.part" "$1"
 """
 
 
@@ -71,7 +79,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 def put(
     nodes: Sequence[NodeInfo], local: Path, remote: str, *, timeout_s: float
 ) -> dict[str, Said]:
-    """Put a file on nodes, whole or not at all, with its mode. ConfigError where it is none.
+    """Put a file on nodes, whole or not at all: with its mode, or owner and mode of the one that it
+    replaces. ConfigError where it is none.
 
     `remote` may end with a slash: then the file keeps its name.
     """

@@ -143,8 +143,10 @@ def release(
     """
     from clusters.labs.existing import book
     from dstest.core.errors import DstestError
-    from dstest.runner.adoption import release_lab
+    from dstest.runner.adoption import refuse_in_use, release_lab
 
+    if forget:
+        refuse_in_use(lab_id)
     try:
         done = release_lab(lab_id, strict=strict)
     except DstestError as error:
@@ -152,14 +154,20 @@ def release(
             raise
         say(error.message)
         book.forget(lab_id)
-        return
+        say(f"lab {lab_id} is forgotten, not released: its machines, whichever these were, may")
+        say("still carry /etc/dstest-lab, lines in /etc/hosts and servers of a run")
+        raise typer.Exit(int(Exit.HARNESS)) from None
     if forget:
         book.forget(lab_id)
     if as_json:
         show(done)
     _tell_released(done)
     if done.problems:
-        say("remedy: dstest lab release again; --forget gives up on them")
+        for name in done.problems if forget else ():
+            say(f"{name} is forgotten, and may still carry /etc/dstest-lab and what runs have laid")
+        if not forget:
+            say("remedy: where /etc/dstest-lab is gone, write the lab's id into it there again;")
+            say("  then dstest lab release again; --forget gives up on them")
         raise typer.Exit(int(Exit.HARNESS))
     if done.same or (done.clean and not strict):
         others = "" if done.same else "; what others have changed is listed above"

@@ -74,7 +74,7 @@ def put(
     lab: Kind = None,
     as_json: Json = False,
 ) -> None:
-    """Put a file on nodes, whole or not at all, with its mode, owned by root."""
+    """Put a file on nodes, whole or not at all; what it replaces gives owner and mode."""
     from clusters.remote.tasks import render
     from clusters.remote.transfers import put as put_on
 

@@ -179,4 +179,4 @@ def list_labs(lab: Kind = None, as_json: Json = False) -> None:
         show([{"lab_id": s.lab_id, "kind": s.kind, "state": s.state} for s in seen])
         return
     for look in seen:
-        typer.echo(f"{look.lab_id}  {look.state}")
+        typer.echo(f"{look.lab_id}  {look.state}  ({look.kind})")

@@ -12,13 +12,30 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["GUARD_LEASES", "HOME_MARK", "Found", "Residue", "marked_only", "read_found"]
+__all__ = [
+    "GUARD_LEASES",
+    "HOME_MARK",
+    "MAY_TOUCH",
+    "Found",
+    "Residue",
+    "marked_only",
+    "read_found",
+]
 
 HOME_MARK = ".dstest-lab"
 """In a directory that a run has made on a machine that is not dstest's: the id of its lab."""
 
 GUARD_LEASES = ("run", "run-serve")
 """Leases of a run as a whole, beside those of its faults: take all of it away, start servers."""
+
+MAY_TOUCH = """\
+may_touch() {
+    [ -n "${dstest_adopted-}" ] || return 0
+    grep -qs '/dstest-service-' "/proc/$1/cgroup"
+}
+"""
+"""For the programs of a residue whose mark others may have as well: on machines that dstest has not
+made, a process is ours only in the control group of a service of ours."""
 
 _OURS = "ours "
 _FOREIGN = "foreign "
@@ -59,7 +76,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def marked_only(kind: Residue, lab_id: str) -> Residue:
-    """The same, but of homes only that a run of this lab has made."""
+    """The same for machines that dstest has not made: of homes only that a run of this lab has
+    made, of processes only those of our services (`MAY_TOUCH`)."""
+    adopted = f"dstest_adopted={shlex.quote(lab_id)}\n"
+    kind = msgspec.structs.replace(kind, look=adopted + kind.look, remove=adopted + kind.remove)
     if not kind.home:
         return kind
     mark = shlex.quote(f"{kind.home}/{HOME_MARK}")

@@ -21,12 +21,20 @@ from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
-from dstest.core.residue import read_found
+from dstest.core.residue import MAY_TOUCH, read_found
 from dstest.runner.homes import COMMON_HOMES, homes_of
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
 
-__all__ = ["Adoption", "Released", "lost_nemeses", "other_ways", "prepare", "release_lab"]
+__all__ = [
+    "Adoption",
+    "Released",
+    "lost_nemeses",
+    "other_ways",
+    "prepare",
+    "refuse_in_use",
+    "release_lab",
+]
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +154,15 @@ def prepare(
                 problems.append(
                     f"{one.alias}: nobody can tell what is there of {kind.name}: {said.text[-200:]}"
                 )
-            rows += [f.what for f in read_found(kind, said.text.splitlines()) if not f.ours]
+            there = read_found(kind, said.text.splitlines())
+            # Processes that a fault could have left like that, where no service of ours is.
+            asked = kind.home == "" and MAY_TOUCH not in kind.look and one.facts.marker is None
+            rows += [f.what for f in there if not (f.ours and (asked or kind.home))]
+            problems += [
+                f"{one.alias} has {f.what}, which looks like dstest's: remove it there first"
+                for f in there
+                if f.ours and asked
+            ]
         foreign[one.info.name] = rows
     return Adoption(lab_id=lab_id, seen=seen, problems=problems, foreign=foreign, homes=homes)
 
@@ -202,14 +218,25 @@ def other_ways(lacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return rows
 
 
+def refuse_in_use(lab_id: str) -> None:
+    """Raises LabError while a run uses the machines: of those nothing is forgotten either."""
+    from dstest.runner.session import in_use
+
+    try:
+        info = LAB.known(lab_id)
+    except LabError:
+        return  # a record that nobody can read
+    if info is not None and in_use(info):
+        raise LabError(f"a run uses lab {lab_id} now", remedy="wait for its end, or stop it")
+
+
 def release_lab(lab_id: str, *, strict: bool = False) -> Released:
     """Take away what runs have left, then our marks; forget the machines once nothing of ours is
     there, or with `strict` once all is as it was. Until then it can be repeated.
 
     Raises ConfigError where nothing is adopted, LabError while a run uses the machines.
     """
-    from dstest.runner.session import in_use
-
+    refuse_in_use(lab_id)
     adopted, info = book.load(lab_id), LAB.known(lab_id)
     if adopted is None and lab_id in book.adopted_ids():
         book.forget(lab_id)  # somebody was killed while looking: no machine was touched
@@ -219,8 +246,6 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
             f"no machines are adopted as lab {lab_id}",
             remedy=f"adopted: {', '.join(book.adopted_ids()) or 'nothing'}",
         )
-    if in_use(info):
-        raise LabError(f"a run uses lab {lab_id} now", remedy="wait for its end, or stop it")
     problems = asyncio.run(_swept(info)) if adopted.marked else {}
     seen, unreleased = asyncio.run(adopt.release(adopted))
     problems |= unreleased
@@ -232,7 +257,7 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
     )
     if done.same if strict else done.clean:
         book.forget(lab_id)
-    elif not unreleased:
+    elif not problems:
         book.save(msgspec.structs.replace(adopted, marked=False))
     return done
 

@@ -33,23 +33,37 @@ _SOURCES: Final = (
 _PACKAGES: Final = "gcc libc6-dev libfuse3-dev"
 
 
+_LAID_BY_US: Final = f"""\
+laid_by_us() {{
+    [ -z "${{dstest_adopted-}}" ] || [ -S {SOCKET} ] || [ -d {BACKING} ]
+}}
+"""
+"""On machines that dstest has not made, a file system of this name may be somebody else's."""
+
+RUNNING: Final = (
+    f"for exe in $(pgrep -x faultfs); do case $(readlink /proc/$exe/exe) in"
+    f" {TOOL}|'{TOOL} (deleted)') echo $exe ;; esac; done"
+)
+"""Prints the pids of our program; others may have one of that name."""
+
 RESIDUE: Final = Residue(
     name="faultfs",
     mark="the mounted file system, or the program, is called faultfs",
     look=f"""\
-while read -r source mount _; do
-    [ "$source" != faultfs ] || echo "ours file system faultfs at $mount"
+{_LAID_BY_US}while read -r source mount _; do
+    [ "$source" = faultfs ] && laid_by_us "$mount" || continue
+    echo "ours file system faultfs at $mount"
 done </proc/mounts
-for pid in $(pgrep -x faultfs); do echo "ours process $pid (faultfs)"; done
+for pid in $({RUNNING}); do echo "ours process $pid (faultfs)"; done
 [ ! -e {BACKING} ] || echo "ours files in {BACKING}"
 """,
     remove=f"""\
-users() {{
+{_LAID_BY_US}users() {{
     find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 -lname "$1*" 2>/dev/null |
         cut -d / -f 3 | sort -u
 }}
 while read -r source mount _; do
-    [ "$source" = faultfs ] || continue
+    [ "$source" = faultfs ] && laid_by_us "$mount" || continue
     # A server whose calls wait cannot even be killed.
     timeout 3 {TOOL} ask {SOCKET} clear >/dev/null
     for _ in $(seq 30); do
@@ -68,7 +82,7 @@ while read -r source mount _; do
     rm -rf {BACKING}/.faultfs
     find {BACKING} -mindepth 1 -maxdepth 1 -exec mv -t "$mount" {{}} +
 done </proc/mounts
-pkill -9 -x faultfs
+for pid in $({RUNNING}); do kill -9 $pid; done
 rm -rf {BACKING} {SOCKET} {LOG}
 :
 """,

@@ -18,7 +18,7 @@ from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, Processes
-from dstest.core.residue import Residue
+from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.observe.answers import services_of
 
 __all__ = [
@@ -40,8 +40,9 @@ __all__ = [
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
 
-_EACH_STOPPED: Final = """\
-grep -ls '^State:.T' /proc/[0-9]*/status | cut -d / -f 3 | while read -r pid; do
+_EACH_STOPPED: Final = f"""\
+{MAY_TOUCH}grep -ls '^State:.T' /proc/[0-9]*/status | cut -d / -f 3 | while read -r pid; do
+    may_touch "$pid" || continue
 """
 
 STOPPED: Final = Residue(

@@ -24,7 +24,7 @@ import msgspec
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, ServerLogs, Supervised
-from dstest.core.residue import Residue
+from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.base.member_fault import signal
 from nemeses.base.process_evidence import Snapshots, control
 from nemeses.base.process_fault import ProcessFault, served_before
@@ -53,8 +53,11 @@ set_limit() {
 """A process's soft limit, set by its own user: root may not where it lacks CAP_SYS_RESOURCE."""
 
 _EACH_LOWERED: Final = f"""\
-grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null | while read -r pid _ _ soft hard _; do
+{MAY_TOUCH}
+grep -H '^Max open files' /proc/[0-9]*/limits 2>/dev/null |
+while read -r pid _ _ soft hard _; do
     pid=${{pid#/proc/}} pid=${{pid%%/*}}
+    may_touch "$pid" || continue
     case $soft in *[!0-9]*) continue ;; esac
     [ "$soft" -lt {LOWERED_MAX} ] || continue
     # What a process took from itself for good, as sshd does before a login, is not ours.

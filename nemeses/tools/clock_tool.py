@@ -10,7 +10,7 @@ import msgspec
 
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.residue import Residue
+from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.tools.compiled import compiled
 
 __all__ = ["RESIDUE", "TOOL", "Patch", "build", "command", "shift"]
@@ -48,7 +48,10 @@ for path in glob.glob("/proc/[0-9]*"):
 """
 """Prints pid and start time of each process whose vDSO is not that of a fresh one."""
 
-_EACH_SHIFTED: Final = f"python3 -I -S -c {shlex.quote(_SHIFTED)} | while read -r pid start; do"
+_EACH_SHIFTED: Final = (
+    f"{MAY_TOUCH}python3 -I -S -c {shlex.quote(_SHIFTED)} | while read -r pid start; do"
+    ' may_touch "$pid" || continue;'
+)
 
 RESIDUE: Final = Residue(
     name="clock",

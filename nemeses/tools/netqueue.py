@@ -75,6 +75,12 @@ mine && kill -9 $pid
 rm -rf {RUN}
 """
 
+RUNNING: Final = (
+    f"for exe in $(pgrep -x netqueue); do case $(readlink /proc/$exe/exe) in"
+    f" {TOOL}|'{TOOL} (deleted)') echo $exe ;; esac; done"
+)
+"""Prints the pids of our program; others may have one of that name."""
+
 RESIDUE: Final = Residue(
     name="netqueue",
     mark=f"the chain is called {CHAIN}, the program netqueue, and its directory {RUN}",
@@ -85,11 +91,11 @@ for tool in iptables ip6tables; do
     echo "$rules" | grep -q -e {CHAIN} && echo "ours chain {CHAIN} of $tool"
     echo "$rules" | grep -e '^-A' | grep -v -e {CHAIN} | sed "s/^/foreign rule of $tool: /"
 done
-for pid in $(pgrep -x netqueue); do echo "ours process $pid (netqueue)"; done
+for pid in $({RUNNING}); do echo "ours process $pid (netqueue)"; done
 [ ! -e {RUN} ] || echo "ours files in {RUN}"
 """,
     remove=f"""\
-{_OFF.partition(chr(10))[2]}pkill -9 -x netqueue
+{_OFF.partition(chr(10))[2]}for pid in $({RUNNING}); do kill -9 $pid; done
 :
 """,
     rank=20,
@@ -105,7 +111,7 @@ done
 echo "== queues"
 cat /proc/net/netfilter/nfnetlink_queue
 echo "== pids"
-pgrep -x netqueue
+{RUNNING}
 echo "== status"
 cat {RUN}/status 2>/dev/null
 :

@@ -6,9 +6,8 @@ And a bulk transfer between two nodes that says what really gets through.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -95,14 +94,24 @@ class Shape(msgspec.Struct, frozen=True):
     sent_bytes: int
 
 
+class _Route(msgspec.Struct):
+    dev: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}\Z")]
+
+
+_ROUTES: Final = msgspec.json.Decoder(list[_Route])
+
+
 async def device_of(node: Node, address: str) -> str:
-    """The interface that leads to `address`. Raises LabError where none does."""
+    """The interface that leads to `address`. Raises LabError where none does, and for a name that
+    could be more than one word of a command."""
     found = await node.run(["ip", "-j", "route", "get", address], timeout_s=5.0)
-    rows = json.loads(found.stdout)
-    if not rows or "dev" not in rows[0]:
+    try:
+        rows = _ROUTES.decode(found.stdout)
+    except msgspec.DecodeError as error:
+        raise LabError(f"{node.name}: its route to {address} makes no sense: {error}") from None
+    if not rows:
         raise LabError(f"{node.name}: no interface leads to {address}")
-    device: str = rows[0]["dev"]
-    return device
+    return rows[0].dev
 
 
 def cap_rules(device: str, lab: LabInfo, kbit: int) -> str:

@@ -380,3 +380,26 @@ def test_records_of_an_older_version_are_read(
     assert found is not None
     assert adopt._request(read, read.nodes[0], found)["homes"] == []
     assert differences(found, msgspec.structs.replace(EMPTY, links=["eth0"])) == []
+
+
+def test_what_a_run_uses_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is what cannot be read forgotten in silence."""
+    from typer.testing import CliRunner
+
+    from clusters.labs.existing import book
+    from dstest.cli.lab import lab_app
+    from dstest.runner import session
+
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
+    adopted = adopting(machine()).adopted
+    book.save(adopted)
+    forget = ["release", "--lab-id", "one", "--forget"]
+    monkeypatch.setattr(session, "in_use", lambda _: True)
+    done = CliRunner().invoke(lab_app, forget)
+    assert isinstance(done.exception, LabError)
+    assert book.load("one") is not None
+    (book.folder_of("one") / "lab.json").write_text("{")
+    done = CliRunner().invoke(lab_app, forget)
+    assert done.exit_code == 4
+    assert "not released" in done.output
+    assert book.adopted_ids() == []

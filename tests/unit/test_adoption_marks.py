@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 def request(before: bytes | None, **more: Any) -> dict[str, Any]:
     text = None if before is None else base64.b64encode(before).decode()
     given = {"lab_id": "one", "lines": LINES, "hosts": text, "run": "/run/dstest"}
-    return {**given, "families": [], "homes": [], **more}
+    return {**given, "families": [], "homes": [], "marked": True, **more}
 
 
 TEXTS = {
@@ -138,3 +138,17 @@ def test_a_record_of_an_older_version_does_for_a_release(root: Path) -> None:
     agent_mark.unmark(request(None, lines=""), str(root))
     assert hosts.read_bytes() == b"127.0.0.1 localhost\n"
     assert os.listdir(root / "etc") == ["hosts"]
+
+
+@pytest.mark.parametrize("what", ["opt/etcd/.dstest-lab", "etc/hosts", "run/dstest/x"])
+def test_without_the_marker_nothing_of_ours_is_said_to_be_gone(root: Path, what: str) -> None:
+    """Somebody else has taken the marker away: ours goes last."""
+    gone = request(None, lines="", homes=["/opt/etcd"])
+    assert agent_mark.unmark(gone, str(root))["said"] == []
+    (root / what).parent.mkdir(parents=True, exist_ok=True)
+    (root / what).write_text(LINES if what == "etc/hosts" else "one\n")
+    with pytest.raises(SystemExit, match="still there"):
+        agent_mark.unmark(gone, str(root))
+    # Where it was never marked, no run was ever there.
+    agent_mark.unmark({**gone, "marked": False}, str(root))
+    assert (root / what).exists()

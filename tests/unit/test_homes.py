@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -143,3 +144,23 @@ def test_what_cannot_be_marked_is_not_left_half_made(
     with pytest.raises(AssertionError, match="No space left"):
         lay(node)
     assert list((tmp_path / "opt").iterdir()) == []
+
+
+def test_on_machines_of_others_only_processes_of_our_services_are_touched() -> None:
+    """A stopped process, and one that may open few files, are the user's."""
+    argv = ["sh", "-c", "ulimit -S -n 20; exec sleep 60"]
+    theirs = subprocess.Popen(argv, start_new_session=True)
+    try:
+        theirs.send_signal(signal.SIGSTOP)
+        for kind in residues.residues(lab=LAB):
+            if kind.name not in ("stopped processes", "open files"):
+                continue
+            argv = ["sh", "-c", kind.look]
+            done = subprocess.run(argv, capture_output=True, text=True, check=True)
+            assert f"process {theirs.pid}" not in done.stdout
+            # Not run here, where labs of others may be.
+            assert kind.remove.startswith("dstest_adopted=one\n")
+            assert 'may_touch "$pid" || continue' in kind.remove
+    finally:
+        theirs.kill()
+        theirs.wait()

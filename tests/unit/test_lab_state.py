@@ -288,3 +288,14 @@ def test_a_directory_that_mount_tables_write_otherwise_is_refused(
     monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path / name))
     with pytest.raises(ConfigError, match="labs cannot be kept in"):
         state.root_dir()
+
+
+def test_an_id_of_adopted_machines_is_no_other_labs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from clusters.labs.lxc import LAB
+
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
+    (tmp_path / "adopted" / "one").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="machines of yours"):
+        LAB.up("one", 1, packages=())

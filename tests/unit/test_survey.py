@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import msgspec
 import pytest
 from hostile_server import Lies, hostile
 
@@ -258,3 +259,25 @@ def test_an_authority_is_not_asked_and_that_is_said(tmp_path: Path) -> None:
     arrived(tmp_path, "@cert-authority", accept=True)
     with pytest.raises(LabError, match="the authority that known_hosts names"):
         arrived(tmp_path, "@cert-authority", accept=False)
+
+
+@pytest.mark.parametrize(
+    "peer",
+    ["192.0.2.9 drop\n }", "", "fe80::1%x; drop", "/tmp/x", "192.0.2.9\n", "192.0.2"],
+    ids=repr,
+)
+def test_who_has_called_is_an_address_or_no_answer(peer: str) -> None:
+    """It stands in rules of the firewall of every node, and in names of files here."""
+    with pytest.raises(msgspec.DecodeError):
+        survey._PEER.decode(json.dumps({"peer": peer}))
+    assert survey._PEER.decode(b'{"peer": "FD00::01"}').peer == "fd00::1"
+
+
+def test_only_what_was_asked_about_is_an_answer(tmp_path: Path) -> None:
+    (one,) = surveyed(tmp_path, telling({"facts": changed(paths=["/etc"], packages=["x"])}))
+    assert (one.facts.paths, one.facts.packages) == ([], [])
+    for wrong in ({"python": "x.y"}, {"wall_ns": 10**400}, {"cpus": -1}):
+        folder = tmp_path / next(iter(wrong))
+        folder.mkdir()
+        with pytest.raises(LabError, match="makes no sense"):
+            surveyed(folder, telling({"facts": changed(**wrong)}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterable
@@ -201,3 +202,24 @@ def test_what_was_said_steers_no_terminal() -> None:
 def test_a_strange_member_file_names_no_log() -> None:
     assert _logs_in('{"services": [{"name": "etcd", "log": "/l"}]}') == {"etcd": "/l"}
     assert _logs_in("[]") == _logs_in("{") == _logs_in('{"services": 3}') == {}
+
+
+def test_only_a_regular_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+    from clusters.remote.transfers import RECEIVE
+
+    def put(name: str) -> int:
+        argv = ["sh", "-c", RECEIVE, "sh", str(tmp_path / name), "755"]
+        return subprocess.run(argv, input=b"new", capture_output=True, check=False).returncode
+
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(0o640)
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert [put(name) for name in ("link", "folder", "pipe")] == [1, 1, 1]
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "old"
+    assert (put("file"), put("fresh")) == (0, 0)
+    assert (tmp_path / "file").read_text() == "new"
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("file", "fresh")]
+    assert modes == [0o640, 0o755]

@@ -197,6 +197,7 @@ def _request(adopted: Adopted, info: NodeInfo, before: LeftNow) -> dict[str, Any
     there = {*adopted.taken.get(info.name, []), *before.places}
     return {
         "lab_id": adopted.lab_id,
+        "marked": adopted.marked,
         "lines": adopted.names.get(info.name, ""),
         "hosts": before.hosts,
         "families": made,

@@ -145,6 +145,10 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     lab_id, marker = request["lab_id"], root + MARKER
     there = content(marker)
     if there is None:
+        if request["marked"] and (left := remains(request, root)):
+            raise SystemExit(
+                f"{MARKER} is gone, and what is ours is still there: {', '.join(left)}"
+            )
         return {"said": [], "stays": standing(request, root)}
     whose = there.decode(errors="replace").strip()
     if whose != lab_id:
@@ -165,6 +169,17 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
                 os.rmdir(path)
     os.unlink(marker)
     return {"said": said, "stays": standing(request, root)}
+
+
+def remains(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]
+    """What shows that it was not us who took the marker away, which goes last."""
+    left = [path for path in (request["run"],) if os.path.lexists(root + path)]
+    for home in standing(request, root):
+        mark = content_or_none(f"{root}{home}/{HOME_MARK}") or b""
+        left += [home] if mark.decode(errors="replace").strip() == request["lab_id"] else []
+    with contextlib.suppress(OSError, SystemExit):
+        left += [HOSTS] if own_lines(request["lab_id"], content(root + HOSTS) or b"") else []
+    return left
 
 
 def standing(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.labs import state
-from clusters.labs.existing.facts import LeftNow
+from clusters.labs.existing.facts import LeftNow, address_in
 from dstest.core.errors import LabError
 from dstest.core.node import Foreign, NodeInfo
 
@@ -42,6 +42,12 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     homes: list[str] = msgspec.field(default_factory=list)
     names: dict[str, str] = msgspec.field(default_factory=dict)
     marked: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where what goes into rules is no address."""
+        for address in (self.control, self.control6, *self.ssh_from):
+            if address is not None:
+                address_in(address)
 
     @property
     def facts(self) -> dict[str, Any]:

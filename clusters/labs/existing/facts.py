@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-__all__ = ["Difference", "HostFacts", "LeftNow", "differences", "same_machine"]
+__all__ = ["Difference", "HostFacts", "LeftNow", "address_in", "differences", "same_machine"]
+
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+
+
+def address_in(text: str) -> str:
+    """The IP address that a node has named. Raises ValueError for anything else, and for one with
+    a zone: whatever stands behind the % would be one."""
+    if "%" in text:
+        raise ValueError(f"{text[:60]!r} has a zone")
+    return str(ipaddress.ip_address(text))
 
 
 class Looked(msgspec.Struct, frozen=True):
@@ -27,16 +39,16 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     os: str
     kernel: str
     machine: str
-    python: str
+    python: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}[0-9A-Za-z.+-]{0,40}$")]
     uid: int
     boot_id: str
     processes: str
     network: str
     marker: str | None
-    wall_ns: int
-    cpus: int | None
-    memory_bytes: int
-    disk_free_bytes: int
+    wall_ns: Number
+    cpus: Number | None
+    memory_bytes: Number
+    disk_free_bytes: Number
     features: dict[str, str | None]
     packages: list[str] | None
     names: dict[str, str]

@@ -17,7 +17,7 @@ import msgspec
 from clusters.labs.existing import agent_look, book
 from clusters.labs.existing.arrive import Arrived, arrive
 from clusters.labs.existing.entry import ASK, HostEntry
-from clusters.labs.existing.facts import HostFacts, LeftNow, same_machine
+from clusters.labs.existing.facts import HostFacts, LeftNow, address_in, same_machine
 from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
 from clusters.remote.sudo import password_of
@@ -41,7 +41,13 @@ T = TypeVar("T")
 
 
 class _Peer(msgspec.Struct):
+    """`peer` becomes part of rules of all nodes, so that nothing else than an address passes."""
+
     peer: str | None
+
+    def __post_init__(self) -> None:
+        if self.peer is not None:
+            self.peer = address_in(self.peer)
 
 
 _FACTS: Final = msgspec.json.Decoder(HostFacts)
@@ -186,6 +192,7 @@ async def _looked_at(
         "limit_s": LOOK_S - ASK_S,
     }
     facts = await ask(connection, info, "facts", question, _FACTS)
+    facts = _asked_for(info, facts, request)
     ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
     _refuse_this_machine(entry, facts)
     control, control6 = [
@@ -202,6 +209,19 @@ async def _looked_at(
         control6=control6,
         ssh_from=await _ssh_from(connection, info),
         clock_ahead_s=ahead_s,
+    )
+
+
+def _asked_for(info: NodeInfo, facts: HostFacts, request: Request) -> HostFacts:
+    """Without paths and packages that nobody asked about. Raises LabError where an answer lacks."""
+    if lacks := {*request.features, *request.residues} - {*facts.features, *facts.residues}:
+        raise LabError(f"{info.name} does not say all: {', '.join(sorted(lacks))}")
+    packages = facts.packages
+    return msgspec.structs.replace(
+        facts,
+        features={name: facts.features[name] for name in request.features},
+        paths=[path for path in request.paths if path in facts.paths],
+        packages=None if packages is None else [p for p in request.packages if p in packages],
     )
 
 
@@ -322,7 +342,10 @@ async def _seen_as(
             else:
                 writer.close()
                 break
-        return (await heard).peer
+        peer = (await heard).peer
+        if peer is not None and (":" in peer) != (":" in address):
+            raise LabError(f"{info.name}: it says that {peer} has called {address}")
+        return peer
     finally:
         heard.cancel()
 
