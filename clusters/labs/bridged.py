@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from clusters.labs import host, leftovers, network, state
-from clusters.labs.existing import book
 from clusters.labs.image import Progress
 from clusters.labs.leftovers import Machines
 from clusters.labs.packages import absent, strange
@@ -132,7 +131,7 @@ class BridgedLab(ABC):
     def _check(self, lab_id: str) -> None:
         """Raises ConfigError where the id cannot be one, or is that of another kind of lab."""
         state.check_lab_id(lab_id)
-        if lab_id in book.adopted_ids():
+        if lab_id in state.adopted_ids():
             raise ConfigError(
                 f"lab {lab_id} is made of machines of yours", remedy="choose another --lab-id"
             )

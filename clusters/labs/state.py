@@ -30,6 +30,8 @@ from dstest.core.errors import ConfigError, LabError
 __all__ = [
     "LabState",
     "Owner",
+    "adopted_dir",
+    "adopted_ids",
     "check_lab_id",
     "lab_dir",
     "lab_ids",
@@ -155,6 +157,19 @@ use, and crashes where another thread uses it meanwhile."""
 def lab_dir(lab_id: str) -> Path:
     """The directory of one lab."""
     return root_dir() / "labs" / check_lab_id(lab_id)
+
+
+def adopted_dir() -> Path:
+    """The directory of what is known of machines that were adopted."""
+    return root_dir() / "adopted"
+
+
+def adopted_ids() -> list[str]:
+    """Ids of all sets of such machines."""
+    try:
+        return sorted(p.name for p in adopted_dir().iterdir() if LAB_ID.fullmatch(p.name))
+    except FileNotFoundError:
+        return []
 
 
 def lab_ids(kind: str | None = None) -> list[str]:

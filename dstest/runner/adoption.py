@@ -238,13 +238,13 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
     """
     refuse_in_use(lab_id)
     adopted, info = book.load(lab_id), LAB.known(lab_id)
-    if adopted is None and lab_id in book.adopted_ids():
+    if adopted is None and lab_id in state.adopted_ids():
         book.forget(lab_id)  # somebody was killed while looking: no machine was touched
         return Released(ours={}, others={}, said={}, problems={})
     if adopted is None or info is None:
         raise ConfigError(
             f"no machines are adopted as lab {lab_id}",
-            remedy=f"adopted: {', '.join(book.adopted_ids()) or 'nothing'}",
+            remedy=f"adopted: {', '.join(state.adopted_ids()) or 'nothing'}",
         )
     problems = asyncio.run(_swept(info)) if adopted.marked else {}
     seen, unreleased = asyncio.run(adopt.release(adopted))

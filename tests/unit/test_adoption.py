@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clusters.labs import state
 from clusters.labs.existing import adopt, agent_look
 from clusters.labs.existing.facts import HostFacts, LeftNow, differences, same_machine
 from clusters.labs.existing.survey import Surveyed
@@ -402,4 +403,4 @@ def test_what_a_run_uses_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Mo
     done = CliRunner().invoke(lab_app, forget)
     assert done.exit_code == 4
     assert "not released" in done.output
-    assert book.adopted_ids() == []
+    assert state.adopted_ids() == []

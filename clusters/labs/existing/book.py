@@ -20,7 +20,7 @@ from clusters.labs.existing.facts import LeftNow, address_in
 from dstest.core.errors import LabError
 from dstest.core.node import Foreign, NodeInfo
 
-__all__ = ["Adopted", "adopted_ids", "folder_of", "forget", "load", "save", "write_secret"]
+__all__ = ["Adopted", "folder_of", "forget", "load", "save", "write_secret"]
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,21 +67,9 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
 _ADOPTED: Final = msgspec.json.Decoder(Adopted)
 
 
-def _root() -> Path:
-    return state.root_dir() / "adopted"
-
-
 def folder_of(lab_id: str) -> Path:
     """The directory of one set."""
-    return _root() / state.check_lab_id(lab_id)
-
-
-def adopted_ids() -> list[str]:
-    """Ids of all sets."""
-    try:
-        return sorted(p.name for p in _root().iterdir() if state.LAB_ID.fullmatch(p.name))
-    except FileNotFoundError:
-        return []
+    return state.adopted_dir() / state.check_lab_id(lab_id)
 
 
 def load(lab_id: str) -> Adopted | None:

@@ -80,7 +80,7 @@ class HostsLab:
 
     def list(self) -> list[str]:
         """See `Lab.list`."""
-        return book.adopted_ids()
+        return state.adopted_ids()
 
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`: this host needs nothing."""
