@@ -141,7 +141,7 @@ def test_agrees_with_brute_force_on_many(block: int) -> None:
     assert disagreements(range(block, block + 2000)) == []
 
 
-def corpus() -> Iterator[tuple[str, dict[str, Any], dict[str, bool]]]:
+def corpus() -> Iterator[tuple[str, list[dict[str, Any]], dict[str, bool]]]:
     assert OUTER is not None
     for name in ("published", "random"):
         for case in json.loads(gzip.decompress((OUTER / "exact" / f"{name}.json.gz").read_bytes())):
