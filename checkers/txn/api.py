@@ -54,6 +54,12 @@ MORE: Final = ("anomalies", *_native.SOURCES)
 
 OPTIONS: Final = (*MORE, "session-order?", "decide?")
 
+EXPLAIN_S: Final = 1.0
+"""Seconds that an explanation may take where deciding has left none,"""
+
+EXPLAIN_MAX_S: Final = 10.0
+"""and where there are many left."""
+
 EMPTY: Final = "empty-transaction-graph"
 
 
@@ -111,6 +117,13 @@ def _require_kind(c: TxnColumns, workload: str) -> None:
         raise ValueError(
             "reads return single values: this is no list-append history, but rw-register"
         )
+
+
+def _left(budget: Budget, since_ns: int) -> Budget:
+    """Of what may be used for explanations: what decisions have left, and a moment in any case."""
+    left_s = budget.time_s - (monotonic_ns() - since_ns) / 1e9
+    some_s = min(max(EXPLAIN_S, left_s), EXPLAIN_MAX_S)
+    return replace(budget, time_s=some_s if budget.time_s > 0 else 0.0)
 
 
 class _Seen(NamedTuple):
@@ -238,7 +251,7 @@ def _check(
         and not _ordered(c, seen.between)
         and status == 0
     )
-    more = [] if seen.exact is None else violations(c, seen.exact, asked)
+    more = [] if seen.exact is None else violations(c, seen.exact, asked, _left(budget, started))
     all_types = {anomaly.type for anomaly in more}
     if analysis is not None:
         all_types |= {t for t, n in analysis.counts.items() if n} | {

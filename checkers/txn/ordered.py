@@ -109,7 +109,9 @@ def _call(c: TxnColumns, asked: Iterable[str], budget: Budget, slack: int) -> Or
     )
 
 
-def _nearby_violated(c: TxnColumns, found: Ordered, models: Iterable[str]) -> list[str]:
+def _nearby_violated(
+    c: TxnColumns, found: Ordered, models: Iterable[str], deadline_ns: int
+) -> list[str]:
     """Those models that are violated in the neighbourhood of what was involved: a part of the
     history shows what it can without the orders that were left out."""
     writers = Writers(c)
@@ -117,7 +119,9 @@ def _nearby_violated(c: TxnColumns, found: Ordered, models: Iterable[str]) -> li
     for model in models:
         for radius in RADII:
             mops = neighbourhood(c, writers, found.involved.get(model, []), radius)
-            part = _call(part_of(c, mops), [model], NEARBY, 0)
+            left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)
+            budget = replace(NEARBY, time_s=min(NEARBY.time_s, left_s))
+            part = _call(part_of(c, mops), [model], budget, 0)
             if part.decisions[model] == "violated":
                 shown.append(model)
                 break
@@ -134,7 +138,7 @@ def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Ordered:
         left = [m for m, said in decisions.items() if said == "open" and m in TIMELESS]
         if not left or found.status or found.nil_writes:
             break
-        for model in _nearby_violated(c, found, left):
+        for model in _nearby_violated(c, found, left, deadline_ns):
             decisions[model] = "violated"
             left.remove(model)
         left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)

@@ -8,13 +8,14 @@ are taken out, in halves, then single ones, then micro-ops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from checkers.txn.columns import I64, NIL, READ, WRITE, TxnColumns
+from dstest.core.clock import monotonic_ns
 
-__all__ = ["Writers", "mops_of", "neighbourhood", "part_of", "shrink"]
+__all__ = ["Shrunk", "Writers", "mops_of", "neighbourhood", "part_of", "shrink"]
 
 Shows = Callable[[TxnColumns], bool]
 
@@ -112,8 +113,9 @@ def _closed(c: TxnColumns, mops: I64, writers: Writers) -> I64:
 class _Parts:
     """Tries parts of one history."""
 
-    def __init__(self, c: TxnColumns, shows: Shows) -> None:
-        self._c, self._shows = c, shows
+    def __init__(self, c: TxnColumns, shows: Shows, deadline_ns: int) -> None:
+        self._c, self._shows, self._deadline_ns = c, shows, deadline_ns
+        self.over = False
         self._left = CHECKS_MAX
         self._writers = Writers(c)
 
@@ -122,14 +124,15 @@ class _Parts:
 
     def show(self, mops: I64) -> bool:
         self._left -= 1
-        return self._left >= 0 and len(mops) > 0 and self._shows(part_of(self._c, mops))
+        self.over = self.over or self._left < 0 or monotonic_ns() > self._deadline_ns
+        return not self.over and len(mops) > 0 and self._shows(part_of(self._c, mops))
 
     def fewer(self, groups: Sequence[I64]) -> list[I64]:
         """As few of these as may be."""
         kept, step = list(groups), max(1, len(groups) // 2)
-        while step:
+        while step and not self.over:
             at = 0
-            while at < len(kept):
+            while at < len(kept) and not self.over:
                 rest = kept[:at] + kept[at + step :]
                 if rest and self.show(self.closed(np.concatenate(rest))):
                     kept = rest
@@ -139,14 +142,21 @@ class _Parts:
         return kept
 
 
-def shrink(c: TxnColumns, txns: Iterable[int], shows: Shows) -> I64 | None:
-    """The micro-ops of a part of these transactions that `shows` accepts and of which no single
-    one can go; None where it does not accept them all together."""
-    parts = _Parts(c, shows)
+class Shrunk(NamedTuple):
+    """Micro-ops of which no single one can go, where that is `minimal`; else time was over."""
+
+    mops: I64
+    minimal: bool
+
+
+def shrink(c: TxnColumns, txns: Iterable[int], shows: Shows, deadline_ns: int) -> Shrunk | None:
+    """A part of these transactions that `shows` accepts, as small as time allows; None where it
+    does not accept them all together."""
+    parts = _Parts(c, shows, deadline_ns)
     chosen = sorted(set(txns))
     if not parts.show(parts.closed(mops_of(c, chosen))):
         return None
     groups = parts.fewer([mops_of(c, [t]) for t in chosen])
     mops = parts.closed(np.concatenate(groups))
     left = parts.fewer([mops[i : i + 1] for i in range(len(mops))])
-    return parts.closed(np.concatenate(left))
+    return Shrunk(parts.closed(np.concatenate(left)), not parts.over)

@@ -22,6 +22,7 @@ from typing import Final
 
 from checkers.txn._values import name_of, shown
 from checkers.txn.columns import NIL, OK, READ, TxnColumns
+from dstest.core.clock import monotonic_ns
 
 __all__ = ["Case", "Edge", "cases_of", "kind_of", "sentence"]
 
@@ -98,11 +99,17 @@ class _Graph:
         return min(ways, key=len, default=None)
 
 
+class _TooLongError(Exception):
+    """Time is over."""
+
+
 class _Part:
     """What the transactions of a part read of others and left."""
 
-    def __init__(self, c: TxnColumns, names: list[int], *, snapshot: bool, between: str) -> None:
-        self.c, self.names = c, names
+    def __init__(
+        self, c: TxnColumns, names: list[int], deadline_ns: int, *, snapshot: bool, between: str
+    ) -> None:
+        self.c, self.names, self.deadline_ns = c, names, deadline_ns
         self.snapshot, self.between = snapshot, between
         self.reads: list[dict[Key, int]] = []
         self.writes: list[dict[Key, int]] = []
@@ -227,6 +234,8 @@ class _Part:
 
     def circle(self, graph: _Graph) -> list[Edge] | None:
         while True:
+            if monotonic_ns() > self.deadline_ns:
+                raise _TooLongError
             if found := graph.circle():
                 return found
             if not self.grow(graph):
@@ -263,12 +272,17 @@ def _cases(part: _Part, graph: _Graph, assumed: tuple[str, ...]) -> list[Case] |
     return best
 
 
-def cases_of(c: TxnColumns, names: list[int], *, snapshot: bool, between: str) -> list[Case] | None:
+def cases_of(
+    c: TxnColumns, names: list[int], deadline_ns: int, *, snapshot: bool, between: str
+) -> list[Case] | None:
     """The circles that rule out every order of a few transactions: one, or one for each order of
-    some versions; None where that would be too long a story. `names` are what the history calls
-    them."""
-    part = _Part(c, names, snapshot=snapshot, between=between)
-    return _cases(part, part.base(), ())
+    some versions; None where that would be too long a story, or take too long. `names` are what the
+    history calls them."""
+    part = _Part(c, names, deadline_ns, snapshot=snapshot, between=between)
+    try:
+        return _cases(part, part.base(), ())
+    except _TooLongError:
+        return None
 
 
 def kind_of(edges: tuple[Edge, ...]) -> str:

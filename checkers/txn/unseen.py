@@ -148,7 +148,11 @@ def _core(steps: list[Step]) -> set[int]:
 
 
 def anomaly_of(
-    c: TxnColumns, found: Isolation, model: str, registers: TxnColumns | None = None
+    c: TxnColumns,
+    found: Isolation,
+    model: str,
+    deadline_ns: int,
+    registers: TxnColumns | None = None,
 ) -> Anomaly:
     """Why one of KINDS is violated, of which there is a cycle. `registers` are what was judged in
     place of lists."""
@@ -163,8 +167,8 @@ def anomaly_of(
 
     steps = found.cycles[model]
     core = _core(steps)
-    mops = shrink.shrink(whole, core, shows)
-    if mops is None:
+    small = shrink.shrink(whole, core, shows, deadline_ns)
+    if small is None:
         every = shrink.part_of(whole, shrink.mops_of(whole, sorted(core)))
         at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
         keys = {name: n for n, name in enumerate(every.key_names)}
@@ -176,6 +180,6 @@ def anomaly_of(
             for s in steps
         ]  # fmt: skip
         return _anomaly(c, every, moved, model, minimal=False, workload=workload)
-    part = shrink.part_of(whole, mops)
+    part = shrink.part_of(whole, small.mops)
     cycle = look(part).cycles[model]
-    return _anomaly(c, part, cycle, model, minimal=True, workload=workload)
+    return _anomaly(c, part, cycle, model, minimal=small.minimal, workload=workload)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from checkers.txn import ordered, unseen
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import Exact
@@ -13,6 +15,7 @@ from checkers.txn.models import canonical, implied_models
 from checkers.txn.shrink import Writers, neighbourhood, part_of, shrink
 from checkers.txn.unordered import Case, cases_of, kind_of, sentence
 from dstest.core.check import Anomaly, Budget
+from dstest.core.clock import monotonic_ns
 
 __all__ = ["NO_ORDER", "violations"]
 
@@ -47,6 +50,12 @@ versions was. Others stand on an order that the model alone forces, and weaker m
 RADII: Final = (8, 64, 512)
 """Transactions before and after each one involved among which the smallest part is looked for."""
 
+TOLD_MAX: Final = 40
+"""Transactions whose story is told; more is no story."""
+
+STORY_NS: Final = 2_000_000_000
+"""What the story may take to be found."""
+
 BUDGET: Final = Budget(time_s=1.0, memory_mb=256)
 """Of one look at a part."""
 
@@ -57,30 +66,35 @@ def _weakest(found: Exact, asked: Iterable[str]) -> list[str]:
     return sorted(m for m in violated if not (implied_models(m) - {m}) & violated)
 
 
-def violations(c: TxnColumns, found: Exact, asked: Iterable[str]) -> list[Anomaly]:
+def violations(c: TxnColumns, found: Exact, asked: Iterable[str], budget: Budget) -> list[Anomaly]:
     """One for each of the weakest models that are violated; none of those that reads violate one
-    by one, which are found and named elsewhere."""
+    by one, which are found and named elsewhere. Where the budget ends parts are not minimal."""
     anomalies = []
+    deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
     for model in _weakest(found, asked):
         if model in unseen.KINDS:
             if found.seen is not None and model in found.seen.cycles:
-                anomalies.append(unseen.anomaly_of(c, found.seen, model, found.registers))
+                anomalies.append(
+                    unseen.anomaly_of(c, found.seen, model, deadline_ns, found.registers)
+                )
         elif model in ordered.MODELS and found.involved(model):
-            anomalies.append(_without_order(c, model, found.involved(model)))
+            anomalies.append(_without_order(c, model, found.involved(model), deadline_ns))
     return anomalies
 
 
-def _without_order(c: TxnColumns, model: str, involved: list[int]) -> Anomaly:
+def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: int) -> Anomaly:
     def shows(part: TxnColumns) -> bool:
-        look = ordered.decide(part, [model], BUDGET)
+        left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)
+        look = ordered.decide(part, [model], replace(BUDGET, time_s=min(BUDGET.time_s, left_s)))
         return look.decisions[model] == "violated" and not look.faults
 
     writers = Writers(c)
     for radius in RADII:
         near = part_of(c, neighbourhood(c, writers, involved, radius))
-        mops = shrink(c, near.op_index.tolist(), shows) if shows(near) else None
-        if mops is not None:
-            return _anomaly(c, model, part_of(c, mops))
+        whole = near.op_index.tolist()
+        small = shrink(c, whole, shows, deadline_ns) if shows(near) else None
+        if small is not None:
+            return _anomaly(c, model, part_of(c, small.mops), minimal=small.minimal)
     return Anomaly(
         type=NO_ORDER[model],
         ops=[int(c.op_index[t]) for t in sorted(set(involved))],
@@ -90,13 +104,15 @@ def _without_order(c: TxnColumns, model: str, involved: list[int]) -> Anomaly:
     )
 
 
-def _anomaly(c: TxnColumns, model: str, part: TxnColumns) -> Anomaly:
+def _anomaly(c: TxnColumns, model: str, part: TxnColumns, *, minimal: bool) -> Anomaly:
     """`part`'s op_index are transactions of `c`."""
     whole = part.op_index.tolist()
     names = [int(c.op_index[t]) for t in whole]
     suffix = _SUFFIX[model]
     snapshot = "snapshot" in model
-    cases = cases_of(part, names, snapshot=snapshot, between=_BETWEEN[suffix])
+    cases, until_ns = None, monotonic_ns() + STORY_NS
+    if part.txns <= TOLD_MAX:
+        cases = cases_of(part, names, until_ns, snapshot=snapshot, between=_BETWEEN[suffix])
     edges: dict[int, dict[str, Any]] = {}
     kind, text = NO_ORDER[model], ""
     called = {t: f"T{name}" for t, name in enumerate(names)}
@@ -120,7 +136,7 @@ def _anomaly(c: TxnColumns, model: str, part: TxnColumns) -> Anomaly:
         key=part.key_names[keys.pop()] if len(keys) == 1 else None,
         ops=[*names],
         witness=records,
-        minimal=True,
+        minimal=minimal,
         explanation=text,
     )
 

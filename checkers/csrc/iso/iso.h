@@ -8,7 +8,9 @@
  *     monotonic atomic view   t sees what it has read from before this read
  *     read atomic             t sees what it reads from at all
  *     causal                  t sees whatever leads to it by write-read edges
- *     the session forms       t sees the earlier transactions of its session, too
+ *
+ * With sessions these come in their order; under read atomic and causal t sees the earlier ones of
+ * its session, too.
  *
  * With `positions` in an order that holds the edges, every demand "u before w" against that order
  * comes from a stale read: t reads a key from w, and u, which t sees, wrote it between w and t. So

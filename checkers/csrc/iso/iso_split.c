@@ -59,7 +59,7 @@ static int name_by_completion(struct iso *h)
 
 /* Committed transactions of a process are a session. One of which nobody knows whether it took
  * effect before the process went on follows those before it and precedes none: a session of its
- * own, like that of a transaction without a process. */
+ * own, like that of a transaction without a process, or of which nobody saw the invocation. */
 static int number_sessions(struct iso *h)
 {
     const struct txn_input *in = h->ctx->in;
@@ -73,7 +73,8 @@ static int number_sessions(struct iso *h)
     for (uint32_t at = 0; at < h->n; at++) {
         uint32_t t = h->name[at];
         int64_t process = in->process[t];
-        if (process < 0 || in->outcome[t] != TXN_OK) {
+        int whole = process >= 0 && in->outcome[t] == TXN_OK && in->invoke_pos[t] >= 0;
+        if (!whole) {
             h->session[at] = h->n_sessions++;
         } else {
             if (of[process] == ISO_NONE) {
@@ -81,14 +82,14 @@ static int number_sessions(struct iso *h)
             }
             h->session[at] = of[process];
         }
-        if (process < 0 || in->outcome[t] == TXN_FAIL) {
+        if (process < 0 || in->outcome[t] == TXN_FAIL || in->invoke_pos[t] < 0) {
             continue;
         }
         uint32_t before = latest[process];
         h->previous[at] = before;
         if (in->outcome[t] == TXN_OK) {
             int64_t ended = before == ISO_NONE ? -1 : in->complete_pos[h->name[before]];
-            h->report->overlapping += in->invoke_pos[t] >= 0 && in->invoke_pos[t] < ended;
+            h->report->overlapping += in->invoke_pos[t] < ended;
             latest[process] = at;
         }
     }

@@ -119,11 +119,12 @@ void ord_lift(struct ord *o, uint32_t node)
 static void put_back(struct ord *o, uint32_t w)
 {
     uint32_t place = ord_written(o, w), key = o->of->write_key[w], older = o->older[w];
-    while (older != ORD_NONE && (o->is_lifted[older] || ord_written(o, older) > place)) {
+    while (older != ORD_NONE && (o->is_lifted[older] || ord_written(o, older) > place) &&
+           txn_tick(o->ctx) == TXN_DONE) {
         older = o->older[older];
     }
     uint32_t newer = older == ORD_NONE ? o->oldest[key] : o->newer[older];
-    while (newer != ORD_NONE && ord_written(o, newer) < place) {
+    while (newer != ORD_NONE && ord_written(o, newer) < place && txn_tick(o->ctx) == TXN_DONE) {
         older = newer;
         newer = o->newer[newer];
     }
