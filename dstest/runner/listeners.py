@@ -87,8 +87,9 @@ async def check_free(deployment: Deployment, nodes: Mapping[str, Node]) -> None:
         rows = "; ".join(f"{one.name}: {one.what}" for one in found)
         raise LabError(
             f"the nodes are not clean: {rows} (not ours); nothing was started",
-            remedy="end it there (`dstest lab ssh NODE`), or make the nodes anew: "
-            "`dstest lab down`, then `dstest lab up`",
+            remedy="end it there (`dstest lab ssh NODE`; a server of the machine's own by "
+            "`systemctl disable --now`), or make the nodes anew: `dstest lab down`, then "
+            "`dstest lab up`",
         )
 
 

@@ -110,5 +110,6 @@ async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: Syste
             f"{system.name} needs what is not installed: "
             + "; ".join(f"{name} lacks {', '.join(row)}" for name, row in lacking.items()),
             remedy=f"on these nodes: apt-get install -y --no-install-recommends"
-            f" {' '.join(everything)}; dstest installs nothing there",
+            f" {' '.join(everything)}; dstest installs nothing there. Where that starts a server,"
+            " `systemctl disable --now` it: a run starts its own",
         )

@@ -122,8 +122,9 @@ def _refuse(left: ByNode, why: str) -> None:
     if problems:
         raise LabError(
             f"the nodes are not clean: {'; '.join(problems)} ({why}); nothing was started",
-            remedy="remove it there (`dstest lab ssh NODE`), or make the nodes anew: "
-            "`dstest lab down`, then `dstest lab up`",
+            remedy="remove it there (`dstest lab ssh NODE`; a server of the machine's own by "
+            "`systemctl disable --now`), or make the nodes anew: `dstest lab down`, then "
+            "`dstest lab up`",
         )
 
 
