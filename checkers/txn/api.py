@@ -60,6 +60,10 @@ EXPLAIN_S: Final = 1.0
 EXPLAIN_MAX_S: Final = 10.0
 """and where there are many left."""
 
+TWO_AT_ONCE: Final = (
+    "a process began something before what it had begun earlier was over: its session has no order"
+)
+
 EMPTY: Final = "empty-transaction-graph"
 
 
@@ -87,6 +91,21 @@ def _ordered(c: TxnColumns, between: int) -> bool:
         sessions = c.process[ok & (c.process >= 0)]
         return len(sessions) > len(np.unique(sessions))
     return False
+
+
+def _overlap(c: TxnColumns) -> bool:
+    """Did any process begin something before what it had begun earlier was over?"""
+    done = np.flatnonzero((c.outcome == OK) & (c.process >= 0) & (c.invoke_pos >= 0))
+    order = done[np.lexsort((c.complete_pos[done], c.process[done]))]
+    same = c.process[order][1:] == c.process[order][:-1]
+    return bool((same & (c.invoke_pos[order][1:] < c.complete_pos[order][:-1])).any())
+
+
+def _inferred(analysis: _native.Analysis | None) -> set[str]:
+    """The types of what was found of versions whose order is known."""
+    if analysis is None:
+        return set()
+    return {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
 
 
 def _given_order(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
@@ -151,6 +170,11 @@ def _untested(asked: Sequence[str], exact: Exact | None) -> list[str]:
             continue
         if exact is not None and (reason := exact.why_open(model)):
             why.append(f"{model} is not decided: {reason}")
+        elif exact is not None and exact.registers is None and exact.orders:
+            why.append(
+                f"{model} is not decided: no stronger model is known to hold, and only versions "
+                "whose order is known were looked at"
+            )
         elif missing:
             why.append(
                 f"{model} is not decided yet: {missing} are not looked for; a stronger model is, "
@@ -252,15 +276,14 @@ def _check(
         and status == 0
     )
     more = [] if seen.exact is None else violations(c, seen.exact, asked, _left(budget, started))
-    all_types = {anomaly.type for anomaly in more}
-    if analysis is not None:
-        all_types |= {t for t, n in analysis.counts.items() if n} | {
-            y.type for y in analysis.cycles
-        }
+    all_types = {anomaly.type for anomaly in more} | _inferred(analysis)
+    confused = seen.between == 1 and _overlap(c)
+    if confused:
+        all_types = {t for t in all_types if not t.endswith("-process")}
     types = sorted(all_types & wanted)
     violated = [model for model in asked if seen.holds(model) is False]
     boundary = models.boundary(all_types if types or empty else ())
-    doubts = [] if types else _doubts(c, asked, seen)
+    doubts = [] if types else [*_doubts(c, asked, seen), *([TWO_AT_ONCE] if confused else [])]
     if types and status:
         doubts = [f"{_native.STATUS[status]}; not everything was looked at"]
     if violated and not types:

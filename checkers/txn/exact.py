@@ -22,10 +22,24 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "Exact", "look", "look_at_lists"]
+__all__ = ["INFERRED", "MODELS", "Exact", "look", "look_at_lists"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
+
+
+SAME: Final = {"repeatable-read": "serializable"}
+"""Registers have no predicates: what violates one violates the other (Adya 1999, PL-2.99)."""
+
+INFERRED: Final = frozenset(
+    {
+        "read-uncommitted",
+        "strong-session-read-uncommitted",
+        "strong-read-uncommitted",
+        "strong-read-committed",
+    }
+)
+"""Of which the known versions tell all: writes that nobody compares may have any order."""
 
 
 @dataclass
@@ -40,7 +54,7 @@ class Exact:
 
     def holds(self, model: str) -> bool | None:
         """Of any model of the lattice; None where that does not follow from what was decided."""
-        name = canonical(model)
+        name = SAME.get(canonical(model), canonical(model))
         if any(d == "valid" and name in implied_models(m) for m, d in self.decisions.items()):
             return True
         below = implied_models(name)
@@ -64,13 +78,14 @@ class Exact:
 
 
 def _enough(asked: Iterable[str]) -> list[str]:
-    """Models that are searched for an order first: those asked, and for one that nobody else looks
-    for the weakest that implies it."""
+    """Models that are searched for an order first: those asked, and for one that is not decided the
+    weakest that implies it."""
     wanted = set()
-    for model in map(canonical, asked):
+    for name in map(canonical, asked):
+        model = SAME.get(name, name)
         if model in ordered.MODELS:
             wanted.add(model)
-        elif model in UNTESTED and model not in decided.MODELS:
+        elif model not in decided.MODELS and model not in INFERRED:
             above = [m for m in ordered.MODELS if model in implied_models(m)]
             wanted |= {m for m in above if not (implied_models(m) - {m}) & {*above}}
     return [m for m in ordered.MODELS if m in wanted]

@@ -245,3 +245,34 @@ def test_a_search_without_end_ends_in_time() -> None:
     result = check(columns, RW, ["serializable"], None, Budget(time_s=2.0))
     assert (monotonic_ns() - began_ns) / 1e9 < 12
     assert result.valid in (False, "unknown")
+
+
+def test_what_stands_between_decided_models_is_not_valid_by_silence() -> None:
+    skew = columns_of(at_once(*SKEW))
+    assert check(skew, RW, ["repeatable-read"]).valid is False
+    assert check(skew, RW, ["consistent-view"]).valid is True, "since snapshot isolation holds"
+    torn = columns_of(at_once(txn(0, "wx1", "wy1"), txn(1, "wx2", "wy2"), txn(2, "rx1", "ry2")))
+    for model in ("repeatable-read", "serializable", "read-atomic"):
+        assert check(torn, RW, [model]).valid is False, model
+    result = check(torn, RW, ["consistent-view"])
+    assert result.valid == "unknown"
+    assert "no stronger model is known to hold" in str(result.reason)
+    assert check(torn, RW, ["read-committed"]).valid is True
+
+
+def test_two_things_of_one_process_at_once_have_no_order() -> None:
+    events = [
+        {"type": "invoke", "process": 0, "value": [["w", "x", 1]]},
+        {"type": "ok", "process": 0, "value": [["w", "x", 1]]},
+        {"type": "invoke", "process": 1, "value": [["r", "x", None]]},
+        {"type": "ok", "process": 1, "value": [["r", "x", None]]},
+        {"type": "invoke", "process": 2, "value": [["r", "x", None]]},
+        {"type": "ok", "process": 2, "value": [["r", "x", 1]]},
+    ]
+    columns = from_op_maps([{**e, "f": "txn", "index": n} for n, e in enumerate(events)])
+    columns.process[:2] = 0
+    columns.invoke_pos[:2], columns.complete_pos[:2] = [0, 1], [2, 3]
+    for model in ("strong-session-serializable", "strong-session-snapshot-isolation"):
+        result = check(columns, RW, [model])
+        assert (result.valid, result.anomaly_types) == ("unknown", [])
+        assert "its session has no order" in str(result.reason)
