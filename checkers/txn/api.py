@@ -36,7 +36,7 @@ from msgspec.structs import replace
 
 from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
-from checkers.txn.exact import Exact, look, look_at_lists
+from checkers.txn.exact import SAME, Exact, look, look_at_lists
 from checkers.txn.explain import anomalies_of
 from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
@@ -268,6 +268,8 @@ def _check(
     _require(*question)
     wanted = reportable(*question)
     seen = _look(c, workload, asked, opts, budget)
+    if seen.exact is not None and seen.exact.orders:
+        wanted |= reportable(tuple(SAME.get(m, m) for m in map(models.canonical, asked)), ())
     analysis, status = seen.analysis, seen.status
     empty = (
         analysis is not None

@@ -22,7 +22,7 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["INFERRED", "MODELS", "Exact", "look", "look_at_lists"]
+__all__ = ["INFERRED", "MODELS", "SAME", "Exact", "look", "look_at_lists"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
@@ -123,7 +123,8 @@ def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         found.decisions |= found.orders[0].decisions
     if all(found.holds(model) for model in asked):
         return found
-    below = {m for model in asked for m in implied_models(canonical(model))}
+    names = {SAME.get(name, name) for name in map(canonical, asked)}
+    below = {m for name in names for m in implied_models(name)}
     weak = [m for m in decided.MODELS if m in below and found.holds(m) is None]
     if weak:
         found.seen = decided.decide(c, weak, clock.left())

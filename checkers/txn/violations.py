@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from checkers.txn import ordered, unseen
 from checkers.txn.columns import TxnColumns
-from checkers.txn.exact import Exact
+from checkers.txn.exact import SAME, Exact
 from checkers.txn.explain import record_of
 from checkers.txn.models import canonical, implied_models
 from checkers.txn.shrink import Writers, neighbourhood, part_of, shrink
@@ -61,7 +61,8 @@ BUDGET: Final = Budget(time_s=1.0, memory_mb=256)
 
 
 def _weakest(found: Exact, asked: Iterable[str]) -> list[str]:
-    below = {m for model in asked for m in implied_models(canonical(model))}
+    names = {SAME.get(canonical(model), canonical(model)) for model in asked}
+    below = {m for name in names for m in implied_models(name)}
     violated = {m for m, is_ in found.decisions.items() if is_ == "violated" and m in below}
     return sorted(m for m in violated if not (implied_models(m) - {m}) & violated)
 

@@ -249,11 +249,13 @@ def test_a_search_without_end_ends_in_time() -> None:
 
 def test_what_stands_between_decided_models_is_not_valid_by_silence() -> None:
     skew = columns_of(at_once(*SKEW))
-    assert check(skew, RW, ["repeatable-read"]).valid is False
+    result = check(skew, RW, ["repeatable-read"])
+    assert (result.valid, result.anomaly_types, result.reason) == (False, ["G2-item"], None)
     assert check(skew, RW, ["consistent-view"]).valid is True, "since snapshot isolation holds"
     torn = columns_of(at_once(txn(0, "wx1", "wy1"), txn(1, "wx2", "wy2"), txn(2, "rx1", "ry2")))
     for model in ("repeatable-read", "serializable", "read-atomic"):
-        assert check(torn, RW, [model]).valid is False, model
+        result = check(torn, RW, [model])
+        assert result.valid is False and "fractured-read" in result.anomaly_types, model
     result = check(torn, RW, ["consistent-view"])
     assert result.valid == "unknown"
     assert "no stronger model is known to hold" in str(result.reason)
