@@ -5,8 +5,10 @@ Whatever Vagrant still knows of them, they are found and removed by what is on t
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import re
+import shutil
 from pathlib import Path
 
 from clusters.labs import host, state
@@ -99,6 +101,19 @@ def states(lab: LabState) -> dict[str, bool]:
     return {name: lab.container(name) in running for name in lab.names}
 
 
+def _abandoned(folder: Path) -> bool:
+    """Was a container begun here whose maker is dead? LXC itself does not know it: it has no
+    configuration yet, and `partial`, which its maker keeps locked."""
+    if (folder / "config").exists():
+        return False
+    try:
+        with (folder / "partial").open("r+") as begun:
+            fcntl.lockf(begun, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def stop(lab_id: str) -> list[str]:
     """See `Machines.stop`: by LXC first, then Vagrant may forget them."""
     names = _names(lab_id)
@@ -106,6 +121,8 @@ def stop(lab_id: str) -> list[str]:
     def remove(name: str) -> None:
         host.run(["lxc-stop", "-n", name, "-k"], timeout_s=30.0, check=False)
         host.run(["lxc-destroy", "-n", name, "-f"], timeout_s=DESTROY_S, check=False)
+        if _abandoned(_lxc_path() / name):
+            shutil.rmtree(_lxc_path() / name, ignore_errors=True)
 
     host.each(remove, names)
     deadline_ns = clock.monotonic_ns() + int(END_TIMEOUT_S * 1e9)

@@ -228,7 +228,7 @@ def test_the_commands_from_up_to_down() -> None:
     everywhere = dstest("lab", "ssh", *named, "--all", "--", "hostname")
     assert everywhere.stdout == "== n1: status 0\nn1\n== n2: status 0\nn2\n"
     assert dstest("lab", "gc").stdout == ""
-    assert dstest("lab", "list").stdout == "b-cli  running\n"
+    assert dstest("lab", "list").stdout == "b-cli  running  (lxc)\n"
     rows = json.loads(dstest("doctor", "--json").stdout)
     assert [row for row in rows if not row["ok"]] == []
     assert sum("by paramiko" in row["name"] for row in rows) == 2

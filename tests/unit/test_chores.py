@@ -198,7 +198,7 @@ def test_openssh_goes_the_same_way(place: Place) -> None:
     node = behind(place, well, forwards=True)
     for info in (node, msgspec.structs.replace(node, jumps=(*node.jumps, *node.jumps))):
         argv = ssh_argv(info, ["true"])
-        done = subprocess.run(argv, capture_output=True, timeout=30, check=False)
+        done = subprocess.run(argv, capture_output=True, timeout=90, check=False)
         assert (done.returncode, done.stdout) == (0, b"well\n"), done.stderr
 
 
@@ -209,7 +209,7 @@ def agent(tmp_path: Path) -> Iterator[tuple[str, str]]:
         pytest.skip("ssh-agent is not installed")
     path = tmp_path / "agent"
     started = subprocess.run(
-        ["ssh-agent", "-a", str(path)], capture_output=True, text=True, check=True, timeout=10
+        ["ssh-agent", "-a", str(path)], capture_output=True, text=True, check=True, timeout=60
     )
     pid = int(re.search(r"SSH_AGENT_PID=(\d+)", started.stdout)[1])  # type: ignore[index]
     try:
@@ -221,7 +221,7 @@ def agent(tmp_path: Path) -> Iterator[tuple[str, str]]:
                 ["ssh-add", "-q", str(key)],
                 env={**os.environ, "SSH_AUTH_SOCK": str(path)},
                 check=True,
-                timeout=10,
+                timeout=60,
             )
         public = asyncssh.read_private_key(str(tmp_path / "second")).export_public_key("openssh")
         yield str(path), public.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,20 @@ def test_without_lxc_or_the_right_to_look_there_is_no_lab(
 
     monkeypatch.setattr(Path, "iterdir", refused)
     assert vagrant_machines._containers() == {}
+
+
+def test_a_container_is_abandoned_where_nobody_makes_it_any_more(tmp_path: Path) -> None:
+    hold = "import fcntl,sys,time; f=open(sys.argv[1],'r+'); fcntl.lockf(f,fcntl.LOCK_EX); "
+    hold += "print('held',flush=True); time.sleep(60)"
+    assert not vagrant_machines._abandoned(tmp_path), "nothing was begun"
+    (tmp_path / "partial").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path / "partial")], stdout=subprocess.PIPE
+    ) as maker:
+        assert maker.stdout is not None
+        maker.stdout.readline()
+        assert not vagrant_machines._abandoned(tmp_path), "it is being made"
+        maker.kill()
+    assert vagrant_machines._abandoned(tmp_path)
+    (tmp_path / "config").touch()
+    assert not vagrant_machines._abandoned(tmp_path), "LXC knows it"
