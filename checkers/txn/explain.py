@@ -14,7 +14,7 @@ T3 is the transaction that the history names 3: Jepsen's `:index`, or our `op_id
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from checkers.txn._native import Analysis, Cycle, Finding
@@ -23,7 +23,7 @@ from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
 from checkers.txn.reasons import Reasons
 from dstest.core.check import Anomaly
 
-__all__ = ["EXPLAINED_MAX", "anomalies_of", "record_of"]
+__all__ = ["EXPLAINED_MAX", "anomalies_of", "records_of"]
 
 EXPLAINED_MAX: Final = 200
 """Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
@@ -67,6 +67,14 @@ def record_of(c: TxnColumns, workload: str, t: int) -> dict[str, Any]:
         "node_seen": None,
         "fault_epoch": None,
     }
+
+
+def records_of(
+    c: TxnColumns, workload: str, txns: Iterable[int], edges: Mapping[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Transactions as a witness holds them; `edges` by their place among these."""
+    records = [record_of(c, workload, t) for t in txns]
+    return [{**r, "edge": edges[n]} if n in edges else r for n, r in enumerate(records)]
 
 
 class _Writer:

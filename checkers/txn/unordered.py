@@ -29,8 +29,6 @@ __all__ = ["Case", "Edge", "cases_of", "kind_of", "sentence"]
 DEPTH_MAX: Final = 3
 """Of cases within cases; nobody reads more."""
 
-Key = int
-
 
 @dataclass(frozen=True)
 class Edge:
@@ -111,11 +109,11 @@ class _Part:
     ) -> None:
         self.c, self.names, self.deadline_ns = c, names, deadline_ns
         self.snapshot, self.between = snapshot, between
-        self.reads: list[dict[Key, int]] = []
-        self.writes: list[dict[Key, int]] = []
+        self.reads: list[dict[int, int]] = []
+        self.writes: list[dict[int, int]] = []
         for t in range(c.txns):
-            reads: dict[Key, int] = {}
-            writes: dict[Key, int] = {}
+            reads: dict[int, int] = {}
+            writes: dict[int, int] = {}
             for i in range(int(c.mop_start[t]), int(c.mop_start[t + 1])):
                 key, value = int(c.mop_key[i]), int(c.mop_value[i])
                 if c.mop_kind[i] != READ:

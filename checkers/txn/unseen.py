@@ -19,7 +19,7 @@ from checkers.txn import decided, shrink
 from checkers.txn._values import name_of, shown
 from checkers.txn.columns import READ, WRITE, TxnColumns
 from checkers.txn.decided import Isolation, Step
-from checkers.txn.explain import record_of
+from checkers.txn.explain import records_of
 from dstest.core.check import Anomaly, Budget
 
 __all__ = ["KINDS", "anomaly_of"]
@@ -50,16 +50,11 @@ BUDGET: Final = Budget(time_s=2.0, memory_mb=256)
 class _Sentences:
     """Of steps in one history, or in a part of it."""
 
-    def __init__(self, part: TxnColumns, names: list[int], model: str) -> None:
-        self.part, self.names, self.model = part, names, model
+    def __init__(self, part: TxnColumns, names: list[int]) -> None:
+        self.part, self.names = part, names
 
     def t(self, txn: int) -> str:
         return f"T{self.names[txn]}"
-
-    def _mops(self, txn: int, kind: int, key: int) -> list[int]:
-        c = self.part
-        span = range(int(c.mop_start[txn]), int(c.mop_start[txn + 1]))
-        return [i for i in span if c.mop_kind[i] == kind and c.mop_key[i] == key]
 
     def _key(self, key: int) -> str:
         return shown(self.part.key_names[key])
@@ -114,7 +109,7 @@ def _anomaly(
     """`part`'s op_index are transactions of `c`."""
     whole = part.op_index.tolist()
     names = [int(c.op_index[t]) for t in whole]
-    say = _Sentences(part, names, model)
+    say = _Sentences(part, names)
     kind = KINDS[model]
     sentences = [say.of(step) for step in steps]
     keys = {step.key for step in steps if step.key >= 0}
@@ -125,10 +120,6 @@ def _anomaly(
             edges[step.txn] = {
                 "to": names[step.to], "reason": step.reason, "key": key, "text": text
             }  # fmt: skip
-    records = []
-    for t, txn in enumerate(whole):
-        record = record_of(c, workload, txn)
-        records.append({**record, "edge": edges[t]} if t in edges else record)
     text = f"{_MEANING[kind.removesuffix('-process')]}. " + "; ".join(sentences) + "."
     if len(steps) > 1 or steps[0].to >= 0:
         text += f" So {say.t(steps[0].txn)} would have to come before itself."
@@ -136,7 +127,7 @@ def _anomaly(
         type=kind,
         key=part.key_names[keys.pop()] if len(keys) == 1 else None,
         ops=[*names],
-        witness=records,
+        witness=records_of(c, workload, whole, edges),
         minimal=minimal,
         explanation=text,
     )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from checkers.txn import ordered, unseen
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import SAME, Exact
-from checkers.txn.explain import record_of
+from checkers.txn.explain import records_of
 from checkers.txn.models import canonical, implied_models
 from checkers.txn.shrink import Writers, neighbourhood, part_of, shrink
 from checkers.txn.unordered import Case, cases_of, kind_of, sentence
@@ -99,7 +99,7 @@ def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: 
     return Anomaly(
         type=NO_ORDER[model],
         ops=[int(c.op_index[t]) for t in sorted(set(involved))],
-        witness=[record_of(c, "rw-register", t) for t in sorted(set(involved))],
+        witness=records_of(c, "rw-register", sorted(set(involved)), {}),
         explanation="No order of all transactions explains their reads; these were met last in the "
         "search for one. It takes many more to show it.",
     )
@@ -127,16 +127,12 @@ def _anomaly(c: TxnColumns, model: str, part: TxnColumns, *, minimal: bool) -> A
     else:
         said = [f"{sentence(called, case)}." for case in cases]
         text = "No order of these transactions explains what they read. " + " ".join(said)
-    records = []
-    for t, txn in enumerate(whole):
-        record = record_of(c, "rw-register", txn)
-        records.append({**record, "edge": edges[t]} if t in edges else record)
     keys = {e.key for case in cases or () for e in case.edges if e.key >= 0}
     return Anomaly(
         type=kind,
         key=part.key_names[keys.pop()] if len(keys) == 1 else None,
         ops=[*names],
-        witness=records,
+        witness=records_of(c, "rw-register", whole, edges),
         minimal=minimal,
         explanation=text,
     )
