@@ -389,13 +389,12 @@ def test_what_a_run_uses_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Mo
 
     from clusters.labs.existing import book
     from dstest.cli.lab import lab_app
-    from dstest.runner import session
 
     monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
     adopted = adopting(machine()).adopted
     book.save(adopted)
     forget = ["release", "--lab-id", "one", "--forget"]
-    monkeypatch.setattr(session, "in_use", lambda _: True)
+    monkeypatch.setattr(adoption, "in_use", lambda _: True)
     done = CliRunner().invoke(lab_app, forget)
     assert isinstance(done.exception, LabError)
     assert book.load("one") is not None
