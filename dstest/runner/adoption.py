@@ -154,9 +154,8 @@ def prepare(
         for kind in kinds:
             said = one.facts.residues[kind.name]
             if said.status != 0:
-                problems.append(
-                    f"{one.alias}: nobody can tell what is there of {kind.name}: {said.text[-200:]}"
-                )
+                why = said.text[-200:].strip() or f"the look ends with status {said.status}"
+                problems.append(f"{one.alias}: nobody can tell what is there of {kind.name}: {why}")
             there = read_found(kind, said.text.splitlines())
             # Processes that a fault could have left like that, where no service of ours is.
             asked = kind.home == "" and MAY_TOUCH not in kind.look and one.facts.marker is None

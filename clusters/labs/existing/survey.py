@@ -22,7 +22,14 @@ from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
 from clusters.remote.sudo import password_of
 from dstest.core import clock, limits
-from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode, RemoteError
+from dstest.core.errors import (
+    ConfigError,
+    DstestError,
+    LabError,
+    NotALabNode,
+    RemoteError,
+    reason_of,
+)
 from dstest.core.node import NodeInfo
 
 __all__ = ["LOOK_S", "Asks", "Request", "Surveyed", "asking", "look", "survey"]
@@ -172,7 +179,7 @@ async def _entered(
             remedy="`ssh` to it by hand: what hangs there hangs here",
         ) from None
     except (asyncssh.Error, OSError) as error:
-        raise LabError(f"{entry.alias} ({entry.ssh.where}): {error}") from None
+        raise LabError(f"{entry.alias} ({entry.ssh.where}): {reason_of(error)}") from None
     finally:
         if arrived is not None:
             arrived.connection.abort()
@@ -249,7 +256,7 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
         rows = await loop.getaddrinfo(wanted, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
-            f"{entry.alias} has no IPv4 address that is known here ({wanted}: {error})",
+            f"{entry.alias} has no IPv4 address that is known here ({wanted}: {reason_of(error)})",
             remedy='address = "..." in the list: that which other nodes and clients use; SSH may go'
             " another way, and by IPv6",
         ) from None
