@@ -17,7 +17,8 @@ import msgspec
 from clusters.labs.existing import agent_look, book
 from clusters.labs.existing.arrive import Arrived, arrive
 from clusters.labs.existing.entry import ASK, HostEntry
-from clusters.labs.existing.facts import HostFacts, LeftNow, address_in, same_machine
+from clusters.labs.existing.facts import HostFacts, LeftNow, address_in
+from clusters.labs.existing.itself import refuse_doubles, refuse_this_machine
 from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
 from clusters.remote.sudo import password_of
@@ -104,7 +105,7 @@ async def survey(
         _one(lab_id, name, entry, request, names, asks)
         for name, entry in zip(names, entries, strict=True)
     )
-    _refuse_doubles(seen)
+    refuse_doubles([(one.alias, one.info.address, one.facts) for one in seen])
     return seen
 
 
@@ -201,7 +202,7 @@ async def _looked_at(
     facts = await ask(connection, info, "facts", question, _FACTS)
     facts = _asked_for(info, facts, request)
     ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
-    _refuse_this_machine(entry, facts)
+    refuse_this_machine(entry, facts)
     control, control6 = [
         await _seen_as(connection, info, address) if address else None
         for address in (info.address, info.address6)
@@ -370,36 +371,6 @@ async def _ssh_from(connection: asyncssh.SSHClientConnection, info: NodeInfo) ->
         raise LabError(
             f"{info.name}: sshd does not say where SSH comes from (SSH_CONNECTION)"
         ) from None
-
-
-def _here() -> HostFacts:
-    empty: dict[str, Any] = {
-        "features": {},
-        "residues": {},
-        "packages": [],
-        "names": [],
-        "paths": [],
-    }
-    return msgspec.convert(agent_look.facts(empty), HostFacts)
-
-
-def _refuse_this_machine(entry: HostEntry, facts: HostFacts) -> None:
-    if same_machine(facts, _here()):
-        raise NotALabNode(
-            f"{entry.alias} ({entry.ssh.where}) is this machine itself, or shares its network;"
-            " faults are never made here",
-            remedy="name other machines as nodes",
-        )
-
-
-def _refuse_doubles(seen: Sequence[Surveyed]) -> None:
-    for i, one in enumerate(seen):
-        for other in seen[:i]:
-            if same_machine(one.facts, other.facts) or one.info.address == other.info.address:
-                raise NotALabNode(
-                    f"{other.alias} and {one.alias} are one machine",
-                    remedy="a fault on one node must not hit another: name each machine once",
-                )
 
 
 async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
