@@ -42,6 +42,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def host_rows() -> list[Row]:
     """All checks of this host, each with a deadline; nothing is left behind."""
+    if os.geteuid() != 0:
+        return _rows_without_root()
     checks: list[tuple[str, Callable[[], str], str]] = [
         ("root", _root, "run as root, or use --lab hosts"),
         ("programs", _programs, host.apt_remedy(host.missing_tools())),
@@ -59,7 +61,28 @@ def host_rows() -> list[Row]:
     ]
     rows = [_row(name, check, remedy) for name, check, remedy in checks]
     rows.append(_row("podman", podman_check.tried, "--lab lxc", optional=True))
-    return [*rows, _row("rootless", _rootless, "--lab lxc, as root", optional=True)]
+    detail = "not tried: root has no need of it"
+    return [*rows, Row(name="rootless", ok=True, detail=detail, optional=True)]
+
+
+def _rows_without_root() -> list[Row]:
+    """What an ordinary user can do, and what not: nodes come by `rootless` alone, or exist."""
+    usual = "check, report, export, list, nemeses and models need no root; nor does --lab hosts"
+    ours = "--lab lxc, vagrant, podman and vm need root, and were not tried"
+    checks: list[tuple[str, Callable[[], str], str]] = [
+        ("programs", _programs, host.apt_remedy(host.missing_tools())),
+        ("IPv6", _ipv6, "boot without ipv6.disable=1: a partition must be proven in both families"),
+        ("disk space", _disk, f"free some, or point DSTEST_LAB_DIR elsewhere: {state.root_dir()}"),
+        ("rootless", seclusion.tried, "run as root, or name machines of yours with --lab hosts"),
+    ]
+    root = Row(
+        name="root",
+        ok=False,
+        detail=f"uid {os.geteuid()}: {usual}; {ours}",
+        remedy="sudo dstest doctor tells of those",
+        optional=True,
+    )
+    return [root, *(_row(name, check, remedy) for name, check, remedy in checks)]
 
 
 def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Row:
@@ -73,12 +96,6 @@ def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = F
 def _root() -> str:
     host.require_root()
     return "uid 0"
-
-
-def _rootless() -> str:
-    if os.geteuid() == 0:
-        return "not tried: root has no need of it"
-    return seclusion.tried()
 
 
 def _programs() -> str:
@@ -168,8 +185,6 @@ def _disk() -> str:
 
 
 def _leftovers() -> str:
-    if os.geteuid() != 0:
-        return "not looked for: needs root"
     labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
     bridges, octets = network.orphans({lab.tag: lab.octet for lab in labs})
     if bridges or octets:

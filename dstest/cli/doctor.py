@@ -23,7 +23,8 @@ def doctor(
 ) -> None:
     """Check this machine and the labs that run on it. Exit 0 when all is well, else 4.
 
-    What only some labs need is tried too: a host without it is well all the same.
+    What only some labs need is tried too: a host without it is well all the same. So is one whose
+    user is not root, where --lab rootless works.
     """
     from clusters.labs.hostcheck import host_rows
 
@@ -68,7 +69,7 @@ def _rooms() -> list[Row]:
 def _second_opinions() -> list[Row]:
     from clusters.labs.hostcheck import Row
     from clusters.remote.ssh_config import second_opinion
-    from dstest.cli.lab_common import every_lab, lab_of_kind
+    from dstest.cli.lab_common import every_lab, lab_of_kind, way_out
     from dstest.core.node import Inspects, Secluded
 
     rows = []
@@ -77,7 +78,7 @@ def _second_opinions() -> list[Row]:
         info = lab.status(lab_id)
         if isinstance(lab, Secluded) or not isinstance(lab, Inspects):
             continue  # nobody but the command that has it reaches its nodes
-        remedy = f"dstest lab status --lab-id {lab_id}; dstest lab down --lab-id {lab_id}"
+        remedy = f"dstest lab status --lab-id {lab_id}; {way_out(lab_id)}"
         if info is None:
             lacks = "; ".join(lab.examine(lab_id)) or "nothing of it runs"
             rows.append(Row(name=f"lab {lab_id}", ok=False, detail=lacks, remedy=remedy))

@@ -163,7 +163,8 @@ def release(
     _tell_released(done)
     if done.problems:
         for name in done.problems if forget else ():
-            say(f"{name} is forgotten, and may still carry /etc/dstest-lab and what runs have laid")
+            say(f"{done.shown(name)} is forgotten, and may still carry what dstest has laid there,")
+            say("  /etc/dstest-lab among it")
         if not forget:
             say("remedy: where /etc/dstest-lab is gone, write the lab's id into it there again;")
             say("  then dstest lab release again; --forget gives up on them")
@@ -203,12 +204,12 @@ def _released(lab_id: str, forget: bool, strict: bool) -> Released:
 def _tell_released(done: Released) -> None:
     for name, row in done.ours.items():
         for what in row:
-            say(f"{name}: left by dstest: {what}")
+            say(f"{done.shown(name)}: left by dstest: {what}")
     for name, row in done.others.items():
         for what in row:
-            say(f"{name}: changed by somebody else: {what}")
+            say(f"{done.shown(name)}: changed by somebody else: {what}")
     for name, row in done.said.items():
         for what in row:
-            say(f"{name}: {what}")
+            say(f"{done.shown(name)}: {what}")
     for name, why in done.problems.items():
-        say(f"{name}: not released: {why}")
+        say(f"{done.shown(name)}: not released: {why}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dstest.cli.lab_common import Json, Kind, LabId, kind_of, lab_of_kind
+from dstest.cli.lab_common import Json, Kind, LabId, known_lab, names_of
 from dstest.cli.lab_ssh import log_in
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError, Exit, LabError
@@ -56,10 +56,11 @@ def exec_(
     """Run a shell command on nodes. Exit 0 where it ended with 0 on each, else 4."""
     from clusters.remote.tasks import render, run_everywhere
 
-    chosen = _chosen(lab, lab_id, node, role)
+    info = known_lab(lab, lab_id)
+    chosen = _chosen(info, node, role)
     text = " ".join(command)
     results = run_everywhere(chosen, text, timeout_s=timeout, bytes_max=kilobytes * 1000, root=root)
-    _end(lab_id, results, as_json, lambda: render(results))
+    _end(info, results, as_json, render)
 
 
 def put(
@@ -78,8 +79,9 @@ def put(
     from clusters.remote.tasks import render
     from clusters.remote.transfers import put as put_on
 
-    results = put_on(_chosen(lab, lab_id, node, role), local, remote, timeout_s=timeout)
-    _end(lab_id, results, as_json, lambda: render(results))
+    info = known_lab(lab, lab_id)
+    results = put_on(_chosen(info, node, role), local, remote, timeout_s=timeout)
+    _end(info, results, as_json, render)
 
 
 def get(
@@ -106,9 +108,10 @@ def get(
     from clusters.remote.transfers import get as get_from
 
     limits = Limits(file_bytes=int(file_mb * MB), total_bytes=int(total_mb * MB))
-    chosen = _chosen(lab, lab_id, node, role)
+    info = known_lab(lab, lab_id)
+    chosen = _chosen(info, node, role)
     results = get_from(chosen, remote, folder, timeout_s=timeout, limits=limits)
-    _end(lab_id, results, as_json, lambda: _fetched(results))
+    _end(info, results, as_json, _fetched)
 
 
 def _fetched(results: dict[str, Any]) -> str:
@@ -136,7 +139,8 @@ def logs(
     from clusters.remote.tasks import logs as logs_of
     from clusters.remote.tasks import render, services
 
-    chosen = _named(_known(lab, lab_id), node)
+    info = known_lab(lab, lab_id)
+    chosen = _named(info, node)
     if having := [one for one in chosen if role in one.roles]:
         chosen, role = having, None
     known = services(chosen, timeout_s=timeout)
@@ -152,7 +156,7 @@ def logs(
             remedy=f"--role {', '.join(there)}" if there else "a run starts a system's services",
         )
     results = logs_of(chosen, paths, bytes_max=kilobytes * 1000, timeout_s=timeout)
-    _end(lab_id, results, as_json, lambda: render(results))
+    _end(info, results, as_json, render)
 
 
 def shell(
@@ -161,36 +165,24 @@ def shell(
     lab: Kind = None,
 ) -> None:
     """Log in to a node, as `dstest lab ssh NODE` does."""
-    log_in(_known(lab, lab_id), node, [])
-
-
-def _known(kind: str | None, lab_id: str) -> Any:
-    """The lab; one of whose nodes some do not run, too: the others can be asked."""
-    from dstest.core.node import Inspects
-
-    made = lab_of_kind(kind_of(lab_id, kind))
-    info = made.status(lab_id)
-    if info is None and isinstance(made, Inspects):
-        info = made.known(lab_id)
-    if info is None:
-        raise LabError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
-    return info
+    log_in(known_lab(lab, lab_id), node, [])
 
 
 def _named(info: Any, names: list[str] | None) -> list[Any]:
     """Nodes of the lab, all without names. Raises ConfigError where one is none."""
-    there = {one.name: one for one in info.nodes}
-    wanted = [name for text in names or there for name in text.split(",") if name]
-    if unknown := [name for name in wanted if name not in there]:
+    if not names:
+        return list(info.nodes)
+    wanted = {name: info.find(name) for text in names for name in text.split(",") if name}
+    if unknown := [name for name, node in wanted.items() if node is None]:
         raise ConfigError(
-            f"lab {info.lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {', '.join(there)}"
+            f"lab {info.lab_id} has no {', '.join(unknown)}", remedy=f"nodes: {names_of(info)}"
         )
-    return [there[name] for name in dict.fromkeys(wanted)]
+    return list({node.name: node for node in wanted.values()}.values())
 
 
-def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | None) -> list[Any]:
+def _chosen(info: Any, names: list[str] | None, role: str | None) -> list[Any]:
     """The nodes that are meant. Raises ConfigError where none has the role, nor the service."""
-    chosen = _named(_known(kind, lab_id), names)
+    chosen = _named(info, names)
     if role is None:
         return chosen
     if having := [one for one in chosen if role in one.roles]:
@@ -203,7 +195,7 @@ def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | 
         roles = {service for row in known.values() for service in row}
         roles |= {word for one in chosen for word in one.roles}
         raise ConfigError(
-            f"no node of lab {lab_id} has a role or a service {role}",
+            f"no node of lab {info.lab_id} has a role or a service {role}",
             remedy=f"there are {', '.join(sorted(roles))}"
             if roles
             else "a run starts a system's services; roles are those of your own list of machines",
@@ -211,13 +203,13 @@ def _chosen(kind: str | None, lab_id: str, names: list[str] | None, role: str | 
     return having
 
 
-def _end(lab_id: str, results: dict[str, Any], as_json: bool, text: Any) -> None:
+def _end(info: Any, results: dict[str, Any], as_json: bool, text: Any) -> None:
     if as_json:
         rows = {
             name: {"ok": one.ok, **msgspec.structs.asdict(one)} for name, one in results.items()
         }
         # In ASCII: whole, and yet nothing that a terminal obeys.
-        say(json.dumps(msgspec.to_builtins({"lab_id": lab_id, "nodes": rows}), indent=2))
+        say(json.dumps(msgspec.to_builtins({"lab_id": info.lab_id, "nodes": rows}), indent=2))
     else:
-        say(text(), end="")
+        say(text({info.shown(name): one for name, one in results.items()}), end="")
     raise typer.Exit(Exit.PASS if all(one.ok for one in results.values()) else Exit.HARNESS)

@@ -18,10 +18,13 @@ __all__ = [
     "SystemVersion",
     "every_lab",
     "kind_of",
+    "known_lab",
     "lab_of_kind",
+    "names_of",
     "running_lab",
     "say",
     "show",
+    "way_out",
 ]
 
 SystemVersion = Annotated[
@@ -109,8 +112,46 @@ def show(value: Any) -> None:
     output.say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def way_out(lab_id: str) -> str:
+    """The command that makes an end of this lab, be it whole or half."""
+    from clusters.labs.state import adopted_ids
+
+    return f"dstest lab {'release' if lab_id in adopted_ids() else 'down'} --lab-id {lab_id}"
+
+
+def names_of(info: Any) -> str:
+    """All nodes of a lab, each by its own name and by the user's."""
+    return ", ".join(info.shown(node.name) for node in info.nodes)
+
+
 def running_lab(kind: str | None, lab_id: str) -> Any:
-    info = lab_of_kind(kind_of(lab_id, kind)).status(lab_id)
+    lab = lab_of_kind(kind_of(lab_id, kind))
+    info = lab.status(lab_id)
     if info is None:
-        raise LabError(f"lab {lab_id} is not running", remedy=f"dstest lab up --lab-id {lab_id}")
+        raise _not_running(lab, lab_id)
     return info
+
+
+def known_lab(kind: str | None, lab_id: str) -> Any:
+    """The lab; one of whose nodes some do not run, too: the others can be asked."""
+    from dstest.core.node import Inspects
+
+    lab = lab_of_kind(kind_of(lab_id, kind))
+    info = lab.status(lab_id)
+    if info is None and isinstance(lab, Inspects):
+        info = lab.known(lab_id)
+    if info is None:
+        raise _not_running(lab, lab_id)
+    return info
+
+
+def _not_running(lab: Any, lab_id: str) -> LabError:
+    from dstest.core.node import Inspects
+
+    lacks: list[str] = []
+    if lab_id in lab.list() and isinstance(lab, Inspects):
+        lacks = lab.examine(lab_id)
+    return LabError(
+        "; ".join([f"lab {lab_id} is not running", *lacks]),
+        remedy=way_out(lab_id) if lacks else f"dstest lab up --lab-id {lab_id}",
+    )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from dstest.cli.lab_common import Kind, LabId, running_lab
+from dstest.cli.lab_common import Kind, LabId, names_of, running_lab
 from dstest.core.errors import ConfigError, Exit, LabError
 
 __all__ = ["OursFirst", "log_in", "ours_first", "ssh"]
@@ -77,10 +77,9 @@ def log_in(info: Any, name: str, command: Sequence[str]) -> NoReturn:
     """Become ssh to a node, with the lab's key and its pinned host keys."""
     from clusters.remote.openssh import ssh_argv
 
-    names = [node.name for node in info.nodes]
-    if name not in names:
-        raise ConfigError("name one node, or --all", remedy=f"nodes: {', '.join(names)}")
-    node = info.nodes[names.index(name)]
+    node = info.find(name)
+    if node is None:
+        raise ConfigError("name one node, or --all", remedy=f"nodes: {names_of(info)}")
     argv = ssh_argv(node, command)
     try:
         os.execvp(argv[0], argv)
@@ -94,5 +93,5 @@ def _on_all(info: Any, command: list[str]) -> None:
     from clusters.remote.tasks import render, run_everywhere
 
     results = run_everywhere(info.nodes, " ".join(command), root=False)
-    typer.echo(render(results), nl=False)
+    typer.echo(render({info.shown(name): one for name, one in results.items()}), nl=False)
     raise typer.Exit(Exit.PASS if all(said.ok for said in results.values()) else Exit.HARNESS)

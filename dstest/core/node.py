@@ -23,6 +23,7 @@ __all__ = [
     "Reopens",
     "Restarts",
     "Secluded",
+    "both_names",
 ]
 
 
@@ -86,17 +87,24 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     """Machines that were there before us, by node: `taken` are directories of their own where a
-    system would put its files, `as_found` is what disturbs no run since it was there already."""
+    system would put its files, `as_found` is what disturbs no run since it was there already,
+    `called` is what the user calls the machine."""
 
     taken: dict[str, list[str]]
     as_found: dict[str, list[str]]
+    called: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def both_names(name: str, called: str) -> str:
+    """A node's own name, and what the user calls it where that is another one."""
+    return name if called == name else f"{name} ({called})"
 
 
 class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One running lab. `control` and `control6` are our addresses as the nodes see them; from those
     of `ssh_from`, where it is given, our SSH comes besides: jump hosts. `made` and `adopted` say
-    whose the nodes are; a lab that says neither has machines that nobody knows. `facts` are shown
-    to people, and nothing is decided by them."""
+    whose the nodes are; a lab that says neither has machines that nobody knows. `beside` are its
+    nodes that a run leaves out. `facts` are shown to people, and nothing is decided by them."""
 
     lab_id: str
     kind: str
@@ -106,7 +114,22 @@ class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
     ssh_from: list[str] = msgspec.field(default_factory=list)
     made: Made | None = None
     adopted: Foreign | None = None
+    beside: list[NodeInfo] = msgspec.field(default_factory=list)
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def named(self, name: str) -> str:
+        """What the user calls this node; its own name where nobody calls it otherwise."""
+        return self.adopted.called.get(name, name) if self.adopted is not None else name
+
+    def shown(self, name: str) -> str:
+        """See `both_names`."""
+        return both_names(name, self.named(name))
+
+    def find(self, name: str) -> NodeInfo | None:
+        """The node of this name, ours before the user's; None where nothing is called so."""
+        ours = [node for node in self.nodes if node.name == name]
+        theirs = [node for node in self.nodes if self.named(node.name) == name]
+        return next(iter([*ours, *theirs]), None)
 
     @property
     def as_found(self) -> Mapping[str, list[str]]:

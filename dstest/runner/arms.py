@@ -35,6 +35,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import (
     Finished,
     alive,
+    of_size,
     process_start_time,
     recover,
     require_packages,
@@ -174,13 +175,18 @@ def resume(
 def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str, bool]:
     """The lab of this arm by its name, and whether it is up: the user's own where it has the arm's
     size, else one named after it (after us without a name). Raises ConfigError for no name,
-    LabError where it lacks what the system needs."""
+    LabError where it lacks what the system needs, or has too few machines that were adopted."""
     wanted = [f"{file.lab_id}-{arm.nodes}" if file.lab_id else f"s{os.getpid()}-{arm.nodes}"]
     for name in ([file.lab_id] if file.lab_id else []) + wanted:
         info = plugins.lab.status(name)
-        if info is not None and len(info.nodes) == arm.nodes:
+        if info is not None and len(of_size(info, arm.nodes).nodes) == arm.nodes:
             require_packages(info, plugins)
             return name, True
+        if info is not None and info.adopted is not None:
+            raise LabError(
+                f"lab {name} has {len(info.nodes)} machines, this arm wants {arm.nodes}",
+                remedy=f"dstest lab adopt with {arm.nodes}; arms of fewer nodes take the first",
+            )
     return wanted[0], False
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from clusters.remote import connect_all
 from clusters.remote.residues import LEASES
 from dstest.core import registry
@@ -20,7 +22,7 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import Nemesis, NemesisTraits, System, SystemTraits
 from dstest.core.residue import GUARD_LEASES, Found, Residue, marked_only, read_found
 
-__all__ = ["begin_clean", "leaks", "left_on", "look", "remove", "residues"]
+__all__ = ["begin_clean", "clean_beside", "leaks", "left_on", "look", "remove", "residues"]
 
 LOOK_TIMEOUT_S: Final = 30.0
 REMOVE_TIMEOUT_S: Final = 35.0
@@ -107,6 +109,18 @@ async def begin_clean(
     left = _without(await look(nodes, kinds), as_found)
     _refuse(left, "still there after its removal")
     return {name: [f.what for f in found] for name, found in first.items() if found}
+
+
+async def clean_beside(lab: LabInfo, kinds: Sequence[Residue]) -> dict[str, list[str]]:
+    """The same on the nodes of the lab that a run leaves out: a server that a larger cluster has
+    left there would find its old peers again."""
+    if not lab.beside:
+        return {}
+    nodes = await connect_all(msgspec.structs.replace(lab, nodes=lab.beside))
+    try:
+        return await begin_clean(nodes, kinds, lab.as_found)
+    finally:
+        await asyncio.gather(*(node.close() for node in nodes.values()))
 
 
 def _without(found: ByNode, as_found: AsFound) -> ByNode:

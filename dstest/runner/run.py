@@ -256,9 +256,10 @@ class Run:
 
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
-        self._meta.cleaned = await residues.begin_clean(
-            self._nodes, self._kinds, self._lab.as_found
-        )
+        self._meta.cleaned = {
+            **await residues.clean_beside(self._lab, self._kinds),
+            **await residues.begin_clean(self._nodes, self._kinds, self._lab.as_found),
+        }
         for name, found in self._meta.cleaned.items():
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)

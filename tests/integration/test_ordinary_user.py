@@ -57,13 +57,16 @@ def test_looking_needs_no_root(user: User, words: tuple[str, ...], code: int) ->
     assert sorted(p.name for p in user.home.iterdir() if p.name[0] != ".") == []
 
 
-def test_the_doctor_says_what_root_would_have(user: User) -> None:
+def test_the_doctor_says_what_works_without_root(user: User) -> None:
+    """All is well where `rootless` is; labs of root are named, and not tried."""
     done = user.dstest("doctor", "--json")
-    assert done.returncode == Exit.HARNESS, done.stderr
     assert "Traceback" not in done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert not rows["root"]["ok"]
-    assert not rows["podman"]["ok"]
+    assert "podman" in rows["root"]["detail"]
+    assert "podman" not in rows
+    well = all(row["ok"] or row["optional"] for row in rows.values())
+    assert done.returncode == (0 if well else Exit.HARNESS), done.stderr
 
 
 def test_a_history_is_made_and_judged(user: User) -> None:

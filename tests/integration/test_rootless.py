@@ -58,7 +58,6 @@ def able(user: User) -> User:
         (("findings",), 0),
         (("lab", "list"), 0),
         (("lab", "status"), Exit.HARNESS),
-        (("doctor",), Exit.HARNESS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

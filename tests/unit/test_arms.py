@@ -32,6 +32,7 @@ from dstest.core.errors import (
     Interrupted,
     LabError,
 )
+from dstest.core.node import Foreign, LabInfo, NodeInfo
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
@@ -120,8 +121,7 @@ class FewLabs(Lab):
         self.taken: list[str] = []
 
     def status(self, lab_id: str) -> Any:
-        size = self.sizes.get(lab_id)
-        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id, made=None)
+        return super().status(f"{lab_id}-{self.sizes[lab_id]}") if lab_id in self.sizes else None
 
     def up(self, lab_id: str, nodes: int, **_: Any) -> None:
         self.brought.append((lab_id, nodes))
@@ -161,6 +161,34 @@ def test_labs_of_a_session_are_named_after_the_users(
     assert labs.brought == brought
     assert set(labs.taken) == {name for name, _ in brought}
     assert labs.sizes == up
+
+
+def test_arms_of_machines_that_were_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of five serve the arm of three; with three of them the arms of five are not run."""
+    adopted = Foreign(taken={}, as_found={})
+
+    def ran(count: int) -> list[int]:
+        nodes = [NodeInfo(name=f"n{i}", address=f"192.0.2.{i}") for i in range(count)]
+        info = LabInfo(
+            lab_id="mine", kind="hosts", nodes=nodes, control="192.0.2.9", adopted=adopted
+        )
+        labs = SimpleNamespace(status=lambda _: info)
+        runs = Runs()
+        monkeypatch.setattr(arms, "run_session", runs)
+
+        def planned(spec: RunSpec, given: list[str]) -> Any:
+            return SimpleNamespace(spec=spec, system=SYSTEM, lab=labs, given=given, plans=[])
+
+        begin(
+            RunSpec(), [], PLAN, store=tmp_path / str(count), ui=Quiet(), lab_id="mine",
+            plugins_of=planned,
+        )  # fmt: skip
+        return [nodes for _, nodes, _ in runs.made]
+
+    assert ran(5) == [5, 5, 5, 3]
+    assert ran(3) == [3]
 
 
 def test_what_the_environment_cannot_deliver(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from clusters.remote.bundle import RUN_PATH
 from clusters.remote.residues import LEASES
 from dstest.cli.lab_status import LabLook, text_of
+from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.residue import Found, read_found
 
 
@@ -47,9 +46,10 @@ def test_a_lease_that_ends_meanwhile_is_told_by_name(tmp_path: Path) -> None:
 
 
 def test_the_lease_of_a_run_says_what_it_is_for() -> None:
-    node: Any = SimpleNamespace(name="n1", address="10.0.0.1", address6="")
+    node = NodeInfo(name="n1", address="10.0.0.1")
+    info = LabInfo(lab_id="x", kind="lxc", nodes=[node], control="10.0.0.9")
     look = LabLook(
-        lab_id="x", kind="lxc", state="running", lacks=[], lab=SimpleNamespace(nodes=[node]),
+        lab_id="x", kind="lxc", state="running", lacks=[], lab=info,
         used_by=[], left={"n1": [Found(residue="leases", what="lease run", ours=True)]},
         not_looked=None,
     )  # fmt: skip

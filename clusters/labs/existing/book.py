@@ -54,16 +54,12 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, Any]:
         """For `LabInfo`."""
-        return {
-            "hosts": self.aliases,
-            "machines": self.about,
-            "there_before": self.as_found,
-        }
+        return {"machines": self.about, "there_before": self.as_found}
 
     @property
     def foreign(self) -> Foreign:
         """For `LabInfo`."""
-        return Foreign(taken=self.taken, as_found=self.as_found)
+        return Foreign(taken=self.taken, as_found=self.as_found, called=self.aliases)
 
 
 HELD_S: Final = 1.0
