@@ -23,9 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from checkers._witness import REGISTER
 from checkers.lin import catalogue, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
+from checkers.lin.tabled import columns_of
+from checkers.ops.table import OpTable
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -35,6 +38,12 @@ __all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
 
 
 def _judge(history: History, model: str, budget: Budget) -> Judged:
+    if isinstance(history.ops, OpTable):
+        columns = columns_of(model, history.ops)
+        if columns is not None:
+            words = reduction.WORDS.get(model, REGISTER)
+            of = "cas-register" if model in catalogue.REGISTERS else model
+            return registers.judge_columns(columns, history, budget, words, of)
     if model in catalogue.REGISTERS:
         return registers.judge(history, model, budget)
     same = reduction.to_register(model, history)
@@ -50,7 +59,7 @@ class Linearizable:
     name = "linearizable"
     kind = "history"
     mutants = "linearizable"
-    keyed = prefix_closed = True
+    keyed = prefix_closed = tables = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
     options: Mapping[str, Option] = {
@@ -71,7 +80,7 @@ class LinearizableModel:
     """Checker of a model of one's own; see `checkers.lin.model.Model`."""
 
     kind = "history"
-    keyed = prefix_closed = True
+    keyed = prefix_closed = tables = True
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -25,7 +25,7 @@ from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 
-__all__ = ["decide", "judge"]
+__all__ = ["decide", "judge", "judge_columns"]
 
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
@@ -202,29 +202,33 @@ def judge(
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
     `history`, where those stand for others of the model `of`."""
-    columns = encode(history, model)
+    return judge_columns(encode(history, model), shown or history, budget, words, of or model)
+
+
+def judge_columns(
+    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: str
+) -> Judged:
+    """Judges columns, of whose operations `shown` has the records."""
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []
-    for key, verdict in enumerate(decision.verdict.tolist()):
-        if key in undecided or verdict == _native.OK:
+    for key in np.flatnonzero(decision.verdict != _native.OK).tolist():
+        if key in undecided:
             continue
-        if verdict == _native.ILLEGAL:
+        if decision.verdict[key] == _native.ILLEGAL:
             illegal.append(key)
         else:
-            undecided[key] = _native.UNDECIDED[verdict]
+            undecided[key] = _native.UNDECIDED[int(decision.verdict[key])]
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
-    anomalies = _anomalies(
-        columns, shown or history, illegal, bad, budget, words, of or model, undecided
-    )
+    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided)
     return Judged(
         keys=columns.keys,
         undecided=undecided,
         illegal=sum(1 for key in illegal if key not in undecided),
         anomalies=anomalies,
-        consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
+        consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),
         excluded=columns.excluded,
         tested=bool(observers.any()),
     )

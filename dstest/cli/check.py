@@ -12,6 +12,8 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dstest.core.check import Anomaly, Budget, CheckResult
 
 __all__ = ["check"]
@@ -71,7 +73,6 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
     from dstest.cli.check_budget import in_time
-    from dstest.cli.check_run import as_the_run, run_at
     from dstest.core.check import Budget
 
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
@@ -82,14 +83,23 @@ def check(
         raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
-    run = run_at(history)
-    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
-    result = as_the_run(in_time(result, budget), run)
+    what = (history, workload, model, checker, format_, independent, option or [], budget)
+    result = _believed(history, lambda: in_time(_answer(*what), budget))
     text = _text(history.name or str(history), result)
     if report is not None:
         _write(report, result, text)
     say(_json(result).decode() if json_ else text)
     raise typer.Exit(int(_CODES[result.valid]))
+
+
+def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
+    """The answer; about a finished run, which is verified first, no better than its verdict."""
+    if not history.is_dir():
+        return answer()
+    from dstest.cli.check_run import as_the_run, run_at
+
+    run = run_at(history)
+    return as_the_run(answer(), run)
 
 
 _CODES: Final[dict[Any, Exit]] = {
@@ -110,30 +120,49 @@ def _answer(
     budget: Budget,
 ) -> CheckResult:
     """The file's history, judged by what its workload asks for; unknown where memory is out."""
-    from checkers.txn.api import WORKLOADS
-    from dstest.cli.check_objects import judge_file
-    from dstest.cli.check_options import transaction_options
+    from checkers.txn.workloads import WORKLOADS
+    from dstest.cli.check_look import transactions_in
     from dstest.cli.check_source import history_file
-    from dstest.cli.check_txn import judge_transactions, transactions_in
-    from dstest.cli.check_workload import require_fitting
     from dstest.core.errors import MemorySpent
     from dstest.core.plugin_files import named_in
-    from dstest.judge.checker_answers import unknown
 
     workload = None if workload is None else named_in("workloads", workload)
     checker = None if checker is None else named_in("checkers", checker)
-    require_fitting(workload, checker)
+    _require_fitting(workload, checker)
     path = history_file(history)
     named = checker if checker in WORKLOADS else workload
     if checker is None and named is None:
         named = transactions_in(path)
     try:
         if named in WORKLOADS and checker in (None, named):
+            from dstest.cli.check_options import transaction_options
+            from dstest.cli.check_txn import judge_transactions
+
             options = transaction_options(option)
             return judge_transactions(path, format_, named, model, budget, options)
+        from dstest.cli.check_objects import judge_file
+
         return judge_file(path, workload, model, checker, format_, independent, option, budget)
     except MemorySpent as spent:
+        from dstest.judge.checker_answers import unknown
+
         return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
+
+
+def _require_fitting(workload: str | None, checker: str | None) -> None:
+    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
+    two would be passed over."""
+    from dstest.core import registry
+
+    if workload is None or checker is None:
+        return
+    registry.load("checkers", checker)
+    known = registry.load("workloads", workload).checkers
+    if checker not in known:
+        raise ConfigError(
+            f"--checker {checker} does not judge --workload {workload}",
+            remedy=f"leave one of them out, or --checker {' or '.join(known)}",
+        )
 
 
 _OWN: Final = ("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report")

@@ -14,7 +14,7 @@ from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 from dstest.judge.checker_answers import of_all
 
-__all__ = ["Source", "judge_by_workload", "require_fitting"]
+__all__ = ["Source", "judge_by_workload"]
 
 
 def _default(chosen: Any, history: History) -> str:
@@ -25,22 +25,6 @@ def _default(chosen: Any, history: History) -> str:
     known = CheckerTraits.of(chosen).op_types
     fit = (m for m in chosen.models if types <= known.get(m, types))
     return str(next(fit, chosen.models[0]))
-
-
-def require_fitting(workload: str | None, checker: str | None) -> None:
-    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
-    two would be passed over."""
-    from dstest.core import registry
-
-    if workload is None or checker is None:
-        return
-    registry.load("checkers", checker)
-    known = registry.load("workloads", workload).checkers
-    if checker not in known:
-        raise ConfigError(
-            f"--checker {checker} does not judge --workload {workload}",
-            remedy=f"leave one of them out, or --checker {' or '.join(known)}",
-        )
 
 
 def _checkers(
@@ -85,6 +69,8 @@ def judge_by_workload(
     """One answer, within the budget; several checkers work at once, each in its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
     if len(able) == 1:
+        if not CheckerTraits.of(able[0]).tables:
+            loaded = replace(loaded, ops=list(loaded.ops))
         result = of_all(budgeted(able[0], loaded, model_of(able[0], asked), budget))
     else:
         options = loaded.header.options
