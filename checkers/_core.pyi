@@ -11,6 +11,9 @@ from checkers._columns import I32, I64, U8
 
 U32 = NDArray[np.uint32]
 
+class Array:
+    """A buffer, read-only."""
+
 def check_automaton(
     class_: I32,
     invoke: I64,
@@ -115,7 +118,7 @@ def check_transactions(
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
 def read_history(
     text: bytes | bytearray | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
-) -> tuple[bytes | int, ...]: ...
+) -> tuple[Array | bytes | int, ...]: ...
 def read_operations(
     text: bytes | bytearray | memoryview | mmap, threads: int, memory_bytes: int, /
 ) -> tuple[bytes, ...]: ...

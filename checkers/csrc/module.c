@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "aut/aut_module.h"
+#include "common/buffers_owned.h"
 #include "ingest/ingest_module.h"
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"
@@ -25,6 +26,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, buffers_register},
     {0, NULL},
 };
 

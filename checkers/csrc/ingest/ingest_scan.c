@@ -21,6 +21,9 @@ static int discard(struct ing_part *part)
 
 int ing_space(struct ing_part *part)
 {
+    if (part->p<part->end && * part->p> ',' && *part->p != ';') {
+        return 0;
+    }
     for (;;) {
         const uint8_t *p = part->p;
         while (p < part->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t' ||
