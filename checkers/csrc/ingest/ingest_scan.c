@@ -108,10 +108,13 @@ int ing_open(struct ing_part *part)
 }
 
 /* Does a token of EDN end before this byte? */
-static int delimits(uint8_t c)
+static inline int delimits(uint8_t c)
 {
-    return c <= ' ' || c == ',' || c == ';' || c == '"' || c == '(' || c == ')' || c == '[' ||
-           c == ']' || c == '{' || c == '}' || c == '\\';
+    static const uint8_t marks[256] = {
+        [','] = 1, [';'] = 1, ['"'] = 1, ['('] = 1, [')'] = 1,
+        ['['] = 1, [']'] = 1, ['{'] = 1, ['}'] = 1, ['\\'] = 1,
+    };
+    return c <= ' ' || marks[c];
 }
 
 static int word(struct ing_part *part, const uint8_t *from, struct ing_scalar *scalar)
