@@ -26,6 +26,7 @@ from typing import Final
 from checkers.lin import catalogue, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
+from checkers.lin.start import judge_begun, start_of
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -35,6 +36,9 @@ __all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
 
 
 def _judge(history: History, model: str, budget: Budget) -> Judged:
+    start = start_of(history)
+    if start is not None:
+        return judge_begun(history, model, budget, start)
     if model in catalogue.REGISTERS:
         return registers.judge(history, model, budget)
     same = reduction.to_register(model, history)
@@ -53,6 +57,7 @@ class Linearizable:
     keyed = prefix_closed = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
+    initial = catalogue.STARTS
     options: Mapping[str, Option] = {
         "permits": Option(type=int, default=None, help="semaphore: how many permits there are"),
     }

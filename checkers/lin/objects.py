@@ -105,7 +105,7 @@ class _Engine:
         self.deadline = monotonic_ns() + int(budget.time_s * 1e9)
         self.witness_s = budget.time_s
         self.coded = encode(model, history.ops, keys)
-        self.parts = monitor.parts_of(self.coded)
+        self.parts = monitor.parts_of(self.coded) if model.fresh else None
         self.logs: dict[int, LogFinding] = {}
 
     def decide(self) -> tuple[Any, Any]:
@@ -115,7 +115,7 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
-        elif self.coded.model.name == "log":
+        elif self.coded.model.name == "log" and self.coded.model.fresh:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
