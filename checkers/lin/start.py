@@ -3,20 +3,20 @@
     --initial 0                       every register holds 0
     --initial '{"x": 0, "y": 1}'      x holds 0, y holds 1
 
-It comes in the options of a history's header, under the name `initial`. A model says what its value
-may be (`Model.starts`). Keys that are no texts are named by their JSON. A key that is not named
-starts as usual; where one is named that never occurs, and one that occurs is not, somebody has
-mistaken a name, and that is refused.
+A model says what its value may be (`Model.starts`). Keys that are no texts are named by their JSON.
+A key that is not named starts as usual; where one is named that never occurs, and one that occurs
+is not, somebody has mistaken a name, and that is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
+from checkers._start import USUAL, Start, start_of
 from checkers.lin import catalogue, objects, reduction, registers
 from checkers.lin.judged import Judged, merge
 from checkers.lin.model import Model, freeze
@@ -24,55 +24,15 @@ from checkers.lin.values import micro_ops
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError
-from dstest.core.history import INITIAL, History
+from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["Start", "judge_begun", "start_of"]
-
-_USUAL: Final = object()
-"""Stands for the value of a key that is not named."""
-
-
-class Start(NamedTuple):
-    """`every` is the value of all keys; where `by_key` is not None it says so of each."""
-
-    every: Any
-    by_key: Mapping[str, Any] | None
-
-    def of(self, key: Any) -> Any:
-        """The value of a key; `_USUAL` where nobody says."""
-        return self.every if self.by_key is None else self.by_key.get(_name(key), _USUAL)
-
-    def require_named(self, keys: Iterable[Any]) -> None:
-        """Raises ConfigError where a name that does not occur may be meant for a key without."""
-        if self.by_key is None:
-            return
-        there = {_name(key) for key in keys}
-        strange, silent = sorted(self.by_key.keys() - there), sorted(there - self.by_key.keys())
-        if strange and silent:
-            raise ConfigError(
-                f"the initial state names {strange[0]!r}, which does not occur, and not "
-                f"{silent[0]!r}, which does",
-                remedy="name the keys as the history does; a value that is no JSON object is that "
-                "of every key",
-            )
-
-
-def start_of(history: History) -> Start | None:
-    """What the header says; None where it says nothing."""
-    if INITIAL not in history.header.options:
-        return None
-    value = history.header.options[INITIAL]
-    return Start(None, value) if isinstance(value, dict) else Start(value, None)
-
-
-def _name(key: Any) -> str:
-    return key if isinstance(key, str) else json.dumps(key, default=repr)
+__all__ = ["judge_begun", "start_of"]
 
 
 def _begun(model: Model, value: Any) -> Model:
     try:
-        return model if value is _USUAL else model.begun(value)
+        return model if value is USUAL else model.begun(value)
     except ValueError as error:
         raise ConfigError(
             f"the initial state {json.dumps(value, default=repr)[:80]} is none of model "
@@ -103,7 +63,7 @@ def _groups(history: History, start: Start, known: frozenset[str]) -> list[tuple
             loose.append(op)
             continue
         value = start.of(op.key)
-        at = _USUAL if value is _USUAL else freeze(value)
+        at = USUAL if value is USUAL else freeze(value)
         values.setdefault(at, value)
         rows.setdefault(at, []).append(op)
     if len(values) < 2:
@@ -131,13 +91,13 @@ def _elements(history: History, start: Start) -> list[tuple[Any, History]]:
 def _one(model: str, history: History, value: Any, budget: Budget) -> Judged:
     """Judges objects that all start with one value."""
     if model in catalogue.REGISTERS:
-        start = None if value is _USUAL else value
+        start = None if value is USUAL else value
         return registers.judge(history, model, budget, start=start)
     same = reduction.to_register(model, history)
     if same is None:
         made = _begun(catalogue.make(model, history.header.options), value)
         return objects.judge(made, history, budget)
-    start = None if value is _USUAL else value
+    start = None if value is USUAL else value
     words = reduction.WORDS[model]
     return registers.judge(
         same, "cas-register", budget, shown=history, words=words, of=model, start=start
@@ -152,7 +112,7 @@ def judge_begun(history: History, model: str, budget: Budget, start: Start) -> J
     made = catalogue.make(model, history.header.options)
     reduced = reduction.to_register(model, history) is not None
     if model == "multi-register" and not reduced:
-        value = [(key, told) for key in keys if (told := start.of(key)) is not _USUAL]
+        value = [(key, told) for key in keys if (told := start.of(key)) is not USUAL]
         return objects.judge(_begun(made, value), history, budget)
     parts = (
         _elements(history, start)

@@ -54,7 +54,13 @@ def check(
     ] = limits.CHECK_MEMORY_MB,
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits .."),
+        typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits, total .."),
+    ] = None,
+    initial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="""What the objects start with: 0, or by key '{"x": 0, "y": 1}'."""
+        ),
     ] = None,
     report: Annotated[
         Path | None,
@@ -77,13 +83,15 @@ def check(
     if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
         raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
     budget = Budget(time_s=budget_s, memory_mb=budget_mb)
-    asked = (history, workload, model, checker, independent, option, report)
+    asked = (history, workload, model, checker, independent, option, report, initial)
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     run = run_at(history)
-    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
+    result = _answer(
+        history, workload, model, checker, format_, independent, option or [], budget, initial
+    )
     result = as_the_run(in_time(result, budget), run)
     text = _text(history.name or str(history), result)
     if report is not None:
@@ -108,6 +116,7 @@ def _answer(
     independent: bool | None,
     option: list[str],
     budget: Budget,
+    initial: str | None,
 ) -> CheckResult:
     """The file's history, judged by what its workload asks for; unknown where memory is out."""
     from checkers.txn.api import WORKLOADS
@@ -131,12 +140,17 @@ def _answer(
         if named in WORKLOADS and checker in (None, named):
             options = transaction_options(option)
             return judge_transactions(path, format_, named, model, budget, options)
-        return judge_file(path, workload, model, checker, format_, independent, option, budget)
+        return judge_file(
+            path, workload, model, checker, format_, independent, option, budget, initial
+        )
     except MemorySpent as spent:
         return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
 
 
-_OWN: Final = ("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report")
+_OWN: Final = (
+    *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
+    "--initial",
+)
 
 
 def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> Exit:

@@ -69,17 +69,18 @@ def judge_file(
     independent: bool | None,
     option: list[str],
     budget: Budget,
+    initial: str | None = None,
 ) -> CheckResult:
     """The answer about a file. Raises HistoryError where it is unreadable or corrupt, MemorySpent
     where reading takes more than the budget, ConfigError for what cannot be asked."""
     started = monotonic_ns()
     weak: list[str] = []
-    loaded = with_options(_loaded(path, format_, independent, budget, weak), option)
+    loaded = with_options(_loaded(path, format_, independent, budget, weak), option, initial)
     weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
-    result = judge_objects(loaded, model, budget) if plain else None
+    result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
         source = Source(path=str(path), format=format_, independent=bool(independent))
-        result = judge_by_workload(loaded, source, workload, model, checker, budget)
+        result = judge_by_workload(loaded, source, workload, model, checker, budget, option)
     return weakened(replace(result, seconds=replace(result.seconds, load=load_s)), weak)

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dstest.cli.check_models import require_asked
 from dstest.cli.check_source import guess
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
@@ -81,9 +82,12 @@ def judge_by_workload(
     model: str | None,
     checker: str | None,
     budget: Budget,
+    pairs: list[str],
 ) -> CheckResult:
-    """One answer, within the budget; several checkers work at once, each in its own process."""
+    """One answer, within the budget; `pairs` are of `-o`. Several checkers work at once, each in
+    its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
+    require_asked([(c, model_of(c, asked)) for c in able], loaded, pairs)
     if len(able) == 1:
         result = of_all(budgeted(able[0], loaded, model_of(able[0], asked), budget))
     else:
