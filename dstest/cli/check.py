@@ -119,9 +119,10 @@ def _answer(
     initial: str | None,
 ) -> CheckResult:
     """The file's history, judged by what its workload asks for; unknown where memory is out."""
+    from checkers.lin.catalogue import MODELS
     from checkers.txn.api import WORKLOADS
     from dstest.cli.check_objects import judge_file
-    from dstest.cli.check_options import transaction_options
+    from dstest.cli.check_options import require_no_tuples, transaction_options
     from dstest.cli.check_source import history_file
     from dstest.cli.check_txn import judge_transactions, transactions_in
     from dstest.cli.check_workload import require_fitting
@@ -134,12 +135,13 @@ def _answer(
     require_fitting(workload, checker)
     path = history_file(history)
     named = checker if checker in WORKLOADS else workload
-    if checker is None and named is None:
+    if checker is None and named is None and model not in MODELS:
         named = transactions_in(path)
     try:
         if named in WORKLOADS and checker in (None, named):
+            require_no_tuples(independent)
             options = transaction_options(option)
-            return judge_transactions(path, format_, named, model, budget, options)
+            return judge_transactions(path, format_, named, model, budget, options, initial)
         return judge_file(
             path, workload, model, checker, format_, independent, option, budget, initial
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dstest.core.history import History
     from dstest.core.protocols import Option
 
-__all__ = ["begun", "judge_objects", "require_asked", "with_options"]
+__all__ = ["json_of", "judge_objects", "require_asked", "with_options"]
 
 
 def _declared() -> dict[str, Option]:
@@ -50,7 +50,7 @@ def with_options(history: History, pairs: list[str], initial: str | None = None)
     from msgspec.structs import replace
 
     if initial is not None:
-        started = {**history.header.options, INITIAL: begun(initial)}
+        started = {**history.header.options, INITIAL: json_of(initial)}
         history = replace(history, header=replace(history.header, options=started))
     if not pairs and not history.header.options:
         return history
@@ -64,7 +64,7 @@ def with_options(history: History, pairs: list[str], initial: str | None = None)
     return replace(history, header=header)
 
 
-def begun(text: str) -> Any:
+def json_of(text: str) -> Any:
     """The value of `--initial`. Raises ConfigError for what is no JSON."""
     import msgspec
 

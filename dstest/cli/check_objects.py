@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
+from dstest.cli.check_notes import noted
 from dstest.cli.check_source import looks_independent
 from dstest.cli.check_workload import Source, judge_by_workload
 from dstest.core.clock import monotonic_ns
@@ -50,9 +51,10 @@ def _loaded(
     """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
     nobody says so."""
     with _memory(budget.memory_mb):
-        history = load_history(path, format_, independent=bool(independent), weak=weak)
+        history = load_history(path, format_, independent=independent, weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
-    if independent is None and foreign and looks_independent(history):
+    unnamed = all(op.key is None for op in history.ops)
+    if independent is None and foreign and unnamed and looks_independent(history):
         raise ConfigError(
             "the values may be [key value] tuples of independent objects, or pairs",
             remedy="say which: --independent or --no-independent",
@@ -79,8 +81,11 @@ def judge_file(
     weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
+    if plain and model is None and loaded.header.workload is None:
+        model = loaded.header.model
     result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
         source = Source(path=str(path), format=format_, independent=bool(independent))
         result = judge_by_workload(loaded, source, workload, model, checker, budget, option)
-    return weakened(replace(result, seconds=replace(result.seconds, load=load_s)), weak)
+    result = replace(result, seconds=replace(result.seconds, load=load_s))
+    return noted(weakened(result, weak), loaded.header, initial)

@@ -5,7 +5,8 @@
 | counter: `add` of numbers, `read` of one number | `inc`, `read` |
 | bank, sets, queues, transactions | the same words |
 
-An `add` whose reads return collections is a set's and stays one.
+An `add` whose reads return collections is a set's and stays one; that it repeats what was added
+says nothing of the set.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def _is_counter(ops: list[Op]) -> bool:
 def as_ours(ops: list[Op]) -> list[Op]:
     """The operations with the names and outputs that our checkers know."""
     if not _is_counter(ops):
-        return ops
+        return [
+            replace(op, output=None) if op.op_type == "add" and op.output == op.input else op
+            for op in ops
+        ]
     return [
         # Jepsen completes an add with what was added, which is not the value afterwards.
         replace(op, op_type="inc", output=None) if op.op_type == "add" else op

@@ -32,10 +32,12 @@ CASES: list[tuple[str, Any, str, str]] = [
      '1 append[a] "x" @3-4\n1 get[a] -> "x" @5-6'),
     ("kv-map", {"a": 1, "b": 2}, "1 get[a] -> 1 @1-2\n1 get[b] -> 2 @3-4",
      "1 get[a] -> 2 @1-2\n1 get[b] -> 2 @3-4"),
-    ("multi-register", {"x": 0, "y": 0}, '1 txn [["r","x",null],["w","y",1]] -> '
-     '[["r","x",0],["w","y",1]] @1-2', '1 txn [["r","x",null]] -> [["r","x",null]] @1-2'),
-    ("multi-register", 0, '1 txn [["r","x",null],["r","y",null]] -> '
-     '[["r","x",0],["r","y",0]] @1-2', '1 txn [["r","x",null]] -> [["r","x",null]] @1-2'),
+    ("multi-register", {"x": 0, "y": 0},
+     '1 txn [["r","x",null],["w","y",1]] -> [["r","x",0],["w","y",1]] @1-2',
+     '1 txn [["r","x",null]] -> [["r","x",null]] @1-2'),
+    ("multi-register", 0,
+     '1 txn [["r","x",null],["r","y",null]] -> [["r","x",0],["r","y",0]] @1-2',
+     '1 txn [["r","x",null]] -> [["r","x",null]] @1-2'),
     ("multi-register", {"x": 0, "y": 7}, "1 read[x] -> 0 @1-2\n1 read[y] -> 7 @1-2",
      "1 read[x] -> 0 @1-2\n1 read[y] -> 0 @1-2"),
     ("counter", 10, "1 read -> 10 @1-2\n1 inc 2 -> 12 @3-4", "1 read -> 0 @1-2"),
