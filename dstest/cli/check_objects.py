@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import History
 
-__all__ = ["judge_file"]
+__all__ = ["judge_file", "memory"]
 
 
 @contextmanager
-def _memory(limit_mb: int) -> Iterator[None]:
+def memory(limit_mb: int) -> Iterator[None]:
     """Raises MemorySpent where the process grows by more."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     wanted = size_bytes() + (limit_mb << 20)
@@ -50,7 +50,7 @@ def _loaded(
 ) -> History:
     """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
     nobody says so."""
-    with _memory(budget.memory_mb):
+    with memory(budget.memory_mb):
         history = load_history(path, format_, independent=independent, weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
     unnamed = all(op.key is None for op in history.ops)

@@ -33,7 +33,7 @@ from dstest.store.jepsen import from_edn, from_json
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = ["judge_transactions", "transactions_in"]
+__all__ = ["asked_models", "judge_transactions", "transactions_in"]
 
 _REMEDY: Final = (
     "each value may be written to a key only once; --workload list-append or rw-register says which"
@@ -100,7 +100,7 @@ def judge_transactions(
     Raises ConfigError for a model that cannot be judged, HistoryError for a file that cannot be,
     MemorySpent where reading it takes more than the budget.
     """
-    asked = _models(model)
+    asked = asked_models(model)
     started = monotonic_ns()
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
     header, exported = _header(path)
@@ -136,9 +136,10 @@ def _start(header: Header | None, initial: str | None) -> Start | None:
     return start_of(History(header=Header(options=options), ops=[]))
 
 
-def _models(model: str | None) -> list[str]:
-    """The models that are asked for. Raises ConfigError for one that cannot be judged."""
-    asked = [name.strip() for name in (model or models.STRONGEST).split(",")]
+def asked_models(model: str | None, usual: str = models.STRONGEST) -> list[str]:
+    """The models that are asked for, `usual` where none is. Raises ConfigError for one that cannot
+    be judged."""
+    asked = [name.strip() for name in (model or usual).split(",")]
     try:
         for name in asked:
             models.require_judged(name, DETECTABLE)

@@ -122,7 +122,8 @@ def load_history(
     """
     path = Path(path)
     if fmt not in FORMATS:
-        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
+        known = (*FORMATS, "plume", "dbcop", "cobra", "awdit")
+        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(known)}")
     raw = _bytes_of(path)
     if not raw.strip():
         raise HistoryError(f"{path} is empty", remedy=_REMEDY)
