@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,8 +105,8 @@ class Columns:
     complete: I64
     position: I64
     offsets: I64
-    keys: list[Any]
-    values: list[Any]
+    keys: Sequence[Any]
+    values: Sequence[Any]
     excluded: dict[str, int]
     blocked: dict[int, str]
 

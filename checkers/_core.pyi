@@ -116,3 +116,6 @@ def check_transactions(
 def read_history(
     text: bytes | bytearray | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
 ) -> tuple[bytes | int, ...]: ...
+def read_operations(
+    text: bytes | bytearray | memoryview | mmap, threads: int, memory_bytes: int, /
+) -> tuple[bytes, ...]: ...

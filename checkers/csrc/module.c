@@ -7,6 +7,7 @@
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"
 #include "mon/mon_module.h"
+#include "ops/ops_module.h"
 #include "ord/ord_module.h"
 #include "txn/txn_module.h"
 
@@ -19,6 +20,7 @@ static PyMethodDef methods[] = {
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
+    {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
     {NULL, NULL, 0, NULL},
 };
 

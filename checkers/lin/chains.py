@@ -7,6 +7,7 @@ go any more, and what is left is small enough for the search to say where it bre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ def chains(columns: Columns, memory_bytes: int) -> U8:
     return verdict
 
 
-def only(columns: Columns, rows: Any, offsets: I64, keys: list[Any]) -> Columns:
+def only(columns: Columns, rows: Any, offsets: I64, keys: Sequence[Any]) -> Columns:
     """These rows as columns of their own."""
     return replace(
         columns,

@@ -20,12 +20,31 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from checkers.lin.model import Call, Model, flag, freeze, plain
+import numpy as np
+import numpy.typing as npt
+
+from checkers.lin.model import Call, Columns, Model, Told, flag, freeze, plain
+from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.op import Op
 
-__all__ = ["Container", "FifoQueue", "Log", "PriorityQueue", "Set", "Stack"]
+__all__ = [
+    "MAYBE",
+    "NOTHING",
+    "PUT",
+    "TAKE",
+    "Container",
+    "FifoQueue",
+    "Log",
+    "PriorityQueue",
+    "Set",
+    "Stack",
+]
+
+PUT, TAKE, NOTHING, MAYBE = range(4)
+"""What an operation does to a value; MAYBE = a take of unknown outcome."""
 
 _SHOWN_MAX = 6
+_OFFSET_END = 2**62
 
 
 def _list(values: Iterable[Any]) -> str:
@@ -45,6 +64,10 @@ def values_of(value: Any) -> tuple[Any, ...]:
     return tuple(map(freeze, value))
 
 
+def _is_offset(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _OFFSET_END
+
+
 class Container(Model):
     """What can be put in and taken out; states are tuples."""
 
@@ -62,6 +85,24 @@ class Container(Model):
         if op.input is None:
             return "null is no value"
         return Call(self.put, freeze(op.input), None, known)
+
+    def tabled(self, table: OpTable) -> Told | None:
+        put, take = table.is_type(self.put), table.is_type(self.take)
+        keep = table.outcome != FAIL
+        if not (put | take).all() or (keep & put & (table.input == 0)).any():
+            return None
+        known, nothing = table.outcome == OK, take & (table.output == 0)
+        value = self.ranked(table, np.where(put, table.input, table.output))
+        if value is None:
+            return None
+        kind = np.where(put, PUT, np.where(known, np.where(nothing, NOTHING, TAKE), MAYBE))
+        what: Columns = {"kind": kind.astype(np.uint8), "value": value.astype(np.int32)}
+        return Told(keep, keep & known & nothing, {}, bool((take & known).any()), what)
+
+    def ranked(self, table: OpTable, value: npt.NDArray[np.int32]) -> npt.NDArray[Any] | None:
+        """Numbers of values as the model orders them; None where it does not take them."""
+        del table
+        return value
 
     def pure(self, call: Call) -> bool:
         return call.op_type == self.take and call.known and call.output is None
@@ -120,6 +161,15 @@ class PriorityQueue(Container):
         if not number and (op.op_type == "insert" or value is not None):
             return "its value is no number"
         return super().read(op, known)
+
+    def ranked(self, table: OpTable, value: npt.NDArray[np.int32]) -> npt.NDArray[Any] | None:
+        some = value != 0
+        numbers = table.values.integers(value[some])
+        if numbers is None:
+            return None
+        rank = np.zeros(len(value), np.int64)
+        rank[some] = np.unique(numbers, return_inverse=True)[1] + 1
+        return rank
 
     def step(self, state: Any, call: Call) -> Iterable[Any]:
         if call.op_type == "insert":
@@ -187,20 +237,39 @@ class Log(Model):
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "append":
-            if known and op.output is not None and (type(op.output) is not int or op.output < 0):
+            if known and op.output is not None and not _is_offset(op.output):
                 return "its output is neither null nor an offset"
             return Call("append", freeze(op.input), op.output if known else None, known)
-        if op.input is not None and (type(op.input) is not int or op.input < 0):
+        if op.input is not None and not _is_offset(op.input):
             return "its input is neither null nor an offset"
         if not known:
             return Call("read", op.input, None, known)
         rows = op.output
         if not isinstance(rows, list | tuple) or not all(
-            isinstance(r, list | tuple) and len(r) == 2 and type(r[0]) is int and r[0] >= 0
-            for r in rows
+            isinstance(r, list | tuple) and len(r) == 2 and _is_offset(r[0]) for r in rows
         ):
             return "its output is no list of [offset, value]"
         return Call("read", op.input, tuple((o, freeze(v)) for o, v in rows), known)
+
+    def tabled(self, table: OpTable) -> Told | None:
+        append, read = table.is_type("append"), table.is_type("read")
+        known, failed = table.outcome == OK, table.outcome == FAIL
+        told = np.full(len(table), -1, np.int64)
+        placed = append & known & (table.output != 0)
+        offsets = table.values.integers(table.output[placed])
+        if not (append | read).all() or offsets is None:
+            return None
+        if ((offsets < 0) | (offsets >= _OFFSET_END)).any() or any(
+            isinstance(self.read(table[row], known=bool(known[row])), str)
+            for row in np.flatnonzero(read & ~failed).tolist()
+        ):
+            return None
+        told[placed] = offsets
+        looks = read & (table.outcome == UNKNOWN)
+        what: Columns = {"read": read, "offset": told, "value": table.input}
+        tells = bool((placed | (read & known)).any())
+        excluded = {"unknown-read": int(looks.sum())}
+        return Told(~failed & ~looks, read, excluded, tells, what)
 
     def pure(self, call: Call) -> bool:
         return call.op_type == "read"

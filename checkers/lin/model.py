@@ -26,11 +26,18 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable
 from copy import copy
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from dstest.core.op import Op
 
-__all__ = ["Affine", "Call", "Model", "Value", "flag", "freeze", "plain"]
+if TYPE_CHECKING:
+    from checkers.ops.table import OpTable
+
+__all__ = ["Affine", "Call", "Columns", "Model", "Told", "Value", "flag", "freeze", "plain"]
 
 Value = Hashable
 """A JSON value as `freeze` leaves it."""
@@ -87,6 +94,23 @@ def flag(op: Op, known: bool) -> str | None:
     return None
 
 
+Columns = dict[str, npt.NDArray[Any]]
+"""One element per operation, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a model reads in a whole table. `keep` are the operations that are not left out, and
+    `excluded` counts the others; `pure` and `tells` as in `checkers.lin.encode.Coded`. The
+    model's own columns are in `what`."""
+
+    keep: npt.NDArray[np.bool_]
+    pure: npt.NDArray[np.bool_]
+    excluded: dict[str, int]
+    tells: bool
+    what: Columns
+
+
 class Model:
     """Base of all models. `initial` is the first state, `starts` what it may be given as (see
     `state_of`); empty where it cannot be given."""
@@ -117,6 +141,12 @@ class Model:
         such process stand for it? They then are one class for the search."""
         del call
         return False
+
+    def tabled(self, table: OpTable) -> Told | None:
+        """What `read` says of all operations at once; None: they have to be read one by one. For
+        models that are not `owned`."""
+        del table
+        return None
 
     def affine(self, call: Call) -> Affine | None:
         """For models whose states are 64-bit integers, `step` in closed form; all or none."""

@@ -15,15 +15,25 @@ import numpy as np
 from checkers import _core
 from checkers._columns import I32, I64, U8
 from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, interruptible
-from checkers.lin.containers import Container
+from checkers.lin.containers import MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.encode import Coded
 from checkers.lin.model import Call
 
-__all__ = ["REGISTER", "UNFIT", "Parts", "monitor", "parts_of", "verdicts"]
+__all__ = [
+    "MAYBE",
+    "NOTHING",
+    "PUT",
+    "REGISTER",
+    "TAKE",
+    "UNFIT",
+    "Parts",
+    "monitor",
+    "parts_of",
+    "verdicts",
+]
 
 UNFIT = 8
 QUEUE, STACK, PRIORITY, REGISTER = range(4)
-PUT, TAKE, NOTHING, MAYBE = range(4)
 _MODELS: Final = {"fifo-queue": QUEUE, "stack": STACK, "priority-queue": PRIORITY}
 
 
@@ -35,13 +45,19 @@ class Parts:
         model = coded.model
         assert isinstance(model, Container)
         self.model = _MODELS[model.name]
+        self.kind: U8
+        self.value: I32
+        if coded.told is not None:
+            self.kind, self.value = coded.told["kind"], coded.told["value"]
+            self.n_values = int(self.value.max(initial=0)) + 1
+            return
         values = sorted({v for c in coded.calls if (v := _value(model, c)) is not None}, key=_rank)
         number = {v: i for i, v in enumerate(values)}
         kinds = [_kind(model, call) for call in coded.calls]
         ids = [number.get(_value(model, call), 0) for call in coded.calls]
         self.n_values = max(1, len(values))
-        self.kind: U8 = np.array(kinds, np.uint8)[coded.classes]
-        self.value: I32 = np.array(ids, np.int32)[coded.classes]
+        self.kind = np.array(kinds, np.uint8)[coded.classes]
+        self.value = np.array(ids, np.int32)[coded.classes]
 
 
 def _rank(value: Any) -> Any:

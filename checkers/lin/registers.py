@@ -27,7 +27,7 @@ from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 
-__all__ = ["decide", "judge"]
+__all__ = ["decide", "judge", "judge_columns"]
 
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
@@ -193,7 +193,7 @@ def _smaller(
     return anomaly_of(part.keys[0], kept_ops, history, made.minimal, text)
 
 
-def _begun(columns: Columns, start: Any) -> Columns:
+def begun(columns: Columns, start: Any) -> Columns:
     """The same with `start` as value 0, which every register has at first, and null as another."""
     if start is None:
         return columns
@@ -228,36 +228,36 @@ def judge(
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
     `history`, where those stand for others of the model `of`. All registers `start` with this."""
-    columns = _begun(encode(history, model), start)
+    columns = begun(encode(history, model), start)
+    made = _object(of or model, start)
+    return judge_columns(columns, shown or history, budget, words, made)
+
+
+def judge_columns(
+    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: Model | None
+) -> Judged:
+    """Judges columns, of whose operations `shown` has the records; `of` is the model that makes
+    witnesses smaller."""
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []
-    for key, verdict in enumerate(decision.verdict.tolist()):
-        if key in undecided or verdict == _native.OK:
+    for key in np.flatnonzero(decision.verdict != _native.OK).tolist():
+        if key in undecided:
             continue
-        if verdict == _native.ILLEGAL:
+        if decision.verdict[key] == _native.ILLEGAL:
             illegal.append(key)
         else:
-            undecided[key] = _native.UNDECIDED[verdict]
+            undecided[key] = _native.UNDECIDED[int(decision.verdict[key])]
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
-    anomalies = _anomalies(
-        columns,
-        shown or history,
-        illegal,
-        bad,
-        budget,
-        words,
-        _object(of or model, start),
-        undecided,
-    )
+    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided)
     return Judged(
         keys=columns.keys,
         undecided=undecided,
         illegal=sum(1 for key in illegal if key not in undecided),
         anomalies=anomalies,
-        consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
+        consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),
         excluded=columns.excluded,
         tested=bool(observers.any()),
     )

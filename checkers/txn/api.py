@@ -37,17 +37,15 @@ from msgspec.structs import replace
 from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.exact import SAME, Exact, look, look_at_lists
-from checkers.txn.explain import anomalies_of
 from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
-from checkers.txn.violations import violations
+from checkers.txn.workloads import WORKLOADS
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
 __all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
 
-WORKLOADS: Final = ("list-append", "rw-register")
 DEFAULT_MODELS: Final = (models.STRONGEST,)
 MORE: Final = ("anomalies", *_native.SOURCES)
 """Options that ask for more than the models do."""
@@ -258,6 +256,17 @@ def _look(
     return seen
 
 
+def _violations(
+    c: TxnColumns, exact: Exact | None, asked: Sequence[str], budget: Budget
+) -> list[Anomaly]:
+    """Explanations of what is decided to be violated."""
+    if exact is None:
+        return []
+    from checkers.txn.violations import violations
+
+    return violations(c, exact, asked, budget)
+
+
 def _check(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> CheckResult:
@@ -277,7 +286,7 @@ def _check(
         and not _ordered(c, seen.between)
         and status == 0
     )
-    more = [] if seen.exact is None else violations(c, seen.exact, asked, _left(budget, started))
+    more = _violations(c, seen.exact, asked, _left(budget, started))
     all_types = {anomaly.type for anomaly in more} | _inferred(analysis)
     confused = seen.between == 1 and _overlap(c)
     if confused:
@@ -293,7 +302,9 @@ def _check(
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     anomalies: dict[str, list[Anomaly]] = {}
-    if analysis is not None:
+    if analysis is not None and types:
+        from checkers.txn.explain import anomalies_of
+
         anomalies = anomalies_of(c, workload, analysis, types, sources)
     for anomaly in more:
         if not anomalies.get(anomaly.type):

@@ -12,6 +12,8 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dstest.core.check import Budget, CheckResult
 
 __all__ = ["check"]
@@ -75,11 +77,7 @@ def check(
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
-    from dstest.core.check import Budget
-
-    if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
-        raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
-    budget = Budget(time_s=budget_s, memory_mb=budget_mb)
+    budget = _budget(budget_s, budget_mb)
     asked = (history, workload, model, checker, independent, option, report, initial)
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
@@ -89,6 +87,14 @@ def check(
         history, workload, model, checker, format_, independent, option or [], initial
     )
     raise typer.Exit(int(_judged(question, budget, report, json_)))
+
+
+def _budget(time_s: float, memory_mb: int) -> Budget:
+    from dstest.core.check import Budget
+
+    if not 0 < time_s < 1e9 or not 0 < memory_mb < 2**40:
+        raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
+    return Budget(time_s=time_s, memory_mb=memory_mb)
 
 
 class _Question(NamedTuple):
@@ -107,16 +113,24 @@ class _Question(NamedTuple):
 def _judged(asked: _Question, budget: Budget, report: Path | None, json_: bool) -> Exit:
     """Judges, and says what came out."""
     from dstest.cli.check_budget import in_time
-    from dstest.cli.check_run import as_the_run, run_at
     from dstest.cli.check_text import text_of
 
-    run = run_at(asked.history)
-    result = as_the_run(in_time(_answer(asked, budget), budget), run)
+    result = _believed(asked.history, lambda: in_time(_answer(asked, budget), budget))
     text = text_of(asked.history.name or str(asked.history), result)
     if report is not None:
         _write(report, result, text)
     say(_json(result).decode() if json_ else text)
     return _CODES[result.valid]
+
+
+def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
+    """The answer; about a finished run, which is verified first, no better than its verdict."""
+    if not history.is_dir():
+        return answer()
+    from dstest.cli.check_run import as_the_run, run_at
+
+    run = run_at(history)
+    return as_the_run(answer(), run)
 
 
 _CODES: Final[dict[Any, Exit]] = {
@@ -128,18 +142,15 @@ _CODES: Final[dict[Any, Exit]] = {
 
 def _answer(asked: _Question, budget: Budget) -> CheckResult:
     """The file's history, judged by what its workload asks for; unknown where memory is out."""
-    from checkers.txn.api import WORKLOADS
-    from dstest.cli.check_objects import judge_file
+    from checkers.txn.workloads import WORKLOADS
     from dstest.cli.check_source import history_file
-    from dstest.cli.check_workload import require_fitting
     from dstest.core.errors import MemorySpent
     from dstest.core.plugin_files import named_in
-    from dstest.judge.checker_answers import unknown
 
     model, format_, initial = asked.model, asked.format, asked.initial
     workload = None if asked.workload is None else named_in("workloads", asked.workload)
     checker = None if asked.checker is None else named_in("checkers", asked.checker)
-    require_fitting(workload, checker)
+    _require_fitting(workload, checker)
     asked = asked._replace(workload=workload, checker=checker)
     named: str | None = None
     try:
@@ -154,16 +165,24 @@ def _answer(asked: _Question, budget: Budget) -> CheckResult:
             require_no_tuples(asked.independent)
             options = transaction_options(asked.option)
             return judge_transactions(path, format_, named, model, budget, options, initial)
+        from dstest.cli.check_objects import judge_file
+
         return judge_file(
             path, workload, model, checker, format_, asked.independent, asked.option, budget,
             initial,
         )  # fmt: skip
     except MemorySpent as spent:
+        from dstest.judge.checker_answers import unknown
+
         return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
 
 
 def _of_sessions(asked: _Question, budget: Budget) -> CheckResult | None:
     """The answer where the file holds other tools' sessions, else None."""
+    from dstest.cli.check_look import is_ours
+
+    if asked.format == "dstest" or (asked.format == "auto" and is_ours(asked.history)):
+        return None
     from dstest.cli.check_options import require_no_tuples, transaction_options
     from dstest.cli.check_sessions import judge_sessions, session_format
 
@@ -181,14 +200,31 @@ def _of_sessions(asked: _Question, budget: Budget) -> CheckResult | None:
 def _transactions(asked: _Question, path: Path) -> str | None:
     """The workload of a transactional history: asked for, or by the first lines of the file where
     nothing else was asked."""
-    from checkers.lin.catalogue import MODELS
-    from checkers.txn.api import WORKLOADS
-    from dstest.cli.check_txn import transactions_in
+    from checkers.txn.workloads import WORKLOADS
+    from dstest.cli.check_look import transactions_in
 
     named = asked.checker if asked.checker in WORKLOADS else asked.workload
-    if asked.checker is None and named is None and asked.model not in MODELS:
+    if asked.checker is None and named is None and not _of_an_object(asked.model):
         return transactions_in(path)
     return named
+
+
+def _of_an_object(model: str | None) -> bool:
+    if model is None:
+        return False
+    from checkers.lin.catalogue import MODELS
+
+    return model in MODELS
+
+
+def _require_fitting(workload: str | None, checker: str | None) -> None:
+    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
+    two would be passed over."""
+    if workload is None or checker is None:
+        return
+    from dstest.cli.check_workload import require_fitting
+
+    require_fitting(workload, checker)
 
 
 _OWN: Final = (

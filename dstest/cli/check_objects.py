@@ -14,11 +14,10 @@ from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
 from dstest.cli.check_notes import noted
 from dstest.cli.check_source import looks_independent
-from dstest.cli.check_workload import Source, judge_by_workload
+from dstest.cli.check_table import read_table
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
 from dstest.judge.budgeted import size_bytes
-from dstest.store.importers import load_history
 
 if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
@@ -51,7 +50,12 @@ def _loaded(
     """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
     nobody says so."""
     with memory(budget.memory_mb):
-        history = load_history(path, format_, independent=independent, weak=weak)
+        ours = format_ in ("auto", "dstest")
+        history = read_table(path, budget.memory_mb) if ours else None
+        if history is None:
+            from dstest.store.importers import load_history
+
+            history = load_history(path, format_, independent=independent, weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
     unnamed = all(op.key is None for op in history.ops)
     if independent is None and foreign and unnamed and looks_independent(history):
@@ -85,6 +89,8 @@ def judge_file(
         model = loaded.header.model
     result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
+        from dstest.cli.check_workload import Source, judge_by_workload
+
         source = Source(path=str(path), format=format_, independent=bool(independent))
         result = judge_by_workload(loaded, source, workload, model, checker, budget, option)
     result = replace(result, seconds=replace(result.seconds, load=load_s))

@@ -91,7 +91,7 @@ ALLOWED = {
             *("bank", "cas-register", "counter", "list-append", "rw-register", "unique-ids"),
             "watch",
         },
-        "cli/check_txn.py": {"list-append", "rw-register"},
+        "cli/check_look.py": {"list-append", "rw-register"},
         "cli/generate.py": {"list-append"},
         "store/jepsen.py": {"register"},
     },

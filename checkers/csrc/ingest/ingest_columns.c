@@ -4,27 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of `from` as ids of `into`, or NULL. */
-static int32_t *translate(struct core_memory *memory, struct ing_names *into,
-                          const struct ing_names *from)
-{
-    int32_t *ids = NULL;
-    int64_t cap = 0;
-    if (ing_grow(memory, (void **)&ids, &cap, from->name.n + 1, sizeof *ids) != 0) {
-        return NULL;
-    }
-    for (int64_t i = 0; i < from->name.n; i++) {
-        struct ing_scalar scalar;
-        ing_scalar_of(from, i, &scalar);
-        ids[i] = ing_id(memory, into, &scalar);
-        if (ids[i] < 0) {
-            free(ids);
-            return NULL;
-        }
-    }
-    return ids;
-}
-
 static int append(struct ing_part *to, const struct ing_part *from)
 {
     int64_t mops = to->mop.n, elems = to->elem.n;
@@ -61,9 +40,9 @@ static int append(struct ing_part *to, const struct ing_part *from)
 int ing_join(struct ing_part *first, struct ing_part *second)
 {
     int status = -1;
-    int32_t *keys = translate(&first->memory, &first->keys, &second->keys);
-    int32_t *values = translate(&first->memory, &first->values, &second->values);
-    int32_t *processes = translate(&first->memory, &first->processes, &second->processes);
+    int32_t *keys = ing_translate(&first->memory, &first->keys, &second->keys);
+    int32_t *values = ing_translate(&first->memory, &first->values, &second->values);
+    int32_t *processes = ing_translate(&first->memory, &first->processes, &second->processes);
     if (keys == NULL || values == NULL || processes == NULL) {
         goto done;
     }

@@ -105,6 +105,9 @@ int32_t ing_id(struct core_memory *memory, struct ing_names *names,
                const struct ing_scalar *scalar);
 void ing_scalar_of(const struct ing_names *names, int64_t id, struct ing_scalar *scalar);
 void ing_names_free(struct ing_names *names);
+/* Ids of `from` as ids of `into`, to be freed; NULL where memory is out. */
+int32_t *ing_translate(struct core_memory *memory, struct ing_names *into,
+                       const struct ing_names *from);
 
 /* ingest_scan.c: all return 0, or -1 after ing_refuse, unless they say otherwise. */
 int ing_space(struct ing_part *part);
