@@ -100,7 +100,7 @@ def require_asked(
         if option not in known:
             raise ConfigError(
                 f"-o {option}: {' and '.join(name for name, _, _ in traits)} would pass it over",
-                remedy=f"known here: {', '.join(sorted(known)) or 'none'}; {option} is for "
+                remedy=f"known here: {', '.join(sorted(known)) or 'no option'}; {option} is for "
                 f"{_of(option)}",
             )
     for name, model, trait in traits if INITIAL in history.header.options else ():

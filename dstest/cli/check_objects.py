@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import History
 
-__all__ = ["judge_file", "memory"]
+__all__ = ["judge_file", "memory_limit"]
 
 
 @contextmanager
-def memory(limit_mb: int) -> Iterator[None]:
+def memory_limit(limit_mb: int) -> Iterator[None]:
     """Raises MemorySpent where the process grows by more."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     wanted = size_bytes() + (limit_mb << 20)
@@ -49,7 +49,7 @@ def _loaded(
 ) -> History:
     """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
     nobody says so."""
-    with memory(budget.memory_mb):
+    with memory_limit(budget.memory_mb):
         ours = format_ in ("auto", "dstest")
         history = read_table(path, budget.memory_mb) if ours else None
         if history is None:

@@ -15,9 +15,10 @@ from checkers._start import Start, start_of
 from checkers.txn import api
 from checkers.txn._native import DETECTABLE
 from checkers.txn.models import canonical, implied_models, judged_models
+from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import FORMATS, load_sessions, sessions_in
 from dstest.cli.check_models import json_of
-from dstest.cli.check_objects import memory
+from dstest.cli.check_objects import memory_limit
 from dstest.cli.check_txn import asked_models
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
@@ -29,7 +30,7 @@ __all__ = ["judge_sessions", "session_format"]
 USUAL: Final = "strong-session-serializable"
 """The strongest model that the order of sessions decides."""
 
-_WORKLOAD: Final = "rw-register"
+_WORKLOAD: Final = RW_REGISTER.name
 _ONCE: Final = "each value may be written to a key only once"
 
 
@@ -95,7 +96,7 @@ def judge_sessions(
     if initial is not None:
         header = Header(options={INITIAL: json_of(initial)})
         told["start"] = start_of(History(header=header, ops=[]))
-    with memory(budget.memory_mb):
+    with memory_limit(budget.memory_mb):
         columns = load_sessions(path, fmt, memory_mb=budget.memory_mb, **told)
     load_s = (monotonic_ns() - started) / 1e9
     try:

@@ -7,7 +7,7 @@ between sessions they say nothing, so that no model of real time may be asked of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -130,7 +130,8 @@ class Sessions:
         kind, outcome = self.kind[order], self.outcome[places]
         value = np.where(self.null, NIL, values)[order]
         known = np.where(kind == WRITE, 1, outcome[txn[order]] == OK)
-        known = np.where((kind == READ) & (known == 1) & (value == NIL), NULL_READ, known)
+        first = (kind == READ) & (known == 1) & self.null[order]
+        known = np.where(first, 0, known)
         value = np.where((kind == READ) & (known == 0), NIL, value)
         at = 2 * np.arange(len(places), dtype=np.int64)
         sessions = np.where(outcome == FAIL, NO_SESSION, self.session[places])
@@ -152,4 +153,7 @@ class Sessions:
             skipped=self.skipped,
             weak=self.weak,
         )
-        return made if start is None else begun(made, "rw-register", start)
+        if start is not None:
+            made = begun(made, "rw-register", start)
+        # What names no value is a read of the start, whatever that is.
+        return replace(made, mop_known=np.where(first, NULL_READ, made.mop_known).astype(np.uint8))

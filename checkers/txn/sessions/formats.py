@@ -81,14 +81,15 @@ def _is_plume(head: bytes) -> bool:
 
 
 def _is_awdit(head: bytes) -> bool:
-    return awdit.LINE.fullmatch(head.lstrip().split(b"\n", 1)[0].rstrip()) is not None
+    first = head.lstrip(b"-=\r\n\t ").split(b"\n", 1)[0]
+    return awdit.LINE.fullmatch(first.rstrip()) is not None
 
 
 def _is_dbcop(head: bytes) -> bool:
     text = head.lstrip()
     named = text[:1] == b"{" and b'"params"' in text and b'"n_node"' in text
     bare = re.match(rb'\[\s*\[\s*\{\s*"(events|committed|success)"\s*:', text)
-    marks = re.match(rb"(//[^\n]*\n\s*)*\[\w+(:=\d|==[\d?])", text)
+    marks = re.match(rb"(?:(?://[^\n]*|-+[ \t\r]*)\n\s*)*\[\w+(:=\d|==[\d?])", text)
     return named or bare is not None or marks is not None or dbcop.is_bincode(head)
 
 
