@@ -20,7 +20,7 @@ from checkers.txn.sessions.formats import FORMATS, load_sessions, sessions_in
 from dstest.cli.check_models import json_of
 from dstest.cli.check_objects import memory_limit
 from dstest.cli.check_txn import asked_models
-from dstest.core.check import Budget, CheckResult
+from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import INITIAL, Header, History
@@ -74,6 +74,30 @@ def _require(workload: str | None, checker: str | None, fmt: str, options: dict[
         )
 
 
+def _told(initial: str | None) -> dict[str, Start | None]:
+    """What `--initial` says the keys start with, for `load_sessions`."""
+    if initial is None:
+        return {}
+    header = Header(options={INITIAL: json_of(initial)})
+    return {"start": start_of(History(header=header, ops=[]))}
+
+
+def _untold(anomaly: Anomaly) -> Anomaly:
+    """An anomaly without positions of events, which no such file tells."""
+    nowhere = {"invoke_event": None, "complete_event": None}
+    return replace(anomaly, witness=[{**row, **nowhere} for row in anomaly.witness])
+
+
+def _noted(result: CheckResult, fmt: str, initial: str | None) -> CheckResult:
+    """The answer, with the initial state that it holds for."""
+    if initial is not None:
+        return replace(result, stats={**result.stats, INITIAL: json_of(initial)})
+    if not (assumed := FORMATS[fmt].assumed):
+        return result
+    said = f"{assumed}, as in such files; --initial says otherwise"
+    return replace(result, reason="; ".join(filter(None, [result.reason, said])))
+
+
 def judge_sessions(
     path: Path,
     fmt: str,
@@ -91,11 +115,8 @@ def judge_sessions(
     timed = [m for m in asked if _timed(m)]
     judged = [m for name in asked for m in (_untimed(name) if name in timed else [name])]
     judged = list(dict.fromkeys(judged))
+    told = _told(initial)
     started = monotonic_ns()
-    told: dict[str, Start | None] = {}
-    if initial is not None:
-        header = Header(options={INITIAL: json_of(initial)})
-        told["start"] = start_of(History(header=header, ops=[]))
     with memory_limit(budget.memory_mb):
         columns = load_sessions(path, fmt, memory_mb=budget.memory_mb, **told)
     load_s = (monotonic_ns() - started) / 1e9
@@ -106,10 +127,11 @@ def judge_sessions(
     result = replace(
         result,
         model=",".join(asked),
+        anomalies={kind: list(map(_untold, found)) for kind, found in result.anomalies.items()},
         seconds=replace(result.seconds, load=load_s),
         stats={**result.stats, "format": fmt, "judged": judged},
     )
-    if not timed or result.valid is not True:
-        return result
-    said = f"{', '.join(timed)} asks for real time, and the file has no times"
-    return replace(result, valid="unknown", reason=f"{said}; {', '.join(judged)} holds")
+    if timed and result.valid is True:
+        said = f"{', '.join(timed)} asks for real time, and the file has no times"
+        result = replace(result, valid="unknown", reason=f"{said}; {', '.join(judged)} holds")
+    return _noted(result, fmt, initial)

@@ -22,13 +22,14 @@ def _cell(value: Any) -> str:
 def _row(op: dict[str, Any]) -> list[str]:
     """One operation of a witness; `...` where nobody knows when or whether it took effect."""
     end = op.get("complete_event", op["complete_ts"])
-    unknown = op["timeout_marker"] or end is None
+    untold = op.get("invoke_event", op["invoke_ts"]) is None
+    unknown = op["timeout_marker"] or (end is None and not untold)
     output = _output(op) if not unknown else "?"
     return [
         str(op["op_id"]),
         "" if op["process_id"] is None else str(op["process_id"]),
         _cell(op.get("invoke_event", op["invoke_ts"])),
-        "..." if unknown else str(end),
+        "..." if unknown else _cell(end),
         op["op_type"],
         _cell(op["input"]),
         output,

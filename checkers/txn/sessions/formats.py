@@ -12,7 +12,7 @@ from checkers.txn.columns import TxnColumns
 from checkers.txn.ingest import MEMORY_MB, bytes_of, unpacked
 from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
-from dstest.core.errors import HistoryError, MemorySpent
+from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 
 __all__ = ["FORMATS", "load_sessions", "sessions_in"]
 
@@ -23,11 +23,14 @@ _MORE: Final = "a larger --budget-mb, or a part of the history"
 
 
 class Format(NamedTuple):
-    """`looks` tells by a file's first bytes, `inside` whether it may be a directory; `load` gives
-    the sessions and what their keys start with."""
+    """`looks` tells by a file's first bytes; `load` gives the sessions and what their keys start
+    with, which `assumed` says in words where the file does not. `numbered`: values are numbers of
+    writes, and reads of the start say so themselves."""
 
     looks: Callable[[bytes], bool]
     load: Callable[[Path, int], tuple[Sessions, Start | None]]
+    assumed: str = ""
+    numbered: bool = False
 
 
 def _text(path: Path, limit: int) -> bytes:
@@ -99,9 +102,11 @@ def _never(head: bytes) -> bool:
 
 
 FORMATS: Final[Mapping[str, Format]] = {
-    "plume": Format(_is_plume, _plume),
-    "dbcop": Format(_is_dbcop, _dbcop),
-    "cobra": Format(_never, _cobra),
+    "plume": Format(_is_plume, _plume, "every key starts as 0"),
+    "dbcop": Format(
+        _is_dbcop, _dbcop, "every key starts as 0, but for those to which a new file writes 0"
+    ),
+    "cobra": Format(_never, _cobra, numbered=True),
     "awdit": Format(_is_awdit, _awdit),
 }
 
@@ -155,6 +160,11 @@ def load_sessions(
     sessions, usual = FORMATS[fmt].load(path, memory_mb << 20)
     if start is _USUAL:
         start = usual
+    elif FORMATS[fmt].numbered:
+        raise ConfigError(
+            f"a {fmt} file has numbers of writes for values: none of them is an initial one",
+            remedy="leave --initial out: the file says which reads saw the start",
+        )
     if start is not None and start.by_key is None and start.every is not None:
         sessions.without_initial(start.every)
     return sessions.columns(start)
