@@ -85,7 +85,7 @@ def _text(text: str) -> bytes:
 
 
 def bincode(history: History) -> bytes:
-    made = struct.pack("<5Q", 0, len(history), 3, 5, 3) + _text("made")
+    made = bytearray(struct.pack("<5Q", 0, len(history), 3, 5, 3) + _text("made"))
     made += 2 * _text("2026-11-24T10:00:00+00:00") + struct.pack("<Q", len(history))
     for session in history:
         made += struct.pack("<Q", len(session))
@@ -94,7 +94,7 @@ def bincode(history: History) -> bytes:
             for f, key, value in mops:
                 made += struct.pack("<BQQB", f == "w", key, value or 0, 1)
             made += bytes([done])
-    return made
+    return bytes(made)
 
 
 def old_json(history: History) -> str:
@@ -151,7 +151,7 @@ def cobra(history: History, stamp: bool = False) -> dict[str, bytes]:
     logs, number = {}, 100
     time = struct.pack(">q", 1_700_000_000_000) if stamp else b""
     for at, session in enumerate(history):
-        log = b""
+        log = bytearray()
         for mops, done in session:
             number += 1
             if not done:
@@ -164,7 +164,7 @@ def cobra(history: History, stamp: bool = False) -> dict[str, bytes]:
                     by = (START, START) if value is None else (owner[value], value)
                     log += b"R" + struct.pack(">4q", *by, key, 77)
             log += b"C" + struct.pack(">q", number) + time
-        logs[f"T{at}.log"] = log
+        logs[f"T{at}.log"] = bytes(log)
     return logs
 
 
