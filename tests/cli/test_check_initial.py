@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from checking import check, put
+from initial_states import CASES
+from notation import op as parsed
 
 from dstest.core.history import Header, History
 from dstest.core.op import Op
@@ -275,3 +277,26 @@ def test_an_export_keeps_what_it_starts_with(
     assert check(path, *asked)[0] == 0, check(path, *asked)[1]
     bare = put(tmp_path, text.replace('"initial"', '"initially"').replace('"total"', '"totl"'), "b")
     assert check(bare, *asked)[0] != 0
+
+
+@pytest.mark.parametrize("notation", ["edn", "json"])
+@pytest.mark.parametrize(("model", "initial", "right", "wrong"), CASES)
+def test_an_export_of_every_model_is_judged_as_the_history(
+    tmp_path: Path, model: str, initial: Any, right: str, wrong: str, notation: str
+) -> None:
+    permits = {"permits": 3} if model == "semaphore" else {}
+    header = Header(options={"initial": initial, **permits})
+    asked = ["--checker", "linearizable", "--model", model]
+    for text, code in ((right, 0), (wrong, 1)):
+        ops = [parsed(line, n) for n, line in enumerate(text.splitlines())]
+        history = History(header=header, ops=ops)
+        write_history(tmp_path / "history.jsonl", history)
+        got, said = check(tmp_path / "history.jsonl", *asked)
+        assert got == code, said
+        lines = "\n".join(export_lines(history, notation, keyed=True)) + "\n"
+        got, said = check(put(tmp_path, lines, f"h.{notation}"), *asked)
+        assert got == code, said
+        if code == 0:
+            bare = put(tmp_path, lines.replace('"initial"', '"initially"'), f"b.{notation}")
+            again = check(bare, *asked, "--initial", json.dumps(initial))
+            assert again[0] == 0, again[1]

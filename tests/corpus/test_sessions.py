@@ -78,7 +78,8 @@ def test_known_verdicts_hold_in_every_format(file: str, name: str, tmp_path: Pat
                 log.unlink() if log.name not in content else None
         else:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        columns = load_sessions(path, fmt, **({"start": Start(0, None)} if fmt == "awdit" else {}))
+        start = (Start(0, None),) if fmt == "awdit" else ()
+        columns = load_sessions(path, fmt, *start)
         for words, truth in case["truth"].items():
             found = api.check(columns, "rw-register", [COUNTED.get(words, words)])
             untested = truth and found.reason == VACUOUS

@@ -62,8 +62,8 @@ def test_random_histories_are_judged_as_their_op_maps(name: str, tmp_path: Path)
         path = put(tmp_path, write(history))
         if not made.empty(history):
             assert sessions_in(path) == fmt
-        start = {"start": Start(0, None)} if fmt == "awdit" else {}
-        found = verdicts(load_sessions(path, fmt, **start))
+        start = (Start(0, None),) if fmt == "awdit" else ()
+        found = verdicts(load_sessions(path, fmt, *start))
         assert found == verdicts(from_op_maps(made.op_maps(history))), history
         for verdict in found.values():
             if verdict != "unknown":
