@@ -16,8 +16,10 @@ import session_files as made
 from session_files import History
 from typer.testing import CliRunner
 
+from checkers.txn.sessions.formats import FORMATS as READERS
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
+from dstest.store.importers import FORMATS as IMPORTED
 
 FORMATS = ("plume", "awdit", "dbcop", "cobra")
 
@@ -200,3 +202,10 @@ finally:
     told = dict(line.split(":", 1) for line in open("/proc/self/status"))
     print(int(told["VmHWM"].split()[0]) >> 10, file=sys.stderr)
 """
+
+
+def test_the_page_of_formats_names_them_all() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    for fmt in (*FORMATS, *IMPORTED):
+        assert f"`{fmt}`" in page or fmt == "auto"
+    assert set(FORMATS) == set(READERS)
