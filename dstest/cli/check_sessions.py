@@ -9,11 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from checkers._start import Start, start_of
 from checkers.txn import api
 from checkers.txn._native import DETECTABLE
+from checkers.txn.columns import WRITE, TxnColumns
 from checkers.txn.models import canonical, implied_models, judged_models
 from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import FORMATS, load_sessions, sessions_in
@@ -88,6 +90,22 @@ def _untold(anomaly: Anomaly) -> Anomaly:
     return replace(anomaly, witness=[{**row, **nowhere} for row in anomaly.witness])
 
 
+def _twice(c: TxnColumns) -> str | None:
+    """Who writes a value that was written to its key already."""
+    writes = np.flatnonzero(c.mop_kind == WRITE)
+    seen: dict[tuple[int, int], int] = {}
+    for at in writes.tolist():
+        pair = (int(c.mop_key[at]), int(c.mop_value[at]))
+        first = seen.setdefault(pair, at)
+        if first != at:
+            one, other = np.searchsorted(c.mop_start, [first, at], side="right") - 1
+            key, value = c.key_names[pair[0]], c.value_names[pair[1]]
+            who = f"transactions {c.op_index[one]} and {c.op_index[other]} both write"
+            who = f"transaction {c.op_index[one]} writes twice" if one == other else who
+            return f"{who} {value!r} to key {key!r}"
+    return None
+
+
 def _noted(result: CheckResult, fmt: str, initial: str | None) -> CheckResult:
     """The answer, with the initial state that it holds for."""
     if initial is not None:
@@ -123,7 +141,7 @@ def judge_sessions(
     try:
         result = api.check(columns, _WORKLOAD, judged, options, budget)
     except ValueError as error:
-        raise HistoryError(f"{path}: {error}", remedy=_ONCE) from None
+        raise HistoryError(f"{path}: {_twice(columns) or error}", remedy=_ONCE) from None
     result = replace(
         result,
         model=",".join(asked),

@@ -143,6 +143,20 @@ def test_what_they_do_not_hold_is_refused(tmp_path: Path, asked: list[str], said
     assert (got, said in text) == (2, True), text
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("w(1,5,0,7)\nw(1,5,1,9)\nr(1,5,2,8)\n", "transactions 7 and 9 both write 5 to key 1"),
+        ("w(1,5,0,7)\nw(1,5,0,7)\nr(1,5,2,8)\n", "transaction 7 writes twice 5 to key 1"),
+    ],
+)
+def test_a_value_that_is_written_twice_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "h"
+    path.write_text(text)
+    got, answer = check(path)
+    assert (got, said in answer) == (2, True), answer
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, fmt: str) -> None:
     foreign = tmp_path / "foreign"
