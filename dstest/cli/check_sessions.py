@@ -91,18 +91,17 @@ def _untold(anomaly: Anomaly) -> Anomaly:
 
 
 def _twice(c: TxnColumns) -> str | None:
-    """Who writes a value that was written to its key already."""
+    """Which transactions write the same value to one key."""
     writes = np.flatnonzero(c.mop_kind == WRITE)
     seen: dict[tuple[int, int], int] = {}
     for at in writes.tolist():
         pair = (int(c.mop_key[at]), int(c.mop_value[at]))
         first = seen.setdefault(pair, at)
-        if first != at:
-            one, other = np.searchsorted(c.mop_start, [first, at], side="right") - 1
+        one, other = np.searchsorted(c.mop_start, [first, at], side="right") - 1
+        if one != other:
             key, value = c.key_names[pair[0]], c.value_names[pair[1]]
-            who = f"transactions {c.op_index[one]} and {c.op_index[other]} both write"
-            who = f"transaction {c.op_index[one]} writes twice" if one == other else who
-            return f"{who} {value!r} to key {key!r}"
+            who = f"transactions {c.op_index[one]} and {c.op_index[other]}"
+            return f"{who} both write {value!r} to key {key!r}"
     return None
 
 

@@ -143,18 +143,11 @@ def test_what_they_do_not_hold_is_refused(tmp_path: Path, asked: list[str], said
     assert (got, said in text) == (2, True), text
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("w(1,5,0,7)\nw(1,5,1,9)\nr(1,5,2,8)\n", "transactions 7 and 9 both write 5 to key 1"),
-        ("w(1,5,0,7)\nw(1,5,0,7)\nr(1,5,2,8)\n", "transaction 7 writes twice 5 to key 1"),
-    ],
-)
-def test_a_value_that_is_written_twice_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_value_that_two_transactions_write_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h"
-    path.write_text(text)
-    got, answer = check(path)
-    assert (got, said in answer) == (2, True), answer
+    path.write_text("w(1,5,0,7)\nw(1,5,1,9)\nr(1,5,2,8)\n")
+    got, said = check(path)
+    assert (got, "transactions 7 and 9 both write 5 to key 1" in said) == (2, True), said
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
