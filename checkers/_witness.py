@@ -267,7 +267,8 @@ def _listed(parts: list[str]) -> str:
 def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     """What the operation that cannot be placed asks for."""
     kind, wanted = int(columns.kind[stuck]), int(columns.a[stuck])
-    value = _text(columns.values[wanted]) if wanted else words.nothing
+    told = columns.values[wanted]
+    value = words.nothing if told is None else _text(told)
     if words != REGISTER and kind in (READ, CAS_TRUE):
         return f"it needs {words.noun} to {words.verb} {value}"
     if kind == CAS_FALSE:

@@ -27,6 +27,7 @@ from checkers._witness import REGISTER
 from checkers.lin import catalogue, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
+from checkers.lin.start import judge_begun, start_of
 from checkers.lin.tabled import columns_of
 from checkers.ops.table import OpTable
 from dstest.core.check import Budget, CheckResult
@@ -38,11 +39,14 @@ __all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
 
 
 def _judge(history: History, model: str, budget: Budget) -> Judged:
+    start = start_of(history)
+    if start is not None:
+        return judge_begun(history, model, budget, start)
     if isinstance(history.ops, OpTable):
         columns = columns_of(model, history.ops)
         if columns is not None:
             words = reduction.WORDS.get(model, REGISTER)
-            of = "cas-register" if model in catalogue.REGISTERS else model
+            of = catalogue.make("cas-register" if model in catalogue.REGISTERS else model, {})
             return registers.judge_columns(columns, history, budget, words, of)
     if model in catalogue.REGISTERS:
         return registers.judge(history, model, budget)
@@ -62,6 +66,7 @@ class Linearizable:
     keyed = prefix_closed = tables = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
+    initial = catalogue.STARTS
     options: Mapping[str, Option] = {
         "permits": Option(type=int, default=None, help="semaphore: how many permits there are"),
     }

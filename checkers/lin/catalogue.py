@@ -10,7 +10,7 @@ from checkers.lin.locks import FencingLock, Mutex, ReentrantMutex, Semaphore
 from checkers.lin.model import Model
 from checkers.lin.values import Counter, KvMap, MultiRegister, Register
 
-__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "make"]
+__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "STARTS", "make"]
 
 REGISTERS: Final = ("register", "cas-register")
 
@@ -43,6 +43,9 @@ OP_TYPES: Final = {
     **{model.name: frozenset(model.op_types) for model in _CLASSES},
 }
 """The operations that each model knows."""
+
+STARTS: Final = {"register": Register.starts, **{model.name: model.starts for model in _CLASSES}}
+"""What the initial state of each model is given as."""
 
 
 def make(name: str, options: Mapping[str, Any]) -> Model:

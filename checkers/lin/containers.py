@@ -55,6 +55,15 @@ def _list(values: Iterable[Any]) -> str:
     return f"[{', '.join(items)}]"
 
 
+def values_of(value: Any) -> tuple[Any, ...]:
+    """The values that a container starts with. Raises ValueError for what is no list of values."""
+    if not isinstance(value, list | tuple):
+        raise ValueError("it is no list")
+    if any(v is None for v in value):
+        raise ValueError("null is no value")
+    return tuple(map(freeze, value))
+
+
 def _is_offset(value: Any) -> bool:
     return type(value) is int and 0 <= value < _OFFSET_END
 
@@ -63,8 +72,12 @@ class Container(Model):
     """What can be put in and taken out; states are tuples."""
 
     initial: Any = ()
+    starts = "a list, what was put in first before the others"
     put: str
     take: str
+
+    def state_of(self, value: Any) -> Any:
+        return values_of(value)
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == self.take:
@@ -134,6 +147,13 @@ class PriorityQueue(Container):
     name = "priority-queue"
     op_types = ("insert", "delete-min")
     put, take = op_types
+    starts = "a list of numbers"
+
+    def state_of(self, value: Any) -> Any:
+        values = values_of(value)
+        if not all(type(v) is int or (type(v) is float and math.isfinite(v)) for v in values):
+            raise ValueError("it holds something other than numbers")
+        return tuple(sorted(values))
 
     def read(self, op: Op, known: bool) -> Call | str:
         value = op.input if op.op_type == "insert" else op.output if known else None
@@ -166,6 +186,10 @@ class Set(Model):
     name = "set"
     op_types = ("add", "remove", "contains", "read")
     initial = frozenset()
+    starts = "a list of its values"
+
+    def state_of(self, value: Any) -> Any:
+        return frozenset(values_of(value))
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "read":
@@ -204,6 +228,12 @@ class Log(Model):
     name = "log"
     op_types = ("append", "read")
     initial = ()
+    starts = "a list, the value at offset 0 first"
+
+    def state_of(self, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise ValueError("it is no list")
+        return tuple(map(freeze, value))
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "append":

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -111,11 +112,13 @@ class Told:
 
 
 class Model:
-    """Base of all models. `initial` is the first state."""
+    """Base of all models. `initial` is the first state, `starts` what it may be given as (see
+    `state_of`); empty where it cannot be given."""
 
     name: str
     op_types: tuple[str, ...]
     initial: Any = None
+    starts: str = ""
     owned: bool = False
     """Does it matter which process calls?"""
 
@@ -149,6 +152,21 @@ class Model:
         """For models whose states are 64-bit integers, `step` in closed form; all or none."""
         del call
         return None
+
+    def state_of(self, value: Any) -> Any:
+        """The state that a JSON value tells of. Raises ValueError where it tells of none."""
+        raise ValueError(f"model {self.name} always starts as {self.show(self.initial)}")
+
+    def begun(self, value: Any) -> Self:
+        """This model, starting from the state that a JSON value tells of. Raises ValueError."""
+        made = copy(self)
+        made.initial = self.state_of(value)
+        return made
+
+    @property
+    def fresh(self) -> bool:
+        """Does it start from its usual state?"""
+        return bool(self.initial == type(self).initial)
 
     def show(self, state: Any) -> str:
         """A state in a sentence."""

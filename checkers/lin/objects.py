@@ -115,9 +115,10 @@ class _Engine:
     def _encode(self, *, tabled: bool) -> None:
         """Columns of the operations; the search needs those that were read one by one."""
         ops = self.history.ops
-        coded = coded_of(self.model, ops) if tabled and isinstance(ops, OpTable) else None
+        usual = self.model.fresh
+        coded = coded_of(self.model, ops) if tabled and usual and isinstance(ops, OpTable) else None
         self.coded = encode(self.model, ops, self.objects) if coded is None else coded
-        self.parts = monitor.parts_of(self.coded)
+        self.parts = monitor.parts_of(self.coded) if usual else None
 
     def decide(self) -> tuple[Any, Any]:
         """Verdict and stuck row per key; -1 = the monitor's verdict."""
@@ -126,7 +127,7 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
-        elif self.coded.model.name == "log":
+        elif self.coded.model.name == "log" and self.coded.model.fresh:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]

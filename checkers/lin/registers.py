@@ -13,13 +13,15 @@ from typing import Any, Final
 import numpy as np
 
 from checkers import _native, _witness
-from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, encode
+from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, Interner, encode
 from checkers.lin import monitor
 from checkers.lin.catalogue import make
 from checkers.lin.chains import chains, contradiction, only
 from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.model import Model
 from checkers.lin.search import search
+from checkers.lin.values import KvMap, Register
 from checkers.lin.witness import SMALL, explain, of_failure, ops_of
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
@@ -146,7 +148,7 @@ def _anomalies(
     bad: list[int],
     budget: Budget,
     words: _witness.Words,
-    model: str,
+    model: Model | None,
     undecided: dict[int, str],
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
@@ -160,7 +162,7 @@ def _anomalies(
             undecided[key] = "monitor and search disagree: please report this"
             continue
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
-        if len(witness.rows) > SMALL:
+        if model is not None and len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
             if smaller is not None:
                 anomalies.append(smaller)
@@ -172,13 +174,13 @@ def _anomalies(
 
 
 def _smaller(
-    part: Columns, history: History, model: str, most: int, time_ns: int, memory_bytes: int
+    part: Columns, history: History, model: Model, most: int, time_ns: int, memory_bytes: int
 ) -> Anomaly | None:
     """An anomaly of fewer operations, from what is known at a quiet instant; None where there is
     none."""
     deadline = monotonic_ns() + time_ns
     ops = [history.ops[int(p)] for p in part.position]
-    coded = encode_calls(make(model, {}), ops, [None] * len(ops))
+    coded = encode_calls(model, ops, [None] * len(ops))
     coded = replace(coded, position=part.position[coded.position])
     decided = search(coded, _native.Limits(time_ns, memory_bytes, FIRST_STEPS))
     if len(coded.keys) != 1 or coded.blocked or decided.verdict[0] != _native.ILLEGAL:
@@ -191,6 +193,29 @@ def _smaller(
     return anomaly_of(part.keys[0], kept_ops, history, made.minimal, text)
 
 
+def begun(columns: Columns, start: Any) -> Columns:
+    """The same with `start` as value 0, which every register has at first, and null as another."""
+    if start is None:
+        return columns
+    values = [*columns.values, start]
+    numbers = Interner()
+    first = [numbers.id_of(value) for value in values][-1]
+    values[first], values[0] = values[0], start
+    swap = np.arange(len(values), dtype=np.int32)
+    swap[[0, first]] = [first, 0]
+    cas = (columns.kind > WRITE) & (columns.kind != WRITE_UNKNOWN)
+    b = np.where(cas, swap[columns.b], columns.b)
+    return replace(columns, a=swap[columns.a], b=b, values=values)
+
+
+def _object(model: str, start: Any) -> Model | None:
+    """The model that a witness is made smaller by; None where its state is no register's."""
+    made = make(model, {})
+    if start is None:
+        return made
+    return made.begun(start) if isinstance(made, Register | KvMap) else None
+
+
 def judge(
     history: History,
     model: str,
@@ -199,16 +224,20 @@ def judge(
     shown: History | None = None,
     words: _witness.Words = _witness.REGISTER,
     of: str | None = None,
+    start: Any = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
-    `history`, where those stand for others of the model `of`."""
-    return judge_columns(encode(history, model), shown or history, budget, words, of or model)
+    `history`, where those stand for others of the model `of`. All registers `start` with this."""
+    columns = begun(encode(history, model), start)
+    made = _object(of or model, start)
+    return judge_columns(columns, shown or history, budget, words, made)
 
 
 def judge_columns(
-    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: str
+    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: Model | None
 ) -> Judged:
-    """Judges columns, of whose operations `shown` has the records."""
+    """Judges columns, of whose operations `shown` has the records; `of` is the model that makes
+    witnesses smaller."""
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []

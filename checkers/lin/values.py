@@ -46,6 +46,10 @@ class Register(Model):
 
     name = "cas-register"
     op_types = ("read", "write", "cas")
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        return freeze(value)
 
     def read(self, op: Op, known: bool) -> Call | str:
         return _cas(op, known) if op.op_type == "cas" else super().read(op, known)
@@ -66,6 +70,10 @@ class KvMap(Model):
 
     name = "kv-map"
     op_types = ("get", "put", "delete", "append", "cas")
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        return freeze(value)
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "cas":
@@ -111,6 +119,11 @@ class MultiRegister(Model):
     name = "multi-register"
     op_types = ("read", "write", "cas", "txn")
     initial = frozenset()
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        """Of `(register, value)` pairs."""
+        return frozenset((freeze(k), freeze(v)) for k, v in value if v is not None)
 
     def read(self, op: Op, known: bool) -> Call | str:
         key = freeze(op.key)
@@ -161,6 +174,12 @@ class Counter(Model):
     name = "counter"
     op_types = ("inc", "dec", "read")
     initial = 0
+    starts = "an integer"
+
+    def state_of(self, value: Any) -> Any:
+        if type(value) is not int or abs(value) >= _BIG:
+            raise ValueError("it is no integer")
+        return value
 
     def read(self, op: Op, known: bool) -> Call | str:
         numbers = [] if op.output is None or not known else [op.output]

@@ -12,8 +12,9 @@ from typing import IO, Final
 
 from checkers.txn.workloads import WORKLOADS
 
-__all__ = ["opened", "transactions_in"]
+__all__ = ["is_ours", "opened", "transactions_in"]
 
+_OURS: Final = b'{"schema":'
 _HEAD_BYTES: Final = 4096
 """Of a file, to see what it is."""
 
@@ -29,6 +30,17 @@ def opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
             return
         with gzip.GzipFile(fileobj=file) as unpacked:
             yield unpacked
+
+
+def is_ours(path: Path) -> bool:
+    """Does a file begin as histories of ours do? A pipe is not looked at, nor what is packed."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_OURS)) == _OURS
+    except OSError:
+        return False  # the reader says what is wrong with it
 
 
 def transactions_in(path: Path) -> str | None:

@@ -13,20 +13,23 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from checkers._start import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
+from checkers.txn.begun import begun
 from dstest.cli.check_lints import require_counts, weakened
 from dstest.cli.check_look import opened
+from dstest.cli.check_models import json_of
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.history import SCHEMA, Header, Window, epochs_of
+from dstest.core.history import INITIAL, SCHEMA, Header, History, Window, epochs_of
 from dstest.core.op import Op
 from dstest.store.jepsen import from_edn, from_json
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = ["judge_transactions"]
+__all__ = ["asked_models", "judge_transactions"]
 
 _REMEDY: Final = (
     "each value may be written to a key only once; --workload list-append or rw-register says which"
@@ -40,13 +43,14 @@ def judge_transactions(
     model: str | None,
     budget: Budget,
     options: dict[str, Any],
+    initial: str | None = None,
 ) -> CheckResult:
     """The answer of a transaction checker, with our own records where the file holds them.
 
     Raises ConfigError for a model that cannot be judged, HistoryError for a file that cannot be,
     MemorySpent where reading it takes more than the budget.
     """
-    asked = _models(model)
+    asked = asked_models(model)
     started = monotonic_ns()
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
     header, exported = _header(path)
@@ -58,6 +62,9 @@ def judge_transactions(
         require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)), weak)
         if model is None and header.model in models.judged_models(DETECTABLE):
             asked = [str(header.model)]
+    start = _start(header, initial)
+    if start is not None:
+        columns = begun(columns, workload, start)
     load_s = (monotonic_ns() - started) / 1e9
     try:
         result = api.check(columns, workload, asked, options, budget)
@@ -65,12 +72,24 @@ def judge_transactions(
         raise HistoryError(f"{path}: {error}", remedy=_REMEDY) from None
     anomalies = _with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    if start is not None:
+        told = start.every if start.by_key is None else dict(start.by_key)
+        whole = replace(whole, stats={**whole.stats, INITIAL: told})
     return weakened(whole, weak)
 
 
-def _models(model: str | None) -> list[str]:
-    """The models that are asked for. Raises ConfigError for one that cannot be judged."""
-    asked = [name.strip() for name in (model or models.STRONGEST).split(",")]
+def _start(header: Header | None, initial: str | None) -> Start | None:
+    """What the keys start with, by `--initial` or else by the header; None where nobody says."""
+    options = {} if header is None else header.options
+    if initial is not None:
+        options = {**options, INITIAL: json_of(initial)}
+    return start_of(History(header=Header(options=options), ops=[]))
+
+
+def asked_models(model: str | None, usual: str = models.STRONGEST) -> list[str]:
+    """The models that are asked for, `usual` where none is. Raises ConfigError for one that cannot
+    be judged."""
+    asked = [name.strip() for name in (model or usual).split(",")]
     try:
         for name in asked:
             models.require_judged(name, DETECTABLE)
