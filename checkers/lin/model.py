@@ -24,7 +24,7 @@ States are hashable and compared by equality; the search numbers them and rememb
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,6 +149,12 @@ class Model:
         """For models whose states are 64-bit integers, `step` in closed form; all or none."""
         del call
         return None
+
+    def among(self, calls: Sequence[Call]) -> Model:
+        """A model that may take states for one which none of these calls can tell apart, now or
+        later."""
+        del calls
+        return self
 
     def show(self, state: Any) -> str:
         """A state in a sentence."""

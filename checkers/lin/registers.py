@@ -7,6 +7,7 @@ breaks; the rest is left to the search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -26,6 +27,10 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 
 __all__ = ["decide", "judge", "judge_columns"]
+
+Retold = Callable[[list[int], bool, int, int], Anomaly | None]
+"""The anomaly of the operations at these places, minimal or not, within a deadline and so many
+bytes, where more operations belong to it; else None."""
 
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
@@ -148,6 +153,7 @@ def _anomalies(
     words: _witness.Words,
     model: str,
     undecided: dict[int, str],
+    retold: Retold | None,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
     deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
@@ -160,7 +166,13 @@ def _anomalies(
             undecided[key] = "monitor and search disagree: please report this"
             continue
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
-        if len(witness.rows) > SMALL:
+        if retold is not None:
+            places = part.position[witness.rows].tolist()
+            other = retold(places, witness.minimal, monotonic_ns() + time_ns, memory_bytes)
+            if other is not None:
+                anomalies.append(other)
+                continue
+        elif len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
             if smaller is not None:
                 anomalies.append(smaller)
@@ -199,14 +211,21 @@ def judge(
     shown: History | None = None,
     words: _witness.Words = _witness.REGISTER,
     of: str | None = None,
+    retold: Retold | None = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
     `history`, where those stand for others of the model `of`."""
-    return judge_columns(encode(history, model), shown or history, budget, words, of or model)
+    columns = encode(history, model)
+    return judge_columns(columns, shown or history, budget, words, of or model, retold)
 
 
 def judge_columns(
-    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: str
+    columns: Columns,
+    shown: History,
+    budget: Budget,
+    words: _witness.Words,
+    of: str,
+    retold: Retold | None = None,
 ) -> Judged:
     """Judges columns, of whose operations `shown` has the records."""
     decision = decide(columns, budget)
@@ -222,7 +241,7 @@ def judge_columns(
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
-    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided)
+    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided, retold)
     return Judged(
         keys=columns.keys,
         undecided=undecided,
