@@ -34,6 +34,22 @@ def check_automaton(
     steps_max: int,
     /,
 ) -> None: ...
+def reduce_registers(
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    stays: U8,
+    stop: I32,
+    n_values: int,
+    initial: int,
+    time_ns: int,
+    memory_bytes: int,
+    steps_max: int,
+    checks_max: int,
+    /,
+) -> bool: ...
 def chains(
     kind: U8,
     a: I32,

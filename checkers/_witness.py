@@ -15,7 +15,8 @@ alone, and of the stores of a value that stays observed it keeps one in any case
 read does not look like one of a value that never was.
 
 The result is 1-minimal in that sense: no further single operation can go. The search is delta
-debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a limit on checks.
+debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a limit on checks, in
+csrc/lin/lin_reduce.c.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers import _native
+from checkers import _core, _native
 from checkers._columns import (
     CAS_FALSE,
     CAS_TRUE,
@@ -38,7 +39,6 @@ from checkers._columns import (
     WRITE_UNKNOWN,
     Columns,
 )
-from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import NULL_IS_RESULT, Op
 
@@ -214,39 +214,19 @@ def illegal(
 
 def reduce(columns: Columns, *, time_ns: int, memory_bytes: int) -> Witness:
     """A small sound witness for one illegal key, as `cut` left it."""
-    deadline = monotonic_ns() + time_ns
-    rows = np.arange(len(columns.kind), dtype=np.int64)
-    rule = Rule(columns)
-    checks = 0
+    stays = np.ones(len(columns.kind), np.uint8)
+    stop = np.zeros(1, np.int32)
+    minimal = False
 
-    def still_illegal(candidate: Index) -> bool:
-        nonlocal checks
-        checks += 1
-        left = max(1, deadline - monotonic_ns())
-        return illegal(columns, candidate, left, memory_bytes) is not None
+    def call() -> None:
+        nonlocal minimal
+        minimal = _core.reduce_registers(
+            columns.kind, columns.a, columns.b, columns.invoke, columns.complete, stays, stop,
+            len(columns.values), 0, time_ns, memory_bytes, CHECK_STEPS_MAX, CHECKS_MAX,
+        )  # fmt: skip
 
-    for last in RECENT:
-        drop = np.arange(len(rows)) < len(rows) - last
-        candidate = rule.without(rows, drop)
-        if len(candidate) < len(rows) // 2 and still_illegal(candidate):
-            rows = candidate
-            break
-    chunk = max(1, len(rows) // 2)
-    while True:
-        before, at = len(rows), 0
-        while at < len(rows):
-            if checks >= CHECKS_MAX or monotonic_ns() >= deadline:
-                return Witness(rows, minimal=False)
-            drop = np.zeros(len(rows), np.bool_)
-            drop[at : at + chunk] = True
-            candidate = rule.without(rows, drop)
-            if len(candidate) < len(rows) and still_illegal(candidate):
-                rows = candidate
-            else:
-                at += chunk
-        if chunk == 1 and len(rows) == before:
-            return Witness(rows, minimal=True)
-        chunk = max(1, chunk // 2)
+    _native.interruptible(call, stop, small=len(columns.kind) <= RECENT[0])
+    return Witness(np.flatnonzero(stays), minimal)
 
 
 def text(value: Any) -> str:

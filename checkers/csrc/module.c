@@ -21,6 +21,7 @@ static PyMethodDef methods[] = {
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
+    {"reduce_registers", lin_reduce_py, METH_VARARGS, LIN_REDUCE_DOC},
     {NULL, NULL, 0, NULL},
 };
 

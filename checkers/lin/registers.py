@@ -43,7 +43,11 @@ WITNESS_TIME_NS: Final = 10_000_000_000
 """For reducing one witness; spent only where a reduction is hard."""
 
 WITNESSES_TIME_NS: Final = 20_000_000_000
-"""For reducing all of them, and never more than the budget's time."""
+"""For reducing all of them, and never more than the deciding has left of the budget."""
+
+
+WITNESS_LEAST_NS: Final = 100_000_000
+"""For all of them where deciding has left nothing."""
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
@@ -149,15 +153,16 @@ def _anomalies(
     history: History,
     illegal: list[int],
     bad: list[int],
-    budget: Budget,
+    deadline: int,
+    memory_bytes: int,
     words: _witness.Words,
     model: str,
     undecided: dict[int, str],
     retold: Retold | None,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
-    deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
-    memory_bytes = budget.memory_mb * 2**20
+    now = monotonic_ns()
+    deadline = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, deadline))
     anomalies = []
     for key in illegal[:ANOMALIES_MAX]:
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
@@ -228,6 +233,8 @@ def judge_columns(
     retold: Retold | None = None,
 ) -> Judged:
     """Judges columns, of whose operations `shown` has the records."""
+    deadline = monotonic_ns() + int(budget.time_s * 1e9)
+    memory_bytes = budget.memory_mb * 2**20
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []
@@ -241,7 +248,9 @@ def judge_columns(
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
-    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided, retold)
+    anomalies = _anomalies(
+        columns, shown, illegal, bad, deadline, memory_bytes, words, of, undecided, retold
+    )
     return Judged(
         keys=columns.keys,
         undecided=undecided,
