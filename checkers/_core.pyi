@@ -34,6 +34,21 @@ def check_automaton(
     steps_max: int,
     /,
 ) -> None: ...
+def encode_registers(
+    ops: list[Any],
+    key_ids: dict[Any, int],
+    new_key: Callable[[Any], int],
+    value_ids: dict[Any, int],
+    new_value: Callable[[Any], int],
+    key: I32,
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    cas: bool,
+    /,
+) -> None: ...
 def reduce_registers(
     kind: U8,
     a: I32,
