@@ -22,6 +22,7 @@ from checkers._columns import (
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+KEYS: list[Any] = ["x", "y", 3, None, True, [1]]
 VALUES: list[Any] = [None, 0, 1, 1.0, 1.5, True, False, "1", "", [1, 2], [1.0, 2], {"a": 1}, 2**70]
 
 
@@ -38,7 +39,7 @@ def any_op(dice: random.Random, number: int) -> Op:
     return Op(
         op_id=number, process_id=0, invoke_ts=at, op_type=kind, input=asked, output=output,
         complete_ts=None if unknown else at + lasts,
-        key=dice.choice(["x", "y", 3, None, True, [1]]), timeout_marker=unknown,
+        key=dice.choice(KEYS), timeout_marker=unknown,
         error="refused" if dice.random() < 0.1 else None,
     )  # fmt: skip
 
