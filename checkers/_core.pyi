@@ -37,6 +37,37 @@ def check_automaton(
     steps_max: int,
     /,
 ) -> None: ...
+def encode_registers(
+    ops: list[Any],
+    key_ids: dict[Any, int],
+    new_key: Callable[[Any], int],
+    value_ids: dict[Any, int],
+    new_value: Callable[[Any], int],
+    key: I32,
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    cas: bool,
+    /,
+) -> None: ...
+def reduce_registers(
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    stays: U8,
+    stop: I32,
+    n_values: int,
+    initial: int,
+    time_ns: int,
+    memory_bytes: int,
+    steps_max: int,
+    checks_max: int,
+    /,
+) -> bool: ...
 def chains(
     kind: U8,
     a: I32,

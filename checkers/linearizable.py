@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from checkers._witness import REGISTER
-from checkers.lin import catalogue, objects, reduction, registers
+from checkers.lin import catalogue, maps, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
 from checkers.lin.start import judge_begun, start_of
@@ -54,6 +54,8 @@ def _judge(history: History, model: str, budget: Budget) -> Judged:
     if same is not None:
         words = reduction.WORDS[model]
         return registers.judge(same, "cas-register", budget, shown=history, words=words, of=model)
+    if model == "kv-map":
+        return maps.judge(history, budget)
     return objects.judge(catalogue.make(model, history.header.options), history, budget)
 
 

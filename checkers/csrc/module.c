@@ -19,9 +19,11 @@ static PyMethodDef methods[] = {
     {"check_order", ord_check_py, METH_VARARGS, ORD_CHECK_DOC},
     {"check_registers", lin_check_py, METH_VARARGS, LIN_CHECK_DOC},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
+    {"encode_registers", lin_encode_py, METH_VARARGS, LIN_ENCODE_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
+    {"reduce_registers", lin_reduce_py, METH_VARARGS, LIN_REDUCE_DOC},
     {NULL, NULL, 0, NULL},
 };
 

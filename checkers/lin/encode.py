@@ -168,7 +168,7 @@ def _arrange(
         table = table[~np.isin(table[:, 0], list(blocked))]
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
     return Coded(
-        model=model,
+        model=model.among(calls),
         classes=table[:, 3].astype(np.int32),
         invoke=np.ascontiguousarray(table[:, 1]),
         complete=np.ascontiguousarray(table[:, 4]),

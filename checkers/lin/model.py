@@ -24,7 +24,7 @@ States are hashable and compared by equality; the search numbers them and rememb
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -167,6 +167,12 @@ class Model:
     def fresh(self) -> bool:
         """Does it start from its usual state?"""
         return bool(self.initial == type(self).initial)
+
+    def among(self, calls: Sequence[Call]) -> Model:
+        """A model that may take states for one which none of these calls can tell apart, now or
+        later."""
+        del calls
+        return self
 
     def show(self, state: Any) -> str:
         """A state in a sentence."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from checkers import _core
 from checkers._columns import I32, I64, U8
-from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, interruptible
+from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, in_halves, interruptible
 from checkers.lin.containers import MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.encode import Coded
 from checkers.lin.model import Call
@@ -90,10 +90,14 @@ def monitor(
     verdict = np.full(len(offsets) - 1, STOPPED, np.uint8)
     stop = np.zeros(1, np.int32)
 
-    def call() -> None:
+    def part(keys: slice, rows: slice, own: I64, memory: int) -> None:
         _core.monitor(
-            kind, value, invoke, complete, offsets, verdict, stop, n_values, model, memory_bytes
-        )
+            kind[rows], value[rows], invoke[rows], complete[rows], own, verdict[keys], stop,
+            n_values, model, memory,
+        )  # fmt: skip
+
+    def call() -> None:
+        in_halves(offsets, memory_bytes, part)
 
     interruptible(call, stop, small=len(kind) < 5_000)
     return verdict

@@ -35,6 +35,11 @@ STEPS_PER_OP: Final = 64
 ANOMALIES_MAX: Final = 16
 WITNESS_TIME_NS: Final = 10_000_000_000
 WITNESSES_TIME_NS: Final = 20_000_000_000
+WITNESS_LEAST_NS: Final = 100_000_000
+"""For all of them where deciding has left nothing of the budget."""
+
+CHECK_STEPS_LEAST: Final = 50_000
+"""What is left after leaving something out may cost so much, or a few times what the key cost."""
 
 
 def _search(coded: Coded, undecided: Any, deadline: int, memory_bytes: int) -> Found:
@@ -107,8 +112,8 @@ class _Engine:
         self.history, self.objects = history, keys
         self.memory_bytes = budget.memory_mb * 2**20
         self.deadline = monotonic_ns() + int(budget.time_s * 1e9)
-        self.witness_s = budget.time_s
         self.logs: dict[int, LogFinding] = {}
+        self.steps = np.zeros(0, np.int64)
         self.model = model
         self._encode(tabled=True)
 
@@ -137,6 +142,7 @@ class _Engine:
             return self.decide()
         if undecided.any():
             searched = _search(self.coded, undecided, self.deadline, self.memory_bytes)
+            self.steps = searched.steps
             verdict = np.where(undecided, searched.verdict, verdict)
             bad = np.where(undecided, searched.bad, bad)
         return verdict, bad
@@ -157,15 +163,16 @@ class _Engine:
         elif coded.model.name in LOCKS:
             made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
         if made is None:
-            made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes)
+            most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))
+            made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes, most)
         ops = [history.ops[int(p)] for p in witness.ops_of(made)]
         text = witness.explain(made, history, self.memory_bytes)
         return anomaly_of(name, ops, history, made.minimal, text)
 
     def anomalies(self, illegal: list[int], bad: Any, undecided: dict[int, str]) -> list[Anomaly]:
         """One anomaly for each of the first illegal keys."""
-        limit = min(WITNESSES_TIME_NS, int(self.witness_s * 1e9))
-        last = monotonic_ns() + limit
+        now = monotonic_ns()
+        last = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, self.deadline))
         anomalies = []
         for key in illegal[:ANOMALIES_MAX]:
             deadline = min(last, monotonic_ns() + WITNESS_TIME_NS)

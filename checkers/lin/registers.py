@@ -7,6 +7,7 @@ breaks; the rest is left to the search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ from dstest.core.history import History
 
 __all__ = ["decide", "judge", "judge_columns"]
 
+Retold = Callable[[list[int], bool, int, int], Anomaly | None]
+"""The anomaly of the operations at these places, minimal or not, within a deadline and so many
+bytes, where more operations belong to it; else None."""
+
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
 rest: some tens of milliseconds."""
@@ -40,7 +45,11 @@ WITNESS_TIME_NS: Final = 10_000_000_000
 """For reducing one witness; spent only where a reduction is hard."""
 
 WITNESSES_TIME_NS: Final = 20_000_000_000
-"""For reducing all of them, and never more than the budget's time."""
+"""For reducing all of them, and never more than the deciding has left of the budget."""
+
+
+WITNESS_LEAST_NS: Final = 100_000_000
+"""For all of them where deciding has left nothing."""
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
@@ -146,14 +155,16 @@ def _anomalies(
     history: History,
     illegal: list[int],
     bad: list[int],
-    budget: Budget,
+    deadline: int,
+    memory_bytes: int,
     words: _witness.Words,
     model: Model | None,
     undecided: dict[int, str],
+    retold: Retold | None,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
-    deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
-    memory_bytes = budget.memory_mb * 2**20
+    now = monotonic_ns()
+    deadline = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, deadline))
     anomalies = []
     for key in illegal[:ANOMALIES_MAX]:
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
@@ -162,7 +173,13 @@ def _anomalies(
             undecided[key] = "monitor and search disagree: please report this"
             continue
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
-        if model is not None and len(witness.rows) > SMALL:
+        if retold is not None:
+            places = part.position[witness.rows].tolist()
+            other = retold(places, witness.minimal, monotonic_ns() + time_ns, memory_bytes)
+            if other is not None:
+                anomalies.append(other)
+                continue
+        elif model is not None and len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
             if smaller is not None:
                 anomalies.append(smaller)
@@ -225,19 +242,27 @@ def judge(
     words: _witness.Words = _witness.REGISTER,
     of: str | None = None,
     start: Any = None,
+    retold: Retold | None = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
     `history`, where those stand for others of the model `of`. All registers `start` with this."""
     columns = begun(encode(history, model), start)
     made = _object(of or model, start)
-    return judge_columns(columns, shown or history, budget, words, made)
+    return judge_columns(columns, shown or history, budget, words, made, retold)
 
 
 def judge_columns(
-    columns: Columns, shown: History, budget: Budget, words: _witness.Words, of: Model | None
+    columns: Columns,
+    shown: History,
+    budget: Budget,
+    words: _witness.Words,
+    of: Model | None,
+    retold: Retold | None = None,
 ) -> Judged:
     """Judges columns, of whose operations `shown` has the records; `of` is the model that makes
     witnesses smaller."""
+    deadline = monotonic_ns() + int(budget.time_s * 1e9)
+    memory_bytes = budget.memory_mb * 2**20
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []
@@ -251,7 +276,9 @@ def judge_columns(
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
-    anomalies = _anomalies(columns, shown, illegal, bad, budget, words, of, undecided)
+    anomalies = _anomalies(
+        columns, shown, illegal, bad, deadline, memory_bytes, words, of, undecided, retold
+    )
     return Judged(
         keys=columns.keys,
         undecided=undecided,

@@ -207,7 +207,12 @@ def _tails(
 
 
 def _loosened(
-    tail: Coded, begin: list[Any] | None, before: int, deadline: int, memory_bytes: int
+    tail: Coded,
+    begin: list[Any] | None,
+    before: int,
+    deadline: int,
+    memory_bytes: int,
+    steps_max: int,
 ) -> Witness:
     """The operations that contradict each other whenever the others took effect."""
     certain = np.flatnonzero(tail.complete != NEVER)
@@ -220,7 +225,7 @@ def _loosened(
 
     def illegal(units: I64) -> bool:
         left = max(1, deadline - monotonic_ns())
-        limits = Limits(left, memory_bytes, STEPS_MAX)
+        limits = Limits(left, memory_bytes, min(steps_max, STEPS_MAX))
         return bool(search(loose(units), limits, begin).verdict[0] == ILLEGAL)
 
     units, minimal = halving(certain, illegal, deadline)
@@ -228,12 +233,15 @@ def _loosened(
     return Witness(small, small.complete != NEVER, begin, before, minimal)
 
 
-def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int) -> Witness:
-    """A witness for what the search rejected at row `bad`. Where none is small it is the operation
+def of_failure(
+    coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int, steps_max: int = STEPS_MAX
+) -> Witness:
+    """A witness for what the search rejected at row `bad`, with so many steps for each check at
+    most. Where none is small it is the operation
     that could not be placed and those that were running then."""
     part, at = _cut(coded, key, bad)
     for tail, begin, before in _tails(part, at, deadline, memory_bytes):
-        made = _loosened(tail, begin, before, deadline, memory_bytes)
+        made = _loosened(tail, begin, before, deadline, memory_bytes, steps_max)
         if made.named.sum() <= SMALL:
             return made
     named = np.zeros(len(part.classes), np.bool_)

@@ -9,6 +9,7 @@ from initial_states import CASES
 from notation import check
 
 from checkers.lin.catalogue import MODELS, STARTS
+from checkers.lin.values import KvMap
 from dstest.core.check import CheckResult
 from dstest.core.errors import ConfigError
 
@@ -77,3 +78,8 @@ def test_the_explanation_knows_what_was_there() -> None:
     null = judged("register", "1 read -> null @1-2", initial=5)
     text = null.anomalies["nonlinearizable"][0].explanation
     assert "can hold: 5" in text and "needs the value null" in text
+
+
+def test_a_map_that_tells_states_apart_by_its_calls_starts_as_it_did() -> None:
+    begun = KvMap().begun("a")
+    assert begun.among([]).initial == begun.initial == "a"
