@@ -1,6 +1,7 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
-python tests/bench/bench.py [checkers] [lin] [txn] [exact] [ingest] [lab] [start] [rate] [run]
+python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [lab] [start]
+    [rate] [run]
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("checkers", "lin", "txn", "exact", "ingest", "lab", "start", "rate", "run")
+PARTS = (
+    *("checkers", "every", "files", "lin", "txn", "exact", "ingest", "lab", "start", "rate", "run"),
+)
 
 
 def main() -> int:
