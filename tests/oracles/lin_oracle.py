@@ -308,8 +308,8 @@ def perturb(model: str, op_type: str, output: Any, dice: random.Random, seen: li
         if op_type == "read" and output and isinstance(output[0], list):
             return dice.choice([output[1:], output[:-1], [[o + 1, v] for o, v in output]])
         return output[1:] or [1]
-    silent = ("write", "put", "delete", "append", "enqueue", "push", "insert")
-    silent += ("push-left", "push-right")
+    silent = {"write", "put", "delete", "append", "enqueue", "push", "insert"}
+    silent |= {"push-left", "push-right"}
     if output is None and op_type in silent:
         return None
     return dice.choice([*seen, None] if not isinstance(output, int) else [*seen, output + 1])
