@@ -1,8 +1,11 @@
-"""Containers: FIFO queue, priority queue, stack, set, log.
+"""Containers: FIFO queue, priority queue, stack, deque, set, log.
 
     fifo-queue       enqueue v; dequeue -> the oldest value, null = it was empty
     priority-queue   insert v (a number); delete-min -> the least value, null = it was empty
     stack            push v; pop -> the newest value, null = it was empty
+                     of these three: peek -> what would be taken next, which stays; null = as above
+    deque            push-left v, push-right v; pop-left, pop-right -> the value at that end, null =
+                     it was empty; peek-left, peek-right
     set              add v, remove v -> null, or true where that changed the set and false where
                      not; contains v -> true or false; read -> all values
     log              append v -> its offset, null = not told; the n-th append gets offset n, from 0.
@@ -28,11 +31,13 @@ from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.op import Op
 
 __all__ = [
+    "LOOK",
     "MAYBE",
     "NOTHING",
     "PUT",
     "TAKE",
     "Container",
+    "Deque",
     "FifoQueue",
     "Log",
     "PriorityQueue",
@@ -40,8 +45,8 @@ __all__ = [
     "Stack",
 ]
 
-PUT, TAKE, NOTHING, MAYBE = range(4)
-"""What an operation does to a value; MAYBE = a take of unknown outcome."""
+PUT, TAKE, NOTHING, MAYBE, LOOK = range(5)
+"""What an operation does to a value; MAYBE = a take of unknown outcome, LOOK = a peek."""
 
 _SHOWN_MAX = 6
 _OFFSET_END = 2**62
@@ -79,9 +84,13 @@ class Container(Model):
     def state_of(self, value: Any) -> Any:
         return values_of(value)
 
+    def first(self, state: Any) -> int:
+        """Where in the state is what would be taken next?"""
+        raise NotImplementedError
+
     def read(self, op: Op, known: bool) -> Call | str:
-        if op.op_type == self.take:
-            return Call(self.take, None, freeze(op.output) if known else None, known)
+        if op.op_type in (self.take, "peek"):
+            return Call(op.op_type, None, freeze(op.output) if known else None, known)
         if op.input is None:
             return "null is no value"
         return Call(self.put, freeze(op.input), None, known)
@@ -105,7 +114,23 @@ class Container(Model):
         return value
 
     def pure(self, call: Call) -> bool:
-        return call.op_type == self.take and call.known and call.output is None
+        nothing = call.op_type == self.take and call.known and call.output is None
+        return call.op_type == "peek" or nothing
+
+    def step(self, state: Any, call: Call) -> Iterable[Any]:
+        if call.op_type == self.put:
+            return (self.with_(state, call.input),)
+        there = state[self.first(state)] if state else None
+        if call.known and call.output != there:
+            return ()
+        if call.op_type == "peek" or not state:
+            return (state,)
+        at = self.first(state)
+        return ((*state[:at], *state[at:][1:]),)
+
+    def with_(self, state: Any, value: Any) -> Any:
+        """The state after a value was put in."""
+        return (*state, value)
 
     def show(self, state: Any) -> str:
         return _list(state) if state else "empty"
@@ -115,38 +140,67 @@ class FifoQueue(Container):
     """State = values, the oldest first."""
 
     name = "fifo-queue"
-    op_types = ("enqueue", "dequeue")
-    put, take = op_types
+    op_types = ("enqueue", "dequeue", "peek")
+    put, take, _ = op_types
 
-    def step(self, state: Any, call: Call) -> Iterable[Any]:
-        if call.op_type == "enqueue":
-            return ((*state, call.input),)
-        if not state:
-            return ((),) if not call.known or call.output is None else ()
-        return (state[1:],) if not call.known or call.output == state[0] else ()
+    def first(self, state: Any) -> int:
+        return 0
 
 
 class Stack(Container):
     """State = values, the newest last."""
 
     name = "stack"
-    op_types = ("push", "pop")
-    put, take = op_types
+    op_types = ("push", "pop", "peek")
+    put, take, _ = op_types
+
+    def first(self, state: Any) -> int:
+        return len(state) - 1
+
+
+class Deque(Model):
+    """State = values, the leftmost first."""
+
+    name = "deque"
+    op_types = ("push-left", "push-right", "pop-left", "pop-right", "peek-left", "peek-right")
+    initial = ()
+    starts = "a list, the leftmost first"
+
+    def state_of(self, value: Any) -> Any:
+        return values_of(value)
+
+    def read(self, op: Op, known: bool) -> Call | str:
+        if not op.op_type.startswith("push"):
+            return Call(op.op_type, None, freeze(op.output) if known else None, known)
+        if op.input is None:
+            return "null is no value"
+        return Call(op.op_type, freeze(op.input), None, known)
+
+    def pure(self, call: Call) -> bool:
+        nothing = call.op_type.startswith("pop") and call.known and call.output is None
+        return call.op_type.startswith("peek") or nothing
 
     def step(self, state: Any, call: Call) -> Iterable[Any]:
-        if call.op_type == "push":
-            return ((*state, call.input),)
-        if not state:
-            return ((),) if not call.known or call.output is None else ()
-        return (state[:-1],) if not call.known or call.output == state[-1] else ()
+        what, end = call.op_type.split("-")
+        if what == "push":
+            return ((call.input, *state) if end == "left" else (*state, call.input),)
+        there = (state[0] if end == "left" else state[-1]) if state else None
+        if call.known and call.output != there:
+            return ()
+        if what == "peek" or not state:
+            return (state,)
+        return (state[1:] if end == "left" else state[:-1],)
+
+    def show(self, state: Any) -> str:
+        return _list(state) if state else "empty"
 
 
 class PriorityQueue(Container):
     """State = values, the least first."""
 
     name = "priority-queue"
-    op_types = ("insert", "delete-min")
-    put, take = op_types
+    op_types = ("insert", "delete-min", "peek")
+    put, take, _ = op_types
     starts = "a list of numbers"
 
     def state_of(self, value: Any) -> Any:
@@ -154,6 +208,9 @@ class PriorityQueue(Container):
         if not all(type(v) is int or (type(v) is float and math.isfinite(v)) for v in values):
             raise ValueError("it holds something other than numbers")
         return tuple(sorted(values))
+
+    def first(self, state: Any) -> int:
+        return 0
 
     def read(self, op: Op, known: bool) -> Call | str:
         value = op.input if op.op_type == "insert" else op.output if known else None
@@ -171,13 +228,9 @@ class PriorityQueue(Container):
         rank[some] = np.unique(numbers, return_inverse=True)[1] + 1
         return rank
 
-    def step(self, state: Any, call: Call) -> Iterable[Any]:
-        if call.op_type == "insert":
-            at = bisect.bisect(state, call.input)
-            return ((*state[:at], call.input, *state[at:]),)
-        if not state:
-            return ((),) if not call.known or call.output is None else ()
-        return (state[1:],) if not call.known or call.output == state[0] else ()
+    def with_(self, state: Any, value: Any) -> Any:
+        at = bisect.bisect(state, value)
+        return (*state[:at], value, *state[at:])
 
 
 class Set(Model):

@@ -3,7 +3,8 @@
 A monitor's answer counts only where its rules hold. Takes of unknown outcome are outside of them:
 each may have taken any value or none. Left out, they can only make "illegal" wrong; with the
 values that nobody took left out as well, they can only make "ok" wrong, since every linearization
-stays one when all operations on some values go. What neither settles is left to the search.
+stays one when all operations on some values go. Peeks are left out and can only make "ok" wrong.
+What none of this settles is left to the search.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 from checkers import _core
 from checkers._columns import I32, I64, U8
 from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, in_halves, interruptible
-from checkers.lin.containers import MAYBE, NOTHING, PUT, TAKE, Container
+from checkers.lin.containers import LOOK, MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.encode import Coded
 from checkers.lin.model import Call
 
 __all__ = [
+    "LOOK",
     "MAYBE",
     "NOTHING",
     "PUT",
@@ -66,12 +68,16 @@ def _rank(value: Any) -> Any:
 
 
 def _value(model: Container, call: Call) -> Any:
+    if call.op_type == "peek":
+        return None
     return call.input if call.op_type == model.put else call.output
 
 
 def _kind(model: Container, call: Call) -> int:
     if call.op_type == model.put:
         return PUT
+    if call.op_type == "peek":
+        return LOOK
     if not call.known:
         return MAYBE
     return NOTHING if call.output is None else TAKE
@@ -125,18 +131,24 @@ def _taken(coded: Coded, parts: Parts) -> Any:
     return np.isin(unit, unit[parts.kind == TAKE])
 
 
+def _have(coded: Coded, marked: Any) -> Any:
+    """Which keys have an operation that is marked?"""
+    counts = np.concatenate([[0], np.cumsum(marked)])
+    return counts[coded.offsets[1:]] > counts[coded.offsets[:-1]]
+
+
 def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     """`OK` and `ILLEGAL` are certain; `UNFIT` leaves a key to the search."""
-    certain = parts.kind != MAYBE
+    look = parts.kind == LOOK
+    certain = (parts.kind != MAYBE) & ~look
     partial = some(coded, parts, certain, memory_bytes)
     partial[partial == MEMORY] = UNFIT
     if certain.all():
         return partial
+    looked = _have(coded, look) & (partial == OK)
     tells = certain & ((parts.kind == NOTHING) | _taken(coded, parts))
     at_least = some(coded, parts, tells, memory_bytes)
-    some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
-    some_maybe &= np.diff(coded.offsets) > 0
-    undecided = some_maybe & (partial == ILLEGAL) & (at_least != ILLEGAL)
-    partial[undecided] = UNFIT
+    undecided = _have(coded, parts.kind == MAYBE) & (partial == ILLEGAL) & (at_least != ILLEGAL)
+    partial[undecided | looked] = UNFIT
     partial[(partial != OK) & (partial != ILLEGAL)] = UNFIT
     return partial

@@ -144,7 +144,9 @@ def _broken(
     if bad >= 0:
         return _witness.cut(columns, key, bad)
     part = contradiction(columns, key, deadline, memory_bytes)
-    decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
+    decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes, FIRST_STEPS))
+    if decision.verdict[0] == _native.STEPS:
+        decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
     if decision.verdict[0] == _native.OK:
         return None
     return _witness.cut(part, 0, int(decision.bad[0])) if decision.bad[0] >= 0 else part

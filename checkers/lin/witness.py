@@ -29,7 +29,7 @@ from checkers._native import ILLEGAL, OK, Limits
 from checkers._witness import RECENT, phrase
 from checkers.lin.encode import Coded, only
 from checkers.lin.holds import REFUSED, holds
-from checkers.lin.monitor import MAYBE, NOTHING, Parts, some
+from checkers.lin.monitor import LOOK, MAYBE, NOTHING, Parts, some
 from checkers.lin.search import search
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -103,14 +103,15 @@ def of_values(
     """A witness in the words of values, for what the monitor rejected; None where it does not
     stand up to the search."""
     where = coded.of_key(key)
-    rows = np.arange(where.start, where.stop)[parts.kind[where] != MAYBE]
+    left_out = (parts.kind[where] == MAYBE) | (parts.kind[where] == LOOK)
+    rows = np.arange(where.start, where.stop)[~left_out]
     part = only(coded, rows, key)
     own = Parts.__new__(Parts)
     own.model, own.n_values = parts.model, parts.n_values
     own.kind, own.value = parts.kind[rows], parts.value[rows]
     alone = own.kind == NOTHING
     unit = np.where(alone, parts.n_values + np.arange(len(rows)), own.value).astype(np.int64)
-    if len(rows) < where.stop - where.start:
+    if (parts.kind[where] == MAYBE).any():
         # takes of unknown outcome may have taken what nobody else took
         taken = np.isin(own.value, own.value[own.kind == 1])
         unit = np.where(alone | taken, unit, -1)

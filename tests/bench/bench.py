@@ -23,7 +23,8 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; {', '.join(PARTS)}\n")
         return 2
-    sys.path.insert(0, str(Path(__file__).parent))
+    here = Path(__file__).parent
+    sys.path[:0] = [str(here), str(here.parent / "oracles")]
     load = os.getloadavg()[0]
     sys.stdout.write(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}\n")
     for part in wanted:

@@ -9,7 +9,7 @@ import random
 from msgspec.structs import replace
 
 from dstest.core.history import Header, History
-from dstest.core.op import Op
+from dstest.core.op import Key, Op
 
 __all__ = ["falsified", "kv_load"]
 
@@ -20,7 +20,7 @@ def kv_load(
     """What a real map does: each operation at one instant of its interval. An `unknown` part of the
     outcomes is not known; half of those took effect."""
     dice = random.Random(seed)
-    state: dict[str, str | None] = {}
+    state: dict[Key, str | None] = {}
     ops: list[Op] = []
     start = 0
     for _ in range(rounds):
