@@ -40,6 +40,8 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("fifo-queue", [1, 2], "1 dequeue -> 1 @1-2\n1 dequeue -> 2 @3-4\n1 dequeue -> null @5-6",
      "1 dequeue -> 2 @1-2"),
     ("stack", [1, 2], "1 pop -> 2 @1-2\n1 pop -> 1 @3-4", "1 pop -> 1 @1-2"),
+    ("deque", [1, 2], "1 pop-left -> 1 @1-2\n1 peek-right -> 2 @3-4\n1 pop-right -> 2 @5-6",
+     "1 pop-left -> 2 @1-2"),
     ("priority-queue", [5, 2], "1 delete-min -> 2 @1-2\n1 delete-min -> 5 @3-4",
      "1 delete-min -> 5 @1-2"),
     ("log", ["a", "b"], '1 append "c" -> 2 @1-2\n1 read 0 -> [[0,"a"],[1,"b"],[2,"c"]] @3-4',
