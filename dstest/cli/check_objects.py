@@ -57,13 +57,16 @@ def _loaded(
 
             history = load_history(path, format_, independent=independent, weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
-    unnamed = all(op.key is None for op in history.ops)
-    if independent is None and foreign and unnamed and looks_independent(history):
+    if independent is None and foreign and _may_be_tuples(history):
         raise ConfigError(
             "the values may be [key value] tuples of independent objects, or pairs",
             remedy="say which: --independent or --no-independent",
         )
     return history
+
+
+def _may_be_tuples(history: History) -> bool:
+    return all(op.key is None for op in history.ops) and looks_independent(history)
 
 
 def judge_file(

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import dstest.judge.checker_answers as answers
 from checkers.lin.catalogue import MODELS
 from dstest.core import registry
@@ -44,29 +46,36 @@ def measure(name: str, history: History, judge: Callable[[], CheckResult]) -> No
     say(name, f"{each_ns:,.0f} ns/op, {result.valid}, {len(history.ops):,} operations")
 
 
+def apart(op: Op, number: int) -> Op:
+    """The same on registers of its own, where an operation names some."""
+    named = [[f, f"{number}:{key}", value] for f, key, value in op.input or ()]
+    told = op.output and [[f, f"{number}:{key}", value] for f, key, value in op.output]
+    return replace(op, input=named, output=told)
+
+
 def objects(model: str) -> History:
     """Right histories of one model, an object each, one after the other."""
-    from lin_oracle import (  # type: ignore[import-not-found]
+    from lin_oracle import (
         PERMITS,
         explains,
         random_history,
     )
 
-    dice, ops = random.Random(model), []
+    dice, ops = random.Random(model), list[Op]()
     for number in range(FEW):
         one = random_history(model, dice, 7, f"log{number}" if model == "log" else f"k{number}")
         if explains(model, one):
-            ops += one
+            ops += [apart(op, number) for op in one] if model == "multi-register" else one
         if len(ops) >= FEW:
             break
-    named = [Op(**{**{f: getattr(op, f) for f in op.__struct_fields__}, "op_id": i})
-             for i, op in enumerate(sorted(ops, key=lambda op: op.invoke_ts))]  # fmt: skip
+    ordered = sorted(ops, key=lambda op: op.invoke_ts)
+    named = [replace(op, op_id=number) for number, op in enumerate(ordered)]
     return History(header=Header(options={"permits": PERMITS}), ops=named)
 
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-    from true_histories import KINDS  # type: ignore[import-not-found]
+    from true_histories import KINDS
     from true_histories import history as true_history
 
     for name, kind in KINDS.items():
