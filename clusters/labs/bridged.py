@@ -86,6 +86,7 @@ class BridgedLab(ABC):
                 remedy=host.apt_remedy(tools, self.tools),
             )
         with state.lock(f"lab-{lab_id}"):
+            self._check(lab_id)  # machines may have been adopted meanwhile
             if (known := self._reusable(lab_id, nodes, packages)) is not None:
                 say(f"lab {lab_id} is running: reused")
                 return self.info(_owned(known, persistent), nodes)

@@ -37,6 +37,7 @@ __all__ = [
     "lab_ids",
     "load",
     "lock",
+    "lock_path",
     "me",
     "root_dir",
     "save",
@@ -213,14 +214,18 @@ def subnets_lock() -> contextlib.AbstractContextManager[None]:
     return lock("subnets", folder=Path("/run/lock/dstest"))
 
 
+def lock_path(name: str, folder: Path | None = None) -> Path:
+    """The file of the lock called `name`, which is there while somebody holds it."""
+    return (folder or root_dir() / "locks") / name
+
+
 @contextlib.contextmanager
 def lock(
     name: str, *, timeout_s: float = LOCK_TIMEOUT_S, folder: Path | None = None
 ) -> Iterator[None]:
     """Hold the lock called `name`. Raises LabError where it stays taken."""
-    folder = folder or root_dir() / "locks"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / name
+    path = lock_path(name, folder)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
     while (handle := _locked(path)) is None:
         if clock.monotonic_ns() > deadline_ns:

@@ -15,7 +15,14 @@ import msgspec
 
 from clusters.remote import answers, bundle
 from dstest.core import limits
-from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
+from dstest.core.errors import (
+    LabError,
+    NotALabNode,
+    RemoteError,
+    RemoteLost,
+    RemoteTimeout,
+    reason_of,
+)
 
 __all__ = ["AgentClient"]
 
@@ -104,7 +111,7 @@ class AgentClient:
             self._write(frame)
         except OSError as error:
             self.lost(str(error))
-            raise RemoteLost(f"{self._node}: {error}") from None
+            raise RemoteLost(f"{self._node}: {reason_of(error)}") from None
 
     def feed(self, data: bytes) -> None:
         """Take what arrived. A stream that is not made of frames counts as a lost connection."""
@@ -127,7 +134,7 @@ class AgentClient:
             try:
                 message = answers.message_of(frame)
             except ValueError as error:
-                self.lost(f"the agent's stream is broken: {error}")
+                self.lost(f"the agent's stream is broken: {reason_of(error)}")
                 return
             self._dispatch(message)
             if self.late_answers > LATE_MAX:

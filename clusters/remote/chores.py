@@ -9,11 +9,14 @@ import select
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from paramiko import SSHException  # type: ignore[import-untyped]
 
+from clusters.remote import agent_chore
 from clusters.remote.fabric_login import logged_in
 from clusters.remote.sudo import Sudo
 from dstest.core import clock
@@ -38,8 +41,13 @@ CHORE_ARGV: Final = ("timeout", "--kill-after=1")
 
 POLL_S: Final = 0.1
 PART_BYTES: Final = 1 << 16
-TIMED_OUT: Final = (124, 137)
-"""Statuses of `timeout`, where the command did not end or had to be killed."""
+TIMED_OUT: Final = (agent_chore.TIMED_OUT, agent_chore.LEFT, 137)
+"""Statuses where the command did not end: of `agent_chore` and `timeout`, and of one that had to be
+killed."""
+
+WATCH_S: Final = 3.0
+"""After its time a command is ended by `agent_chore` with all that it has started; this much later
+`timeout` ends that."""
 
 T = TypeVar("T")
 
@@ -113,12 +121,15 @@ def run_on(
     timeout_s: float,
     bytes_max: int = OUTPUT_BYTES_MAX,
     root: bool = True,
+    watched: bool = False,
     stdin: Iterable[bytes] = (),
     take: Callable[[Iterable[bytes]], None] | None = None,
 ) -> Said:
     """Run a program on a node, as `root` or who we log in as. Nothing a node does is raised.
 
-    Each login on the way may take as long as the program may, and 10 s at most.
+    Each login on the way may take as long as the program may, and 10 s at most. Of a `watched`
+    program what it has started is ended as well after the time; where some of it still runs the
+    error says so, and its standard error what.
 
     `take` is given the standard output as it comes, in place of keeping it; what it raises as
     LabError ends the program and is the error.
@@ -131,8 +142,10 @@ def run_on(
             channel = connection.transport.open_session(timeout=CONNECT_S)
             with channel:
                 sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
-                stream = _Stream(channel, err, stop, timeout_s + GRACE_S)
-                limited = [*CHORE_ARGV, f"{timeout_s:g}", *argv]
+                later_s = WATCH_S if watched else 0.0
+                stream = _Stream(channel, err, stop, timeout_s, later_s + GRACE_S)
+                begin = _watching(timeout_s) if watched else []
+                limited = [*CHORE_ARGV, f"{timeout_s + later_s:g}", *begin, *argv]
                 channel.exec_command(sudo.command(limited))
                 stream.passed(sudo)
                 if all(map(stream.send, stdin)):
@@ -144,6 +157,8 @@ def run_on(
                 status = stream.status()
         if status in TIMED_OUT and _seconds(started_ns) >= timeout_s:
             error = f"no end within {timeout_s:g} s"
+            if watched and status == agent_chore.LEFT:
+                error += ", and what it has started may still run there"
     except LabError as failure:
         error = failure.message
     except (SSHException, OSError, EOFError) as failure:
@@ -158,6 +173,15 @@ def run_on(
     )
 
 
+def _watching(seconds: float) -> list[str]:
+    return ["python3", "-I", "-S", "-c", _program(), f"{seconds:g}"]
+
+
+@cache
+def _program() -> str:
+    return Path(agent_chore.__file__).read_text()
+
+
 def _seconds(since_ns: int) -> float:
     return (clock.monotonic_ns() - since_ns) / 1e9
 
@@ -165,18 +189,20 @@ def _seconds(since_ns: int) -> float:
 class _Stream:
     """Standard output of a command, part by part, until it ends. LabError at the deadline."""
 
-    def __init__(self, channel: Any, err: _Kept, stop: Stop, within_s: float) -> None:
+    def __init__(
+        self, channel: Any, err: _Kept, stop: Stop, within_s: float, grace_s: float = GRACE_S
+    ) -> None:
         self._channel, self._err, self._stop = channel, err, stop
         self._within_s = within_s
         self._late_ns: int | None = None
-        self._deadline_ns = clock.monotonic_ns() + int(within_s * 1e9)
+        self._deadline_ns = clock.monotonic_ns() + int((within_s + grace_s) * 1e9)
 
     def _left_s(self) -> float:
         if self._stop.is_set():
             raise LabError("stopped")
         left_s = (self._deadline_ns - clock.monotonic_ns()) / 1e9
         if left_s <= 0:
-            raise LabError(f"no end within {self._within_s - GRACE_S:g} s, and no word since")
+            raise LabError(f"no end within {self._within_s:g} s, and no word since")
         return left_s
 
     def send(self, data: bytes) -> bool:

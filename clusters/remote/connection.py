@@ -15,7 +15,7 @@ from clusters.remote.login import STATUS_HELPS, log_in
 from clusters.remote.node import RemoteNode
 from clusters.remote.sudo import Sudo
 from dstest.core import limits
-from dstest.core.errors import LabError, NotALabNode, RemoteLost, RemoteTimeout
+from dstest.core.errors import LabError, NotALabNode, RemoteLost, RemoteTimeout, reason_of
 from dstest.core.node import LabInfo, NodeInfo
 
 __all__ = ["connect", "connect_all", "refuse_control_host"]
@@ -98,7 +98,7 @@ async def refuse_control_host(info: NodeInfo) -> None:
     try:
         addresses = await loop.getaddrinfo(info.address, info.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise LabError(f"{info.name}: address {info.address}: {error}") from None
+        raise LabError(f"{info.name}: address {info.address}: {reason_of(error)}") from None
     for family, _, _, _, address in addresses:
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
             continue
@@ -118,7 +118,9 @@ async def _start_agent(info: NodeInfo, connection: asyncssh.SSHClientConnection)
             lambda: session, sudo.command(bundle.start_argv()), encoding=None
         )
     except asyncssh.Error as error:
-        raise RemoteLost(f"{info.name}: the agent's channel does not open: {error}") from None
+        raise RemoteLost(
+            f"{info.name}: the agent's channel does not open: {reason_of(error)}"
+        ) from None
     await sudo.passed(channel.write)
     hello = await session.client.start(info.lab_id, slowness=info.slowness)
     return RemoteNode(info, connection, session.client, hello, lambda: connect(info))

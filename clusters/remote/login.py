@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncssh
 
-from dstest.core.errors import LabError
+from dstest.core.errors import LabError, reason_of
 from dstest.core.node import Login
 
 __all__ = ["KeyRefused", "log_in", "open_login"]
@@ -102,6 +102,8 @@ async def open_login(
             f"{where}: the key {login.key_path} is encrypted", remedy="load it into an ssh-agent"
         ) from None
     except (asyncssh.KeyImportError, FileNotFoundError, PermissionError) as error:
-        raise KeyRefused(f"{where}: key {login.key_path}: {error}") from None
+        raise KeyRefused(f"{where}: key {login.key_path}: {reason_of(error)}") from None
     except (asyncssh.Error, OSError) as error:
-        raise LabError(f"{where} cannot be reached: {error}", remedy=STATUS_HELPS) from None
+        raise LabError(
+            f"{where} cannot be reached: {reason_of(error)}", remedy=STATUS_HELPS
+        ) from None

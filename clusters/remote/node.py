@@ -14,7 +14,7 @@ import asyncssh
 
 from clusters.remote.agent_client import AgentClient
 from dstest.core import limits
-from dstest.core.errors import LabError, RemoteError, RemoteLost, RemoteTimeout
+from dstest.core.errors import LabError, RemoteError, RemoteLost, RemoteTimeout, reason_of
 from dstest.core.node import Completed, NodeInfo
 
 __all__ = ["RemoteNode"]
@@ -194,7 +194,7 @@ class RemoteNode:
                 f"{self.name}: `{command}` did not end within {timeout_s:g} s"
             ) from None
         except (asyncssh.Error, OSError) as error:
-            raise RemoteLost(f"{self.name}: `{command}`: {error}") from None
+            raise RemoteLost(f"{self.name}: `{command}`: {reason_of(error)}") from None
         status = -1 if done.returncode is None else done.returncode
         return Completed(
             status=status, stdout=str(done.stdout or ""), stderr=str(done.stderr or "")

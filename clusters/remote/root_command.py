@@ -11,7 +11,7 @@ import asyncssh
 import msgspec
 
 from clusters.remote.sudo import Sudo
-from dstest.core.errors import LabError, RemoteError, RemoteTimeout
+from dstest.core.errors import LabError, RemoteError, RemoteTimeout, reason_of
 from dstest.core.node import NodeInfo
 
 __all__ = ["run_as_root"]
@@ -89,7 +89,7 @@ async def run_as_root(
     except TimeoutError:
         raise RemoteTimeout(f"{info.name}: `{what}` did not end within {timeout_s:g} s") from None
     except (asyncssh.Error, OSError) as error:
-        raise LabError(f"{info.name}: `{what}`: {error}") from None
+        raise LabError(f"{info.name}: `{what}`: {reason_of(error)}") from None
     if session.status != 0:
         raise RemoteError(info.name, what, session.status, session.said)
     return bytes(session.stdout)

@@ -30,12 +30,21 @@ def run_everywhere(
 ) -> dict[str, Said]:
     """Run a shell command on all nodes at once: node name -> how it went.
 
-    Host keys must be the pinned ones. A command that has not ended after `timeout_s` is killed.
+    Host keys must be the pinned ones. A command that has not ended after `timeout_s` is killed,
+    with all that it has started there, detached or not.
     """
 
     def one(info: NodeInfo, stop: Stop) -> Said:
         argv = ["sh", "-c", command]
-        return run_on(info, argv, stop, timeout_s=timeout_s, bytes_max=bytes_max, root=root)
+        return run_on(
+            info,
+            argv,
+            stop,
+            timeout_s=timeout_s,
+            bytes_max=bytes_max,
+            root=root,
+            watched=True,
+        )
 
     return on_each(nodes, one)
 

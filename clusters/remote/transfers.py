@@ -14,19 +14,23 @@ import tarfile
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
 import msgspec
 
+from clusters.remote import agent_send
 from clusters.remote.chores import PART_BYTES, Said, Stop, on_each, run_on
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import NodeInfo
 
 __all__ = ["Fetched", "Limits", "get", "put"]
 
-MEMBERS_MAX: Final = 100_000
-TAR_OVERHEAD_BYTES: Final = 64 << 20
+MEMBERS_MAX: Final = 2 * agent_send.FILES_MAX
+TAR_OVERHEAD_BYTES: Final = 256 << 20
+"""Beside what files hold, of so many members."""
+
 HEADER_BYTES_MAX: Final = 1 << 20
 """Of a long name, or of other settings of a member; they are read into memory."""
 
@@ -37,9 +41,6 @@ HEADERS: Final = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-CHANGED: Final = 1
-"""Status of tar where a file changed while it was read, as logs do."""
-
 RECEIVE: Final = """\
 umask 077
 if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
@@ -63,12 +64,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What came from one node: files below `path`, and each that was left out, with the reason."""
+    """What came from one node: files below `path`, and each that was left out, in whole or in part,
+    with the reason; of those that `changed` while they were read, what came is of more than one
+    moment."""
 
     path: str | None
     files: int
     bytes: int
     left_out: list[str]
+    changed: list[str] = msgspec.field(default_factory=list)
     error: str | None = None
 
     @property
@@ -121,15 +125,17 @@ def get(
 ) -> dict[str, Fetched]:
     """Get a file or a directory of each node, as `folder/NODE/NAME`. Nothing there is overwritten.
 
-    Links, devices and what is beyond the limits are left out, and named.
+    Links, devices, what cannot be read and what is beyond the limits are left out, and named; the
+    rest comes all the same.
     """
     _require_absolute(remote)
     name = PurePosixPath(remote).name
     if name in ("", ".."):
         raise ConfigError(f"{remote!r} is not a thing with a name", remedy="one below /")
     parent = str(PurePosixPath(remote).parent)
-    argv = ["tar", "-cf", "-", "--hard-dereference", "--one-file-system", "-C", parent, "--", name]
     room = _Room(limits or Limits())
+    most = [str(room.limits.file_bytes), str(room.limits.total_bytes)]
+    argv = ["python3", "-I", "-S", "-c", _sender(), parent, name, *most]
 
     def one(info: NodeInfo, stop: Stop) -> Fetched:
         return _fetch(info, argv, name, folder, timeout_s, room, stop)
@@ -177,8 +183,8 @@ def _fetch(
         unpacker = _Unpacker(aside, name, room)
         said = run_on(info, argv, stop, timeout_s=timeout_s, take=unpacker.unpack)
         error = said.error
-        if error is None and said.status not in (0, CHANGED):
-            error = said.stderr.strip()[-500:] or f"tar ended with status {said.status}"
+        if error is None and said.status != 0:
+            error = said.stderr.strip()[-500:] or f"reading ended with status {said.status}"
         if (aside / name).exists():
             home.mkdir(exist_ok=True)
             (aside / name).rename(target)
@@ -193,8 +199,14 @@ def _fetch(
         files=unpacker.files,
         bytes=unpacker.bytes,
         left_out=unpacker.left_out,
+        changed=unpacker.changed,
         error=error,
     )
+
+
+@cache
+def _sender() -> str:
+    return Path(agent_send.__file__).read_text()
 
 
 class _Member(tarfile.TarInfo):
@@ -216,6 +228,8 @@ class _Unpacker:
         self.files = 0
         self.bytes = 0
         self.left_out: list[str] = []
+        self.changed: list[str] = []
+        self._last = ("", 0)
 
     def unpack(self, parts: Iterable[bytes]) -> None:
         """Raises LabError where it is no archive, or more than may come at all."""
@@ -235,6 +249,13 @@ class _Unpacker:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or path.parts[:1] != (self._name,):
             return "a name that leads elsewhere"
+        if settings := member.pax_headers:
+            if why := settings.get(agent_send.LEFT):
+                self._cut(member.name, settings.get(agent_send.KEPT, ""))
+                return why
+            if how := settings.get(agent_send.CHANGED):
+                self.changed.append(f"{member.name!r}: {how}")
+                return None
         if not (member.isreg() or member.isdir()):
             return "a link" if member.issym() or member.islnk() else "neither file nor directory"
         target = self._folder / path
@@ -250,12 +271,21 @@ class _Unpacker:
             return str(error)
         return None
 
+    def _cut(self, name: str, kept: str) -> None:
+        """Of the file that has just come only so many bytes are its own."""
+        last, size = self._last
+        if name == last and kept.isascii() and kept.isdigit() and int(kept) < size:
+            os.truncate(self._folder / name, int(kept))
+            self.bytes -= size - int(kept)
+            self._last = ("", 0)
+
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         source = archive.extractfile(member)
         assert source is not None
         with os.fdopen(os.open(target, flags, 0o600 | member.mode & 0o755), "wb") as file:
             shutil.copyfileobj(source, file, PART_BYTES)
+        self._last = (member.name, member.size)
         self.files += 1
         self.bytes += member.size
 

@@ -12,6 +12,10 @@ from dstest.cli.lab_common import Json, LabId, say, show
 from dstest.core.errors import ConfigError, Exit, LabError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusters.labs.existing.book import Adopted
+    from clusters.labs.existing.entry import HostEntry
     from dstest.runner.adoption import Adoption, Released
 
 __all__ = ["adopt", "release"]
@@ -47,8 +51,8 @@ def adopt(
     Nothing is changed there before the answer. The nodes are called n1, n2, ... in the order of the
     list. Afterwards: dstest run --lab hosts --lab-id ID.
     """
+    from clusters.labs.existing import book
     from clusters.labs.existing.inventory import read_inventory
-    from dstest.runner.adoption import prepare
 
     trusted: set[str] = set()
 
@@ -58,8 +62,24 @@ def adopt(
             say(f"{where}: host key {fingerprint} is trusted from now on")
         return accept_host_keys
 
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
     entries = read_inventory(source, hosts or [], form)
+    with book.held(lab_id):
+        adopted = _adopted(lab_id, entries, accept, yes)
+    say(f"lab {lab_id} is adopted: dstest run --lab hosts --lab-id {lab_id}")
+    if as_json:
+        from clusters.labs.existing.lab import LAB
+
+        show(LAB.known(adopted.lab_id))
+
+
+def _adopted(
+    lab_id: str, entries: Sequence[HostEntry], accept: Callable[[str, str], bool], yes: bool
+) -> Adopted:
+    """The machines, marked; until then nothing is changed there, and nothing stays here."""
+    from clusters.labs.existing import book
+    from dstest.runner.adoption import prepare
+
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
     plan = prepare(lab_id, entries, accept=accept, password=_asked if terminal else None)
     try:
         _tell(plan)
@@ -68,23 +88,16 @@ def adopt(
                 "these machines cannot be nodes: " + "; ".join(plan.problems),
                 remedy="nothing was changed on them",
             )
-        adopted = plan.adopted
+        _ = plan.adopted  # refuses what cannot be written down
         if not yes:
             if not terminal:
                 raise ConfigError("nobody is there to be asked", remedy="--yes")
             if not typer.confirm("Adopt these machines?", err=True):
                 raise ConfigError("not adopted; nothing was changed")
     except BaseException:
-        from clusters.labs.existing import book
-
         book.forget(lab_id)
         raise
-    adopted = plan.carry_out()
-    say(f"lab {lab_id} is adopted: dstest run --lab hosts --lab-id {lab_id}")
-    if as_json:
-        from clusters.labs.existing.lab import LAB
-
-        show(LAB.known(adopted.lab_id))
+    return plan.carry_out()
 
 
 def _asked(question: str) -> str:
@@ -142,23 +155,9 @@ def release(
     repeated. What others have changed meanwhile is said.
     """
     from clusters.labs.existing import book
-    from dstest.core.errors import DstestError
-    from dstest.runner.adoption import refuse_in_use, release_lab
 
-    if forget:
-        refuse_in_use(lab_id)
-    try:
-        done = release_lab(lab_id, strict=strict)
-    except DstestError as error:
-        if not forget:
-            raise
-        say(error.message)
-        book.forget(lab_id)
-        say(f"lab {lab_id} is forgotten, not released: its machines, whichever these were, may")
-        say("still carry /etc/dstest-lab, lines in /etc/hosts and servers of a run")
-        raise typer.Exit(int(Exit.HARNESS)) from None
-    if forget:
-        book.forget(lab_id)
+    with book.held(lab_id):
+        done = _released(lab_id, forget, strict)
     if as_json:
         show(done)
     _tell_released(done)
@@ -175,6 +174,30 @@ def release(
         return
     say(f"lab {lab_id} is not as it was, see above: release it again, or --forget it")
     raise typer.Exit(int(Exit.NOT_PROVEN))
+
+
+def _released(lab_id: str, forget: bool, strict: bool) -> Released:
+    """What became of the machines; with `forget` no record of them stays."""
+    from clusters.labs.existing import book
+    from dstest.core.errors import DstestError
+    from dstest.runner.adoption import refuse_in_use, release_lab
+
+    if forget:
+        refuse_in_use(lab_id)
+    try:
+        done = release_lab(lab_id, strict=strict)
+    except DstestError as error:
+        if not forget:
+            raise
+        refuse_in_use(lab_id)  # a run may have begun meanwhile
+        say(error.message)
+        book.forget(lab_id)
+        say(f"lab {lab_id} is forgotten, not released: its machines, whichever these were, may")
+        say("still carry /etc/dstest-lab, lines in /etc/hosts and servers of a run")
+        raise typer.Exit(int(Exit.HARNESS)) from None
+    if forget:
+        book.forget(lab_id)
+    return done
 
 
 def _tell_released(done: Released) -> None:

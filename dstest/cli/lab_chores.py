@@ -117,6 +117,7 @@ def _fetched(results: dict[str, Any]) -> str:
         what = f"{one.files} files, {one.bytes} bytes" + (f" in {one.path}" if one.path else "")
         lines.append(f"== {name}: {one.error or what}")
         lines += [f"   left out {text}" for text in one.left_out]
+        lines += [f"   changed {text}" for text in one.changed]
     return printable("\n".join([*lines, ""]))
 
 

@@ -90,8 +90,8 @@ def _left_on_nodes(info: Any) -> tuple[dict[str, Any], str | None]:
     Whoever only owns the lab, to take it down in the end, is not in the way.
     """
     from dstest.core.errors import DstestError
+    from dstest.runner.lab_lock import in_use
     from dstest.runner.residues import left_on
-    from dstest.runner.session import in_use
 
     if in_use(info):
         return {}, "a run uses the lab now, its nodes were not looked at"

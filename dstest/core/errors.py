@@ -39,6 +39,7 @@ __all__ = [
     "RemoteError",
     "RemoteLost",
     "RemoteTimeout",
+    "reason_of",
 ]
 
 
@@ -107,6 +108,11 @@ class LabError(DstestError):
     """Nodes could not be made, reached or healed."""
 
 
+def reason_of(error: BaseException) -> str:
+    """What an exception says, and what it is called where it says nothing."""
+    return str(error).strip() or type(error).__name__
+
+
 COMMAND_MAX: Final = 300
 """Of a command in a message; whoever catches it has all of it."""
 
@@ -117,7 +123,9 @@ class RemoteError(LabError):
     def __init__(self, node: str, command: str, status: int, stderr: str) -> None:
         tail = stderr.strip()[-500:]
         told = command if len(command) <= COMMAND_MAX else f"{command[:COMMAND_MAX]}..."
-        super().__init__(f"{node}: `{told}` ended with status {status}: {tail}")
+        super().__init__(
+            f"{node}: `{told}` ended with status {status}: {tail or 'it said nothing'}"
+        )
         self.node = node
         self.command = command
         self.status = status

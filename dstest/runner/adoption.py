@@ -23,6 +23,7 @@ from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import MAY_TOUCH, read_found
 from dstest.runner.homes import COMMON_HOMES, homes_of
+from dstest.runner.lab_lock import alone, in_use
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
 
@@ -113,7 +114,8 @@ def prepare(
     accept: Callable[[str, str], bool],
     password: Callable[[str], str] | None,
 ) -> Adoption:
-    """Look at the machines; nothing is changed there. Raises LabError, ConfigError."""
+    """Look at the machines; nothing is changed there. Whoever calls it has the record to itself
+    (`book.held`) until the machines are marked. Raises LabError, ConfigError."""
     state.check_lab_id(lab_id)
     if book.load(lab_id) is not None:
         raise ConfigError(
@@ -122,6 +124,7 @@ def prepare(
         )
     if state.load(lab_id) is not None:
         raise ConfigError(f"there is another lab {lab_id}", remedy="choose another --lab-id")
+    book.forget(lab_id)  # what somebody has left who was killed while looking
     kinds = residues()
     systems = [registry.load("systems", name) for name in registry.names("systems")]
     homes = [*COMMON_HOMES, *homes_of(systems)]
@@ -151,9 +154,8 @@ def prepare(
         for kind in kinds:
             said = one.facts.residues[kind.name]
             if said.status != 0:
-                problems.append(
-                    f"{one.alias}: nobody can tell what is there of {kind.name}: {said.text[-200:]}"
-                )
+                why = said.text[-200:].strip() or f"the look ends with status {said.status}"
+                problems.append(f"{one.alias}: nobody can tell what is there of {kind.name}: {why}")
             there = read_found(kind, said.text.splitlines())
             # Processes that a fault could have left like that, where no service of ours is.
             asked = kind.home == "" and MAY_TOUCH not in kind.look and one.facts.marker is None
@@ -220,8 +222,6 @@ def other_ways(lacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def refuse_in_use(lab_id: str) -> None:
     """Raises LabError while a run uses the machines: of those nothing is forgotten either."""
-    from dstest.runner.session import in_use
-
     try:
         info = LAB.known(lab_id)
     except LabError:
@@ -232,11 +232,11 @@ def refuse_in_use(lab_id: str) -> None:
 
 def release_lab(lab_id: str, *, strict: bool = False) -> Released:
     """Take away what runs have left, then our marks; forget the machines once nothing of ours is
-    there, or with `strict` once all is as it was. Until then it can be repeated.
+    there, or with `strict` once all is as it was. Until then it can be repeated. Whoever calls it
+    has the record to itself (`book.held`).
 
     Raises ConfigError where nothing is adopted, LabError while a run uses the machines.
     """
-    refuse_in_use(lab_id)
     adopted, info = book.load(lab_id), LAB.known(lab_id)
     if adopted is None and lab_id in state.adopted_ids():
         book.forget(lab_id)  # somebody was killed while looking: no machine was touched
@@ -246,8 +246,9 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
             f"no machines are adopted as lab {lab_id}",
             remedy=f"adopted: {', '.join(state.adopted_ids()) or 'nothing'}",
         )
-    problems = asyncio.run(_swept(info)) if adopted.marked else {}
-    seen, unreleased = asyncio.run(adopt.release(adopted))
+    with alone(info):
+        problems = asyncio.run(_swept(info)) if adopted.marked else {}
+        seen, unreleased = asyncio.run(adopt.release(adopted))
     problems |= unreleased
     done = Released(
         ours={name: [d.what for d in row.differs if d.ours] for name, row in seen.items()},

@@ -15,7 +15,7 @@ import msgspec
 
 from dstest.core.node import Inspects
 from dstest.core.run_meta import RunMeta
-from dstest.runner.session import in_use, lock_of
+from dstest.runner.lab_lock import in_use, lock_of
 
 __all__ = ["Use", "lab_of_run", "users_of"]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +30,7 @@ from dstest.runner.integrity import (
     verified,
 )
 from dstest.runner.judgement import judge
+from dstest.runner.lab_lock import alone
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
@@ -44,8 +43,6 @@ __all__ = [
     "DEFAULT_LAB",
     "Finished",
     "alive",
-    "in_use",
-    "lock_of",
     "process_start_time",
     "recover",
     "require_packages",
@@ -98,34 +95,6 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
     )
 
 
-def lock_of(lab: LabInfo) -> Path:
-    """The file that a run in this lab holds locked."""
-    return Path(tempfile.gettempdir()) / f"dstest-lab-{lab.lab_id}-{lab.control}.lock"
-
-
-def in_use(lab: LabInfo) -> bool:
-    """Does a run use this lab right now?"""
-    try:
-        with _alone(lab):
-            return False
-    except LabError:
-        return True
-
-
-@contextmanager
-def _alone(lab: LabInfo) -> Iterator[None]:
-    """Two runs in one lab would prove each other's faults: the second is refused."""
-    with lock_of(lab).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LabError(
-                f"another run uses lab {lab.lab_id} now",
-                remedy="wait for its end, or take another lab with --lab-id NAME",
-            ) from None
-        yield
-
-
 def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
     """The named or the default lab where it is up. Raises ConfigError for what is no name, LabError
     where it has another size or lacks what the system needs."""
@@ -167,7 +136,7 @@ def require_packages(lab: LabInfo, plugins: Plugins) -> None:
 
 def _require_free(lab: LabInfo) -> None:
     """Raises LabError where another run holds the lab right now."""
-    with _alone(lab):
+    with alone(lab):
         return
 
 
@@ -178,7 +147,7 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
     standing = _fitting(plugins, lab_id)
     if standing is not None:
         ui.phase("lab", f"{standing.lab_id}, already up")
-        with _alone(standing):
+        with alone(standing):
             yield standing
         return
     own = lab_id or f"run-{os.getpid()}"
@@ -191,7 +160,7 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
         persistent=keep,
     )
     try:
-        with _alone(info):
+        with alone(info):
             yield info
     finally:
         if keep:

@@ -23,8 +23,8 @@ from dstest.core.node import LabInfo, Login, NodeInfo
 from dstest.core.residue import Found
 from dstest.core.run_meta import RunMeta
 from dstest.runner import residues
+from dstest.runner.lab_lock import lock_of
 from dstest.runner.lab_use import lab_of_run, users_of
-from dstest.runner.session import lock_of
 
 
 class Labs:
@@ -66,8 +66,7 @@ class Labs:
 
 @pytest.fixture
 def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Labs:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path / "labs"))
     made = Labs(alpha="running", beta="running")
     load, names = registry.load, registry.names
     monkeypatch.setattr(
@@ -89,6 +88,7 @@ import fcntl, pathlib, sys, time
 lock, run = sys.argv[1:]
 segment = pathlib.Path(run) / "segments" / "control.seg"
 segment.parent.mkdir(parents=True)
+pathlib.Path(lock).parent.mkdir(parents=True, exist_ok=True)
 kept = [open(lock, "a"), segment.open("wb")]
 fcntl.flock(kept[0], fcntl.LOCK_EX)
 print("held", flush=True)

@@ -58,6 +58,43 @@ def test_endless_output_is_cut_and_its_program_ended(small: LabInfo) -> None:
     assert left.stdout == ""
 
 
+def test_what_has_detached_itself_ends_after_the_time(small: LabInfo) -> None:
+    """By setsid, without its environment, by nohup: found and ended, and said."""
+    script = (
+        "(env -i setsid sleep 4321 </dev/null >/dev/null 2>&1 &); "
+        "nohup sleep 4322 </dev/null >/dev/null 2>&1 & sleep 4323"
+    )
+    code, said = chore(small, "exec", "--timeout", "2", "--", script)
+    assert code == Exit.HARNESS
+    for row in said.values():
+        assert row["error"] == "no end within 2 s"
+        assert "dstest: no end within 2 s; ended: " in row["stderr"]
+        assert row["stderr"].count("sleep (") == 3
+    left = run_everywhere(small.nodes, "pgrep -f '^sleep 432'; :")
+    assert [row.stdout for row in left.values()] == ["", "", ""]
+
+
+def test_what_cannot_come_does_not_stop_the_rest(small: LabInfo, tmp_path: Path) -> None:
+    """A file beyond all limits; files of /proc, whose size is 0; a log that grows."""
+    run_everywhere(
+        small.nodes,
+        "mkdir -p /opt/odd; cd /opt/odd; truncate -s 1T a-huge; echo x >b; "
+        "setsid sh -c 'for i in $(seq 600); do head -c 100000 /dev/zero >>/opt/odd/c-log; "
+        "sleep 0.02; done' </dev/null >/dev/null 2>&1 & sleep 1",
+    )
+    code, got = chore(small, "get", "/opt/odd", tmp_path / "got")
+    assert code == Exit.HARNESS
+    for name, row in got.items():
+        assert row["left_out"] == [f"'odd/a-huge': {1 << 40} bytes, more than 64000000"]
+        assert (row["files"], row["error"]) == (2, None)
+        log = tmp_path / "got" / name / "odd" / "c-log"
+        assert log.stat().st_size >= 100_000
+    run_everywhere(small.nodes, "rm -rf /opt/odd")
+    code, got = chore(small, "get", "/proc/meminfo", tmp_path / "proc")
+    assert (code, [row["files"] for row in got.values()]) == (0, [1, 1, 1])
+    assert "MemTotal" in (tmp_path / "proc/n1/meminfo").read_text()
+
+
 def test_what_is_no_utf_8_and_what_goes_on_behind_a_command(small: LabInfo) -> None:
     said = run_everywhere(small.nodes, r"printf 'a\377b'; setsid sleep 20 & exit 0", timeout_s=5)
     assert all(row.ok and row.stdout == "a\ufffdb" for row in said.values())

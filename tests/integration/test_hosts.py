@@ -200,6 +200,8 @@ def test_what_is_no_machine_of_its_own(machines: Machines, tmp_path: Path, lab: 
     one, two = machines.info.nodes[:2]
     twice = f'[[node]]\nname="a"\naddress="{one.address}"\n[[node]]\nname="b"\n'
     refused(f'{way}{twice}address="{two.address}"\nssh="{one.address6}"\n', "are one machine")
+    other = f'[[node]]\nname="a"\naddress="{jump.address}"\nssh="{one.address6}"\n'
+    refused(way + other, f"a does not have {jump.address} itself")
     key = lab.nodes[0].key_path
     refused(
         f'key = "{key}"\n[[node]]\nname = "x"\naddress = "{lab.nodes[0].address}"\n',

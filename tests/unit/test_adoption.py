@@ -60,6 +60,7 @@ def machine(name: str = "n1", **changes: Any) -> Surveyed:
     info = NodeInfo(
         name=name, address=f"192.0.2.{name[1:]}", lab_id="one", **changes.pop("info", {})
     )
+    changes.setdefault("addresses", [a for a in (info.address, info.address6) if a])
     shown: dict[str, Any] = {"control": "192.0.2.99", "control6": None, "ssh_from": "192.0.2.99"}
     return Surveyed(
         info=info,
@@ -350,6 +351,33 @@ def test_one_question_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [q.split()[3] for q in asked] == ["ops@a:22:", "ops@e:22", "jim@f:22:"]
 
 
+def test_an_address_that_is_not_the_machines_own_is_refused() -> None:
+    """Translated on the way, mistyped, of another machine: partitions go by addresses."""
+    own = {"addresses": ["10.0.0.5", "fd00::5", "fe80::1"]}
+    (said,) = adopt.problems_of([machine(**own)])
+    assert said == (
+        "db-n1 does not have 192.0.2.1 itself, by which other nodes would know it"
+        " (a translated address, or another machine's?); it has 10.0.0.5, fd00::5"
+    )
+    (said,) = adopt.problems_of([machine(addresses=["192.0.2.1"], info={"address6": "fd00::1"})])
+    assert "does not have fd00::1 itself" in said
+    right = machine(addresses=["192.0.2.1", "10.0.0.5", "fd00::1"], info={"address6": "fd00::1"})
+    assert adopt.problems_of([right]) == []
+
+
+def test_a_machine_tells_its_own_addresses() -> None:
+    argv = ["ip", "-o", "addr", "show", "up"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    wanted = {line.split()[3].split("/")[0] for line in said.splitlines()}
+    assert {*agent_look.addresses()} == {a for a in wanted if a not in ("127.0.0.1", "::1")}
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1; reboot", "fe80::1%eth0", ""])
+def test_an_address_that_is_none_is_no_answer(address: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        facts(addresses=[address])
+
+
 def test_records_are_kept_until_nothing_of_ours_is_left(tmp_path: Path) -> None:
     def released(**rows: dict[str, Any]) -> adoption.Released:
         empty: dict[str, Any] = {"ours": {}, "others": {}, "said": {}, "problems": {}}
@@ -389,13 +417,12 @@ def test_what_a_run_uses_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Mo
 
     from clusters.labs.existing import book
     from dstest.cli.lab import lab_app
-    from dstest.runner import session
 
     monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
     adopted = adopting(machine()).adopted
     book.save(adopted)
     forget = ["release", "--lab-id", "one", "--forget"]
-    monkeypatch.setattr(session, "in_use", lambda _: True)
+    monkeypatch.setattr(adoption, "in_use", lambda _: True)
     done = CliRunner().invoke(lab_app, forget)
     assert isinstance(done.exception, LabError)
     assert book.load("one") is not None

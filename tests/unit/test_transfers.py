@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clusters.remote import transfers
+from clusters.remote import agent_send, transfers
 from clusters.remote.chores import Said, on_each
 from clusters.remote.tasks import _logs_in, render
 from clusters.remote.transfers import Fetched, Limits, get, put
@@ -223,3 +224,117 @@ def test_only_a_regular_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> N
     assert (tmp_path / "file").read_text() == "new"
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("file", "fresh")]
     assert modes == [0o640, 0o755]
+
+
+def sent(folder: Path, name: str, to: Path, **limits: int) -> Fetched:
+    """What the program that runs on nodes sends, as the control host takes it."""
+
+    def run_on(info: NodeInfo, argv: list[str], *_: Any, take: Any, **__: Any) -> Said:
+        argv[0] = sys.executable
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
+            try:
+                take(iter(lambda: child.stdout.read(1 << 16), b""))  # type: ignore[union-attr]
+            except LabError as error:
+                return Said(status=None, error=error.message)
+            said = child.stderr.read().decode()
+            return Said(status=child.wait(10), stderr=said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfers, "run_on", run_on)
+        return get(NODES[:1], f"{folder}/{name}", to, timeout_s=9, limits=Limits(**limits))["n1"]
+
+
+def test_files_without_a_size_of_their_own(tmp_path: Path) -> None:
+    """Those of /proc have size 0, those of /sys 4096, whatever they hold."""
+    got = sent(Path("/proc/self"), "limits", tmp_path)
+    assert (got.files, got.left_out, got.error) == (1, [], None)
+    assert b"Max open files" in (tmp_path / "n1/limits").read_bytes()
+    got = sent(Path("/sys/kernel/mm/transparent_hugepage"), "enabled", tmp_path)
+    assert (got.ok, got.bytes) == (True, (tmp_path / "n1/enabled").stat().st_size)
+    assert b"\0" not in (tmp_path / "n1/enabled").read_bytes()
+
+
+def test_what_cannot_come_does_not_stop_the_rest(tmp_path: Path) -> None:
+    """One file beyond all limits, a link, a pipe, an unreadable one: each is named."""
+    tree = tmp_path / "tree"
+    (tree / "empty").mkdir(parents=True)
+    (tree / "a-huge").touch()
+    os.truncate(tree / "a-huge", 1 << 40)
+    (tree / "b-small").write_text("x")
+    (tree / "c-large").write_bytes(os.urandom(3 << 20))
+    (tree / "link").symlink_to("b-small")
+    os.mkfifo(tree / "pipe")
+    got = sent(tmp_path, "tree", tmp_path / "to", file_bytes=4 << 20)
+    assert (got.files, got.error) == (2, None)
+    assert got.left_out == [
+        f"'tree/a-huge': {1 << 40} bytes, more than {4 << 20}",
+        "'tree/link': a link",
+        "'tree/pipe': neither file nor directory",
+    ]
+    there = tmp_path / "to/n1/tree"
+    assert (there / "c-large").read_bytes() == (tree / "c-large").read_bytes()
+    assert sorted(p.name for p in there.iterdir()) == ["b-small", "c-large", "empty"]
+    none = sent(tmp_path, "nothing", tmp_path / "to")
+    assert (none.ok, none.left_out) == (False, ["'nothing': No such file or directory"])
+
+
+class Growing(io.BytesIO):
+    """A file that is changed while it is read."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__()
+        self.path, self.size = path, size
+
+    def write(self, data: Any) -> int:
+        if self.size >= 0:
+            os.truncate(self.path, self.size)
+            self.size = -1
+        return super().write(data)
+
+
+@pytest.mark.parametrize(("size", "how"), [(6 << 20, "grew"), (2 << 20, "shrank"), (0, "shrank")])
+def test_files_that_change_while_they_are_read(
+    sends: list[bytes], tmp_path: Path, size: int, how: str
+) -> None:
+    """Nothing comes that was never in the file: no zeros at its end."""
+    (tmp_path / "d").mkdir()
+    file = tmp_path / "d" / "log"
+    file.write_bytes(b"x" * (4 << 20))
+    (tmp_path / "d" / "other").write_text("x")
+    out = Growing(file, size)
+    agent_send.send(out, str(tmp_path), "d", 8 << 20, 1 << 30)
+    sends.append(out.getvalue())
+    got = fetched(tmp_path / "to")
+    assert (got.files, got.error) == (2, None)
+    there = (tmp_path / "to/n1/d/log").read_bytes()
+    assert set(there) <= {ord("x")}
+    if how == "grew":
+        assert (len(there), got.left_out) == (4 << 20, [])
+    else:
+        assert len(there) < 4 << 20
+        assert got.left_out == ["'d/log': it shrank while it was read"]
+    assert got.bytes == len(there) + 1
+    assert len(got.changed) == 1
+
+
+def test_notes_that_lie_touch_only_the_file_before(sends: list[bytes], tmp_path: Path) -> None:
+    def note(name: str, kept: str) -> tuple[tarfile.TarInfo, bytes]:
+        settings = {agent_send.LEFT: "why", agent_send.KEPT: kept}
+        return member(name, pax_headers=settings)
+
+    sends.append(
+        packed(
+            member("d/a", b"one"),
+            member("d/b", b"two"),
+            note("d/a", "1"),
+            note("../x", "1"),
+            note("d/b", "-1"),
+            note("d/b", "99"),
+            note("d/b", "²"),
+        )
+    )
+    got = fetched(tmp_path)
+    assert len(got.left_out) == 5
+    assert [(tmp_path / "n1/d" / name).read_bytes() for name in "ab"] == [b"one", b"two"]

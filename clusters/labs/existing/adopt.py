@@ -20,6 +20,7 @@ import msgspec
 from clusters.labs.existing import agent_mark, book
 from clusters.labs.existing.book import Adopted
 from clusters.labs.existing.facts import Difference, LeftNow, differences
+from clusters.labs.existing.itself import not_its_own
 from clusters.labs.existing.survey import LOOK_S, Surveyed, look
 from clusters.remote.bundle import MARKER_PATH, RUN_PATH, start_argv
 from clusters.remote.chores import CHORE_ARGV
@@ -63,6 +64,8 @@ def problems_of(seen: Sequence[Surveyed]) -> list[str]:
             found.append(f"{one.alias}: sudo does not make {one.info.user} root")
         if tuple(map(int, one.facts.python.split(".")[:2])) < (3, 9):
             found.append(f"{one.alias} has Python {one.facts.python}; 3.9 is needed")
+        named = (one.info.address, one.info.address6)
+        found += filter(None, [not_its_own(one.alias, named, one.facts)])
     sources = {one.ssh_from for one in seen}
     found += [
         f"{one.alias} is a jump host: faults on its network would cut off the others"

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-__all__ = ["digests", "facts", "found", "listen", "main", "packages_of", "residue_of"]
+__all__ = ["addresses", "digests", "facts", "found", "listen", "main", "packages_of", "residue_of"]
 
 MARKER = "/etc/dstest-lab"
 FILES_MAX = 20_000
@@ -121,7 +121,23 @@ def facts(request: dict) -> dict:  # type: ignore[type-arg]
         "names": names,
         "paths": [path for path in request["paths"] if os.path.lexists(path)],
         "residues": {name: residue_of(look) for name, look in request["residues"].items()},
+        "addresses": addresses(),
     }
+
+
+def addresses() -> list[str]:
+    """This machine's own, of both families, without those of loopback."""
+    found, last = set(), ""
+    for line in text_of("/proc/net/fib_trie").splitlines():
+        words = line.split()
+        if words[:1] == ["|--"]:
+            last = words[1]
+        elif words == ["/32", "host", "LOCAL"] and not last.startswith("127."):
+            found.add(last)
+    for line in text_of("/proc/net/if_inet6").splitlines():
+        six = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))
+        found |= {six} - {"::1"}
+    return sorted(found)
 
 
 def digests(root: str) -> dict[str, str]:

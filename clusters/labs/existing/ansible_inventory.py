@@ -72,7 +72,8 @@ def _listed(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(f"ansible-inventory prints no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"{path}: {done.stderr.strip()[-500:]}")
+        said = done.stderr.strip()[-500:] or f"ansible-inventory ended with {done.returncode}"
+        raise ConfigError(f"{path}: {said}")
     return found
 
 

@@ -15,7 +15,7 @@ import asyncssh
 
 from clusters.labs.existing.entry import Place
 from clusters.remote.login import KeyRefused, open_login
-from dstest.core.errors import LabError
+from dstest.core.errors import LabError, reason_of
 from dstest.core.node import Login
 
 __all__ = ["Arrived", "arrive"]
@@ -96,7 +96,7 @@ class _Step:
                 place.host, place.port, tunnel=self._through or (), config=None
             )
         except (asyncssh.Error, OSError) as error:
-            raise LabError(f"{self._where} cannot be reached: {error}") from None
+            raise LabError(f"{self._where} cannot be reached: {reason_of(error)}") from None
         if shown is None:
             raise LabError(f"{self._where} shows no host key")
         self._read_known()

@@ -8,8 +8,10 @@ $DSTEST_LAB_DIR/adopted/<lab_id>/lab.json      `Adopted`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from clusters.labs.existing.facts import LeftNow, address_in
 from dstest.core.errors import LabError
 from dstest.core.node import Foreign, NodeInfo
 
-__all__ = ["Adopted", "folder_of", "forget", "load", "save", "write_secret"]
+__all__ = ["Adopted", "folder_of", "forget", "held", "load", "save", "write_secret"]
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +66,30 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
         return Foreign(taken=self.taken, as_found=self.as_found)
 
 
+HELD_S: Final = 1.0
+
 _ADOPTED: Final = msgspec.json.Decoder(Adopted)
 
 
 def folder_of(lab_id: str) -> Path:
     """The directory of one set."""
     return state.adopted_dir() / state.check_lab_id(lab_id)
+
+
+@contextlib.contextmanager
+def held(lab_id: str) -> Iterator[None]:
+    """Whoever adopts or releases a set has its record alone, and no lab of this id is brought up
+    meanwhile. Raises LabError where another process has it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            name = f"lab-{state.check_lab_id(lab_id)}"
+            stack.enter_context(state.lock(name, timeout_s=HELD_S))
+        except LabError:
+            raise LabError(
+                f"lab {lab_id} is being adopted, released or brought up by another process",
+                remedy="wait for its end, or take another --lab-id",
+            ) from None
+        yield
 
 
 def load(lab_id: str) -> Adopted | None:

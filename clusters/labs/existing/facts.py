@@ -34,7 +34,8 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """`features` name what is not there with the reason, None for what is. `processes` is the
     namespace of process 1's, empty where that is not to be read; `network` is ours there. `names`
     are what the names of nodes lead to. `packages` are those of the systems that are installed,
-    None where nobody can tell. `paths` are those that were asked about and are there."""
+    None where nobody can tell. `paths` are those that were asked about and are there. `addresses`
+    are its own, of both families, without those of loopback."""
 
     os: str
     kernel: str
@@ -54,6 +55,12 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str]
     paths: list[str]
     residues: dict[str, Looked]
+    addresses: list[str]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where one of its addresses is none."""
+        for address in self.addresses:
+            address_in(address)
 
 
 class LeftNow(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,7 +76,8 @@ def _said(path: Path, name: str, more: Sequence[str] = ()) -> dict[str, list[str
     except subprocess.TimeoutExpired:
         raise LabError(f"ssh -G {name} did not end within {TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        raise ConfigError(f"{path}: {done.stderr.strip()[-500:]}")
+        said = done.stderr.strip()[-500:] or f"ssh -G {name} ended with {done.returncode}"
+        raise ConfigError(f"{path}: {said}")
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         key, _, value = line.partition(" ")

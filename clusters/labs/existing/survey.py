@@ -17,12 +17,20 @@ import msgspec
 from clusters.labs.existing import agent_look, book
 from clusters.labs.existing.arrive import Arrived, arrive
 from clusters.labs.existing.entry import ASK, HostEntry
-from clusters.labs.existing.facts import HostFacts, LeftNow, address_in, same_machine
+from clusters.labs.existing.facts import HostFacts, LeftNow, address_in
+from clusters.labs.existing.itself import refuse_doubles, refuse_this_machine
 from clusters.remote.connection import refuse_control_host
 from clusters.remote.root_command import run_as_root
 from clusters.remote.sudo import password_of
 from dstest.core import clock, limits
-from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode, RemoteError
+from dstest.core.errors import (
+    ConfigError,
+    DstestError,
+    LabError,
+    NotALabNode,
+    RemoteError,
+    reason_of,
+)
 from dstest.core.node import NodeInfo
 
 __all__ = ["LOOK_S", "Asks", "Request", "Surveyed", "asking", "look", "survey"]
@@ -97,7 +105,7 @@ async def survey(
         _one(lab_id, name, entry, request, names, asks)
         for name, entry in zip(names, entries, strict=True)
     )
-    _refuse_doubles(seen)
+    refuse_doubles([(one.alias, one.info.address, one.facts) for one in seen])
     return seen
 
 
@@ -172,7 +180,7 @@ async def _entered(
             remedy="`ssh` to it by hand: what hangs there hangs here",
         ) from None
     except (asyncssh.Error, OSError) as error:
-        raise LabError(f"{entry.alias} ({entry.ssh.where}): {error}") from None
+        raise LabError(f"{entry.alias} ({entry.ssh.where}): {reason_of(error)}") from None
     finally:
         if arrived is not None:
             arrived.connection.abort()
@@ -194,7 +202,7 @@ async def _looked_at(
     facts = await ask(connection, info, "facts", question, _FACTS)
     facts = _asked_for(info, facts, request)
     ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
-    _refuse_this_machine(entry, facts)
+    refuse_this_machine(entry, facts)
     control, control6 = [
         await _seen_as(connection, info, address) if address else None
         for address in (info.address, info.address6)
@@ -249,7 +257,7 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
         rows = await loop.getaddrinfo(wanted, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
-            f"{entry.alias} has no IPv4 address that is known here ({wanted}: {error})",
+            f"{entry.alias} has no IPv4 address that is known here ({wanted}: {reason_of(error)})",
             remedy='address = "..." in the list: that which other nodes and clients use; SSH may go'
             " another way, and by IPv6",
         ) from None
@@ -363,36 +371,6 @@ async def _ssh_from(connection: asyncssh.SSHClientConnection, info: NodeInfo) ->
         raise LabError(
             f"{info.name}: sshd does not say where SSH comes from (SSH_CONNECTION)"
         ) from None
-
-
-def _here() -> HostFacts:
-    empty: dict[str, Any] = {
-        "features": {},
-        "residues": {},
-        "packages": [],
-        "names": [],
-        "paths": [],
-    }
-    return msgspec.convert(agent_look.facts(empty), HostFacts)
-
-
-def _refuse_this_machine(entry: HostEntry, facts: HostFacts) -> None:
-    if same_machine(facts, _here()):
-        raise NotALabNode(
-            f"{entry.alias} ({entry.ssh.where}) is this machine itself, or shares its network;"
-            " faults are never made here",
-            remedy="name other machines as nodes",
-        )
-
-
-def _refuse_doubles(seen: Sequence[Surveyed]) -> None:
-    for i, one in enumerate(seen):
-        for other in seen[:i]:
-            if same_machine(one.facts, other.facts) or one.info.address == other.info.address:
-                raise NotALabNode(
-                    f"{other.alias} and {one.alias} are one machine",
-                    remedy="a fault on one node must not hit another: name each machine once",
-                )
 
 
 async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
