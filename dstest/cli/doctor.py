@@ -23,7 +23,8 @@ def doctor(
 ) -> None:
     """Check this machine and the labs that run on it. Exit 0 when all is well, else 4.
 
-    What only some labs need is tried too: a host without it is well all the same.
+    What only some labs need is tried too: a host without it is well all the same. So is one whose
+    user is not root, where --lab rootless works.
     """
     from clusters.labs.hostcheck import host_rows
 

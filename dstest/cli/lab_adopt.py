@@ -163,7 +163,10 @@ def release(
     _tell_released(done)
     if done.problems:
         for name in done.problems if forget else ():
-            say(f"{name} is forgotten, and may still carry /etc/dstest-lab and what runs have laid")
+            say(
+                f"{name} ({done.called.get(name, name)}) is forgotten, and may still carry "
+                "/etc/dstest-lab and what runs have laid"
+            )
         if not forget:
             say("remedy: where /etc/dstest-lab is gone, write the lab's id into it there again;")
             say("  then dstest lab release again; --forget gives up on them")
@@ -211,4 +214,4 @@ def _tell_released(done: Released) -> None:
         for what in row:
             say(f"{name}: {what}")
     for name, why in done.problems.items():
-        say(f"{name}: not released: {why}")
+        say(f"{name} ({done.called.get(name, name)}): not released: {why}")

@@ -141,8 +141,11 @@ def _one_object(kind: str, lab_id: str | None, seen: list[LabLook]) -> dict[str,
 
 
 def _remedy(look: LabLook) -> str | None:
+    from clusters.labs.state import adopted_ids
+
+    adopted = look.lab_id in adopted_ids()
     return {
-        "broken": f"dstest lab down --lab-id {look.lab_id}",
+        "broken": f"dstest lab {'release' if adopted else 'down'} --lab-id {look.lab_id}",
         "absent": f"dstest lab up --lab-id {look.lab_id} brings it up; dstest lab list names those "
         "that exist",
     }.get(look.state)
@@ -154,7 +157,9 @@ def text_of(look: LabLook) -> list[str]:
     lines += [f"  used by {use.describe()}" for use in look.used_by]
     lines += [f"  {lack}" for lack in look.lacks]
     for node in look.lab.nodes if look.lab is not None else []:
-        lines.append(f"  {node.name}  {node.address}  {node.address6 or ''}".rstrip())
+        named = look.lab.named(node.name)
+        called = f"  ({named})" if named != node.name else ""
+        lines.append(f"  {node.name}  {node.address}  {node.address6 or ''}".rstrip() + called)
     if look.not_looked:
         lines.append(f"  {look.not_looked}")
     for name, row in look.left.items():
@@ -179,4 +184,6 @@ def list_labs(lab: Kind = None, as_json: Json = False) -> None:
         show([{"lab_id": s.lab_id, "kind": s.kind, "state": s.state} for s in seen])
         return
     for look in seen:
-        typer.echo(f"{look.lab_id}  {look.state}  ({look.kind})")
+        names = [look.lab.named(node.name) for node in look.lab.nodes] if look.lab else []
+        called = f"  {', '.join(names)}" if look.lab is not None and look.lab.adopted else ""
+        typer.echo(f"{look.lab_id}  {look.state}  ({look.kind}){called}")

@@ -108,6 +108,11 @@ class LabInfo(msgspec.Struct, frozen=True, kw_only=True):
     adopted: Foreign | None = None
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    def named(self, name: str) -> str:
+        """What the user calls this node; its own name where nobody calls it otherwise."""
+        called = self.facts.get("hosts")
+        return str(called.get(name, name)) if isinstance(called, dict) else name
+
     @property
     def as_found(self) -> Mapping[str, list[str]]:
         """What was on the nodes before us, by node."""

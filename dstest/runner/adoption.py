@@ -89,12 +89,13 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 class Released(msgspec.Struct, frozen=True, kw_only=True):
     """By node: `ours` is what we have left there or taken away, `others` what somebody else has
     changed meanwhile, `said` what there is to know besides; `problems`: why a node was not
-    released."""
+    released; `called`: what the user calls it."""
 
     ours: dict[str, list[str]]
     others: dict[str, list[str]]
     said: dict[str, list[str]]
     problems: dict[str, str]
+    called: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def clean(self) -> bool:
@@ -117,9 +118,10 @@ def prepare(
     """Look at the machines; nothing is changed there. Whoever calls it has the record to itself
     (`book.held`) until the machines are marked. Raises LabError, ConfigError."""
     state.check_lab_id(lab_id)
-    if book.load(lab_id) is not None:
+    if (known := book.load(lab_id)) is not None:
+        half = "" if known.marked else ", though not all of its machines are marked"
         raise ConfigError(
-            f"lab {lab_id} is adopted already",
+            f"lab {lab_id} is adopted already{half}",
             remedy=f"dstest lab release --lab-id {lab_id}, or another --lab-id",
         )
     if state.load(lab_id) is not None:
@@ -255,6 +257,7 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
         others={name: [d.what for d in row.differs if not d.ours] for name, row in seen.items()},
         said={name: row.said for name, row in seen.items()},
         problems=problems,
+        called=adopted.aliases,
     )
     if done.same if strict else done.clean:
         book.forget(lab_id)

@@ -35,6 +35,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import (
     Finished,
     alive,
+    of_size,
     process_start_time,
     recover,
     require_packages,
@@ -178,7 +179,7 @@ def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str,
     wanted = [f"{file.lab_id}-{arm.nodes}" if file.lab_id else f"s{os.getpid()}-{arm.nodes}"]
     for name in ([file.lab_id] if file.lab_id else []) + wanted:
         info = plugins.lab.status(name)
-        if info is not None and len(info.nodes) == arm.nodes:
+        if info is not None and len(of_size(info, arm.nodes).nodes) == arm.nodes:
             require_packages(info, plugins)
             return name, True
     return wanted[0], False

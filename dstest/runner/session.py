@@ -43,6 +43,7 @@ __all__ = [
     "DEFAULT_LAB",
     "Finished",
     "alive",
+    "of_size",
     "process_start_time",
     "recover",
     "require_packages",
@@ -95,10 +96,19 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
     )
 
 
+def of_size(lab: LabInfo, nodes: int) -> LabInfo:
+    """Of machines that were adopted the first so many: a tier asks for clusters of more than one
+    size, and a machine is in one lab alone. Any other lab as it is."""
+    if lab.adopted is None or len(lab.nodes) <= nodes:
+        return lab
+    return msgspec.structs.replace(lab, nodes=lab.nodes[:nodes])
+
+
 def _fitting(plugins: Plugins, lab_id: str | None) -> LabInfo | None:
     """The named or the default lab where it is up. Raises ConfigError for what is no name, LabError
     where it has another size or lacks what the system needs."""
-    lab: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
+    whole: LabInfo | None = plugins.lab.status(lab_id or DEFAULT_LAB)
+    lab = None if whole is None else of_size(whole, plugins.spec.nodes)
     if lab is not None and len(lab.nodes) != plugins.spec.nodes:
         raise LabError(
             f"lab {lab.lab_id} has {len(lab.nodes)} nodes, the run wants {plugins.spec.nodes}",
@@ -146,7 +156,8 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
     spec, lab = plugins.spec, plugins.lab
     standing = _fitting(plugins, lab_id)
     if standing is not None:
-        ui.phase("lab", f"{standing.lab_id}, already up")
+        names = ", ".join(node.name for node in standing.nodes)
+        ui.phase("lab", f"{standing.lab_id}, already up: {names}")
         with alone(standing):
             yield standing
         return

@@ -76,7 +76,7 @@ class Lab:
 
     def status(self, lab_id: str) -> Any:
         size = int(lab_id.rsplit("-", 1)[1]) if "-" in lab_id else 5
-        return SimpleNamespace(nodes=[0] * size, lab_id=lab_id, made=None)
+        return SimpleNamespace(adopted=None, nodes=[0] * size, lab_id=lab_id, made=None)
 
     def down(self, lab_id: str) -> list[str]:
         return []

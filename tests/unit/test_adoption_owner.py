@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from test_adoption import adopting, machine
 from typer.testing import CliRunner
 
 from clusters.labs import state
-from clusters.labs.existing import book
+from clusters.labs.existing import adopt, book
 from clusters.labs.lxc import LAB as LXC
 from dstest.cli.lab import lab_app
+from dstest.cli.lab_status import look_at, text_of
 from dstest.core.errors import ConfigError, DstestError, LabError
+from dstest.core.node import Made
 from dstest.runner import adoption, lab_lock
+from dstest.runner.session import of_size
 
 HOLD = """
 import sys
-from clusters.labs.existing import book
+from clusters.labs.existing import adopt, book
 with book.held(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -123,3 +129,55 @@ def test_a_run_and_a_release_at_once() -> None:
     assert book.load("one") is not None
     assert not lab_lock.in_use(info)
     assert not lab_lock.lock_of(info).exists()
+
+
+def test_fewer_machines_than_are_adopted() -> None:
+    """So that a tier has its clusters of more than one size."""
+    book.save(msgspec.structs.replace(adopting(*map(machine, ALL)).adopted, marked=True))
+    info = adoption.LAB.status("one")
+    assert info is not None
+    assert [node.name for node in of_size(info, 3).nodes] == ["n1", "n2", "n3"]
+    assert of_size(info, 5) == of_size(info, 9) == info
+    made = msgspec.structs.replace(info, adopted=None, made=Made(packages=[]))
+    assert of_size(made, 3) == made
+
+
+ALL = ("n1", "n2", "n3", "n4", "n5")
+
+
+def test_the_users_names_are_kept_and_shown() -> None:
+    book.save(msgspec.structs.replace(adopting(*map(machine, ALL)).adopted, marked=True))
+    listed = CliRunner().invoke(lab_app, ["list"]).output
+    assert "one  running  (hosts)  db-n1, db-n2, db-n3, db-n4, db-n5" in listed
+    status = "\n".join(text_of(look_at("hosts", "one", nodes=False)))
+    assert "  n2  192.0.2.2  (db-n2)" in status
+
+
+def test_a_machine_that_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are marked to the end; a release is what comes next, and no run begins."""
+    asked: list[str] = []
+
+    async def opened(info: Any) -> Any:
+        if info.name == "n2":
+            raise LabError("n2 is gone")
+        return SimpleNamespace(abort=lambda: None)
+
+    async def ask(_: Any, info: Any, act: str, __: Any) -> Any:
+        await asyncio.sleep(0.05)
+        asked.append(f"{act} {info.name}")
+
+    monkeypatch.setattr(adopt, "_open", opened)
+    monkeypatch.setattr(adopt, "_ask", ask)
+    seen = [machine(name) for name in ALL[:3]]
+    with pytest.raises(LabError, match=r"half adopted: db-n2: n2 is gone") as caught:
+        asyncio.run(adopt.mark(adopting(*seen).adopted, seen))
+    assert "dstest lab release --lab-id one" in str(caught.value.remedy)
+    assert asked == ["mark n1", "mark n3"]
+    assert adoption.LAB.status("one") is None
+    with pytest.raises(ConfigError, match="cannot be used") as refused:
+        adoption.LAB.up("one", 3, packages=[])
+    assert "dstest lab release --lab-id one, then adopt them again" in str(refused.value.remedy)
+    again = CliRunner().invoke(lab_app, ["status", "--lab-id", "one"])
+    assert "remedy: dstest lab release --lab-id one" in again.output
+    with pytest.raises(ConfigError, match="adopted already, though not all"):
+        adoption.prepare("one", [], accept=lambda *_: False, password=None)

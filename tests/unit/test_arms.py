@@ -121,7 +121,11 @@ class FewLabs(Lab):
 
     def status(self, lab_id: str) -> Any:
         size = self.sizes.get(lab_id)
-        return None if size is None else SimpleNamespace(nodes=[0] * size, lab_id=lab_id, made=None)
+        return (
+            None
+            if size is None
+            else SimpleNamespace(adopted=None, nodes=[0] * size, lab_id=lab_id, made=None)
+        )
 
     def up(self, lab_id: str, nodes: int, **_: Any) -> None:
         self.brought.append((lab_id, nodes))

@@ -178,19 +178,32 @@ def about(one: Surveyed) -> str:
 
 
 async def mark(adopted: Adopted, seen: Sequence[Surveyed]) -> None:
-    """Write the markers. What was there before is written down first, on our side."""
+    """Write the markers. What was there before is written down first, on our side. Raises LabError
+    where any of the machines is not marked; a release takes back what the others carry."""
     for one in seen:
         book.write_found(adopted.lab_id, one.info.name, one.found)
     book.save(adopted)
 
-    async def each(one: Surveyed) -> None:
-        connection = await _open(one.info)
+    async def each(one: Surveyed) -> str:
         try:
-            await _ask(connection, one.info, "mark", _request(adopted, one.info, one.found))
-        finally:
-            connection.abort()
+            async with asyncio.timeout(limits.SSH_CONNECT_TIMEOUT_S + MARK_S):
+                connection = await _open(one.info)
+                try:
+                    await _ask(connection, one.info, "mark", _request(adopted, one.info, one.found))
+                finally:
+                    connection.abort()
+        except TimeoutError:
+            return f"{one.alias}: no answer"
+        except DstestError as error:
+            return f"{one.alias}: {error.message}"
+        return ""
 
-    await asyncio.gather(*map(each, seen))
+    if whys := list(filter(None, await asyncio.gather(*map(each, seen)))):
+        raise LabError(
+            f"not marked, so that lab {adopted.lab_id} is half adopted: {'; '.join(whys)}",
+            remedy=f"dstest lab release --lab-id {adopted.lab_id} takes back what was marked;"
+            " then adopt them again",
+        )
     book.save(msgspec.structs.replace(adopted, marked=True))
 
 

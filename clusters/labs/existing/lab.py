@@ -19,6 +19,9 @@ from dstest.core.node import LabInfo
 __all__ = ["LAB", "HostsLab"]
 
 
+HALF = "its adoption or its release did not come to an end, so that not all machines are marked"
+
+
 class HostsLab:
     """Implements `dstest.core.node.Lab` and `Inspects`. It makes nothing and removes nothing."""
 
@@ -36,6 +39,8 @@ class HostsLab:
     ) -> LabInfo:
         """The adopted machines, all of them. Raises ConfigError where there are none."""
         info = self.status(lab_id)
+        if lacks := self.examine(lab_id):
+            raise ConfigError(f"lab {lab_id} cannot be used", remedy=lacks[0])
         if info is None:
             there = ", ".join(self.list()) or "none"
             raise ConfigError(
@@ -67,8 +72,7 @@ class HostsLab:
         """See `Inspects.examine`."""
         adopted = book.load(lab_id)
         half = adopted is not None and not adopted.marked
-        what = "not all of its machines are marked: release them, then adopt them again"
-        return [what] if half else []
+        return [f"{HALF}: dstest lab release --lab-id {lab_id}, then adopt them again"] * half
 
     def users(self, lab_id: str) -> list[int]:
         """See `Inspects.users`: nobody owns them."""
