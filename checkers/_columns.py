@@ -13,14 +13,14 @@ the write that explains a later read.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from checkers import _core
 from dstest.core.history import History
 from dstest.core.op import Op
 
@@ -37,6 +37,7 @@ __all__ = [
     "encode",
 ]
 
+_FAILED, _UNKNOWN_READ, _LEFT = 250, 251, 255
 READ, WRITE, CAS_TRUE, CAS_FALSE, WRITE_UNKNOWN, CAS_UNKNOWN = range(6)
 NEVER = 2**63 - 1
 
@@ -70,22 +71,22 @@ class Interner:
     """Small integers for JSON values: `values[ids(v)]` is `v` or its equal."""
 
     def __init__(self) -> None:
-        self._ids: dict[Any, int] = {None: 0}
+        self.ids: dict[Any, int] = {None: 0}
         self.values: list[Any] = [None]
 
     def id_of(self, value: Any) -> int:
         """The id of `value`, made on first sight."""
         identity = _identity(value)
-        found = self._ids.get(identity)
+        found = self.ids.get(identity)
         if found is None:
-            found = self._ids[identity] = len(self.values)
+            found = self.ids[identity] = len(self.values)
             self.values.append(value)
         return found
 
     def ids_of_plain(self, values: Iterable[Any]) -> list[int] | None:
         """Ids of values that are all `int` or `str`; None where one was not seen before."""
         try:
-            return list(map(self._ids.__getitem__, values))
+            return list(map(self.ids.__getitem__, values))
         except KeyError:
             return None
 
@@ -105,8 +106,8 @@ class Columns:
     complete: I64
     position: I64
     offsets: I64
-    keys: list[Any]
-    values: list[Any]
+    keys: Sequence[Any]
+    values: Sequence[Any]
     excluded: dict[str, int]
     blocked: dict[int, str]
 
@@ -115,95 +116,75 @@ class Columns:
         return slice(int(self.offsets[key]), int(self.offsets[key + 1]))
 
 
-def _name(op: Op) -> str:
-    return f"op {op.op_id} ({op.op_type})"
-
-
-def _read(op: Op, unknown: bool, model: str, values: Interner) -> tuple[int, int, int] | str:
-    """(kind, a, b) of an operation that did not fail, or why it is not a register operation."""
-    if op.op_type == "read":
-        return READ, values.id_of(op.output), 0
-    if op.op_type == "write":
-        return (WRITE_UNKNOWN if unknown else WRITE), values.id_of(op.input), 0
-    if op.op_type != "cas" or model != "cas-register":
-        return f"{_name(op)} is not an operation of model {model}"
-    if not isinstance(op.input, list | tuple) or len(op.input) != 2:
-        return f"{_name(op)} has no [from, to] as its input"
-    if unknown:
-        kind = CAS_UNKNOWN
-    elif isinstance(op.output, bool):
-        kind = CAS_TRUE if op.output else CAS_FALSE
-    else:
-        return f"{_name(op)} is ok but its output is neither true nor false"
-    return kind, values.id_of(op.input[0]), values.id_of(op.input[1])
+def _why_not(op: Op, model: str) -> str:
+    """Why an operation that did not fail is no operation of a register."""
+    name = f"op {op.op_id} ({op.op_type})"
+    if op.op_type not in ("read", "write") and (op.op_type != "cas" or model != "cas-register"):
+        return f"{name} is not an operation of model {model}"
+    if op.op_type == "cas" and (not isinstance(op.input, list | tuple) or len(op.input) != 2):
+        return f"{name} has no [from, to] as its input"
+    unknown = op.timeout_marker or op.complete_ts is None
+    if op.op_type == "cas" and not unknown and not isinstance(op.output, bool):
+        return f"{name} is ok but its output is neither true nor false"
+    return f"{name} has impossible times"
 
 
 def encode(history: History, model: str) -> Columns:
     """Columns of a history under `register` or `cas-register`."""
     values, keys = Interner(), Interner()
-    excluded: Counter[str] = Counter()
+    ops = history.ops if isinstance(history.ops, list) else list(history.ops)
+    n = len(ops)
+    kind = np.empty(n, np.uint8)
+    number, a, b = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    invoke, complete = np.empty(n, np.int64), np.empty(n, np.int64)
+    _core.encode_registers(
+        ops, keys.ids, keys.id_of, values.ids, values.id_of, number, kind, a, b, invoke,
+        complete, model == "cas-register",
+    )  # fmt: skip
+    excluded: dict[str, int] = {}
     blocked: dict[int, str] = {}
-    foreign: str | None = None
-    rows: list[tuple[int, int, int, int, int, int, int]] = []
-    for position, op in enumerate(history.ops):
-        key = keys.id_of(op.key)
-        complete = op.complete_ts
-        unknown = op.timeout_marker or complete is None
-        known_type = op.op_type in ("read", "write", "cas")
-        if known_type and not unknown and op.error is not None:
-            excluded["fail"] += 1
-            continue
-        if unknown and op.op_type == "read":
-            excluded["unknown-read"] += 1
-            continue
-        row = _read(op, unknown, model, values)
-        end = NEVER if unknown or complete is None else complete
-        if isinstance(row, str):
-            blocked.setdefault(key, row)
-            if op.key is None and not known_type:
-                foreign = row
-        elif not -NEVER <= op.invoke_ts <= end or (end >= NEVER and not unknown):
-            blocked.setdefault(key, f"{_name(op)} has impossible times")
-        else:
-            rows.append((key, op.invoke_ts, position, row[0], row[1], row[2], end))
-    seen = _keys_seen(history, keys)
-    if foreign is not None and len(seen) > 1:
-        # it names no key, so it may have touched any
-        blocked = dict.fromkeys(seen, foreign)
-    return _arrange(rows, keys.values, values.values, dict(excluded), blocked, seen)
-
-
-def _keys_seen(history: History, keys: Interner) -> list[int]:
-    """Numbers of the keys that occur; None has number 0 even where no operation names it."""
-    first = 0 if any(op.key is None for op in history.ops) else 1
-    return list(range(first, len(keys.values)))
-
-
-def _arrange(
-    rows: list[tuple[int, int, int, int, int, int, int]],
-    keys: list[Any],
-    values: list[Any],
-    excluded: dict[str, int],
-    blocked: dict[int, str],
-    seen: list[int],
-) -> Columns:
-    """Rows (key, invoke, position, kind, a, b, complete) as columns, sorted by key and time."""
-    table = np.array(rows, dtype=np.int64).reshape(-1, 7)
+    seen = list(range(0 if 0 in number else 1, len(keys.values)))
+    if n > 0 and kind.max() >= _FAILED:
+        for code, why in ((_FAILED, "fail"), (_UNKNOWN_READ, "unknown-read")):
+            if count := int((kind == code).sum()):
+                excluded[why] = count
+        blocked = _wrong(ops, np.flatnonzero(kind == _LEFT), number, seen, model)
+    rows = np.flatnonzero(kind < _FAILED)
     if blocked:
-        table = table[~np.isin(table[:, 0], list(blocked))]
-    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+        rows = rows[~np.isin(number[rows], list(blocked))]
+    key, begun = number[rows], invoke[rows]
+    ahead = key[1:] - key[:-1]
+    if not ((ahead > 0) | ((ahead == 0) & (begun[1:] >= begun[:-1]))).all():
+        rows = rows[np.lexsort((rows, begun, key))]
     shift = seen[0] if seen else 0
-    number = table[:, 0] - shift
     return Columns(
-        kind=table[:, 3].astype(np.uint8),
-        a=table[:, 4].astype(np.int32),
-        b=table[:, 5].astype(np.int32),
-        invoke=np.ascontiguousarray(table[:, 1]),
-        complete=np.ascontiguousarray(table[:, 6]),
-        position=np.ascontiguousarray(table[:, 2]),
-        offsets=np.searchsorted(number, np.arange(len(seen) + 1)).astype(np.int64),
-        keys=[keys[k] for k in seen],
-        values=values,
+        kind=kind[rows],
+        a=a[rows],
+        b=b[rows],
+        invoke=invoke[rows],
+        complete=complete[rows],
+        position=rows,
+        offsets=np.searchsorted(number[rows], np.arange(shift, shift + len(seen) + 1)),
+        keys=[keys.values[k] for k in seen],
+        values=values.values,
         excluded=excluded,
         blocked={k - shift: why for k, why in blocked.items()},
     )
+
+
+def _wrong(
+    ops: Sequence[Op], places: I64, number: I32, seen: list[int], model: str
+) -> dict[int, str]:
+    """Why the keys of these operations cannot be decided."""
+    blocked: dict[int, str] = {}
+    foreign: str | None = None
+    for place in places.tolist():
+        op, key = ops[place], int(number[place])
+        why = _why_not(op, model)
+        blocked.setdefault(key, why)
+        if op.key is None and op.op_type not in ("read", "write", "cas"):
+            foreign = why
+    if foreign is not None and len(seen) > 1:
+        # it names no key, so it may have touched any
+        return dict.fromkeys(seen, foreign)
+    return blocked

@@ -11,6 +11,9 @@ from checkers._columns import I32, I64, U8
 
 U32 = NDArray[np.uint32]
 
+class Array:
+    """A buffer, read-only."""
+
 def check_automaton(
     class_: I32,
     invoke: I64,
@@ -34,6 +37,37 @@ def check_automaton(
     steps_max: int,
     /,
 ) -> None: ...
+def encode_registers(
+    ops: list[Any],
+    key_ids: dict[Any, int],
+    new_key: Callable[[Any], int],
+    value_ids: dict[Any, int],
+    new_value: Callable[[Any], int],
+    key: I32,
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    cas: bool,
+    /,
+) -> None: ...
+def reduce_registers(
+    kind: U8,
+    a: I32,
+    b: I32,
+    invoke: I64,
+    complete: I64,
+    stays: U8,
+    stop: I32,
+    n_values: int,
+    initial: int,
+    time_ns: int,
+    memory_bytes: int,
+    steps_max: int,
+    checks_max: int,
+    /,
+) -> bool: ...
 def chains(
     kind: U8,
     a: I32,
@@ -112,7 +146,10 @@ def check_transactions(
     time_ns: int,
     memory_bytes: int,
     /,
-) -> tuple[int, bytes, bytes, bytes, int, int, int, int]: ...
+) -> tuple[int, bytes, bytes, bytes, int, int, int, int, int]: ...
 def read_history(
     text: bytes | bytearray | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
-) -> tuple[bytes | int, ...]: ...
+) -> tuple[Array | bytes | int, ...]: ...
+def read_operations(
+    text: bytes | bytearray | memoryview | mmap, threads: int, memory_bytes: int, /
+) -> tuple[bytes, ...]: ...

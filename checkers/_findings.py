@@ -255,7 +255,8 @@ class PerKey:
     knows, `observers` those of them that change nothing, `passes` others that change nothing either
     and are left to other checkers; `vacuous` says what a history must hold to be judged. `op_types`
     are the operations by model, for those who ask before there is a history; `options` what `dstest
-    check -o` may tell of a history that does not say it. `owed` are types of operation whose
+    check -o` may tell of a history that does not say it, `initial` what the initial state is given
+    as, by model. `owed` are types of operation whose
     acknowledgement must be looked for: a key that has one, and of which nothing was tested, is not
     decided by what was tested of others. One that is not `keyed` looks at other keys beside.
     """
@@ -276,6 +277,7 @@ class PerKey:
         kind: str = "history",
         prefix_closed: bool = False,
         options: Mapping[str, Option] = MappingProxyType({}),
+        initial: Mapping[str, str] = MappingProxyType({}),
         owed: frozenset[str] = frozenset(),
         keyed: bool = True,
     ) -> None:
@@ -284,6 +286,7 @@ class PerKey:
         self.kind = kind
         self.prefix_closed = prefix_closed
         self.options = options
+        self.initial = initial
         self._owed = owed
         self._decide = decide
         self._types = types

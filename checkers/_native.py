@@ -10,6 +10,7 @@ import numpy as np
 
 from checkers import _core
 from checkers._columns import I32, I64, U8
+from dstest.core.clock import monotonic_ns
 
 __all__ = [
     "ILLEGAL",
@@ -21,6 +22,7 @@ __all__ = [
     "Decision",
     "Limits",
     "check_registers",
+    "in_halves",
     "interruptible",
 ]
 
@@ -34,6 +36,9 @@ UNDECIDED = {
 
 _OPS_WORTH_A_THREAD = 5_000
 """With fewer, and a limit on steps, the call is over before anybody could press Ctrl-C."""
+
+OPS_WORTH_TWO = 50_000
+"""With fewer a second thread does not pay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,37 @@ def interruptible(call: Callable[[], None], stop: I32, *, small: bool = False) -
         raise failed[0]
 
 
+def in_halves(
+    offsets: I64, memory_bytes: int, part: Callable[[slice, slice, I64, int], None]
+) -> bool:
+    """Either half of the keys in a thread of its own, or all of them in this one where that would
+    not pay. `part` is told keys, operations, where each key begins among those, and how much memory
+    it has. Whether there were two."""
+    n_keys, n_ops = len(offsets) - 1, int(offsets[-1])
+    middle = int(np.searchsorted(offsets, n_ops // 2))
+    at = int(offsets[middle]) if 0 < middle < n_keys else 0
+    if n_ops < OPS_WORTH_TWO or not n_ops // 8 <= at <= n_ops - n_ops // 8:
+        part(slice(0, n_keys), slice(0, None), offsets, memory_bytes)
+        return False
+    failed: list[BaseException] = []
+
+    def second() -> None:
+        try:
+            part(slice(middle, n_keys), slice(at, n_ops), offsets[middle:] - at, memory_bytes // 2)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=second, name="checkers._core")
+    thread.start()
+    try:
+        part(slice(0, middle), slice(0, at), offsets[: middle + 1], memory_bytes // 2)
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return True
+
+
 def check_registers(
     kind: U8,
     a: I32,
@@ -109,14 +145,26 @@ def check_registers(
         states=np.full(n_keys * limits.states, -1, np.int32),
     )
     stop = np.zeros(1, np.int32)
+    deadline = monotonic_ns() + limits.time_ns
+
+    def part(keys: slice, rows: slice, own: I64, memory_bytes: int) -> None:
+        bad = decision.bad[keys]
+        states = slice(keys.start * limits.states, keys.stop * limits.states)
+        _core.check_registers(
+            kind[rows], a[rows], b[rows], invoke[rows], complete[rows], own,
+            decision.verdict[keys], bad, decision.prefix[keys], decision.steps[keys],
+            decision.states[states], stop, n_values, 0, max(0, deadline - monotonic_ns()),
+            memory_bytes, limits.steps_max, limits.exact_states,
+        )  # fmt: skip
+        bad[bad >= 0] += rows.start
 
     def call() -> None:
-        _core.check_registers(
-            kind, a, b, invoke, complete, offsets,
-            decision.verdict, decision.bad, decision.prefix, decision.steps, decision.states,
-            stop, n_values, 0, limits.time_ns, limits.memory_bytes, limits.steps_max,
-            limits.exact_states,
-        )  # fmt: skip
+        if not in_halves(offsets, limits.memory_bytes, part):
+            return
+        for key in np.flatnonzero(decision.verdict == MEMORY).tolist():  # half was too little
+            rows = slice(int(offsets[key]), int(offsets[key + 1]))
+            own = np.array([0, rows.stop - rows.start], np.int64)
+            part(slice(key, key + 1), rows, own, limits.memory_bytes)
 
     interruptible(call, stop, small=limits.steps_max > 0 and len(kind) < _OPS_WORTH_A_THREAD)
     return decision

@@ -15,7 +15,8 @@ alone, and of the stores of a value that stays observed it keeps one in any case
 read does not look like one of a value that never was.
 
 The result is 1-minimal in that sense: no further single operation can go. The search is delta
-debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a limit on checks.
+debugging (Zeller and Hildebrandt, TSE 28(2), 2002) with halving chunks and a limit on checks, in
+csrc/lin/lin_reduce.c.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers import _native
+from checkers import _core, _native
 from checkers._columns import (
     CAS_FALSE,
     CAS_TRUE,
@@ -38,11 +39,22 @@ from checkers._columns import (
     WRITE_UNKNOWN,
     Columns,
 )
-from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import NULL_IS_RESULT, Op
 
-__all__ = ["RECENT", "REGISTER", "Witness", "Words", "cut", "explain", "phrase", "reduce"]
+__all__ = [
+    "RECENT",
+    "REGISTER",
+    "Rule",
+    "Witness",
+    "Words",
+    "cut",
+    "explain",
+    "illegal",
+    "phrase",
+    "reduce",
+    "text",
+]
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -112,7 +124,7 @@ def _stored(columns: Columns) -> Index:
     return np.where((kind == READ) | (kind == CAS_FALSE), -1, stored).astype(np.int64)
 
 
-class _Rule:
+class Rule:
     """The rule of this module. Times are ranks: a value and a time fit into one integer."""
 
     def __init__(self, columns: Columns) -> None:
@@ -177,7 +189,7 @@ def _last_of_each(rows: Index, values: Index) -> Index:
     return rows[::-1][np.unique(values[::-1], return_index=True)[1]]
 
 
-def _illegal(
+def illegal(
     columns: Columns, rows: Index, time_ns: int, memory_bytes: int, states: int = 0
 ) -> _native.Decision | None:
     """The decision about these rows alone where they are not linearizable, else None."""
@@ -202,59 +214,39 @@ def _illegal(
 
 def reduce(columns: Columns, *, time_ns: int, memory_bytes: int) -> Witness:
     """A small sound witness for one illegal key, as `cut` left it."""
-    deadline = monotonic_ns() + time_ns
-    rows = np.arange(len(columns.kind), dtype=np.int64)
-    rule = _Rule(columns)
-    checks = 0
+    stays = np.ones(len(columns.kind), np.uint8)
+    stop = np.zeros(1, np.int32)
+    minimal = False
 
-    def still_illegal(candidate: Index) -> bool:
-        nonlocal checks
-        checks += 1
-        left = max(1, deadline - monotonic_ns())
-        return _illegal(columns, candidate, left, memory_bytes) is not None
+    def call() -> None:
+        nonlocal minimal
+        minimal = _core.reduce_registers(
+            columns.kind, columns.a, columns.b, columns.invoke, columns.complete, stays, stop,
+            len(columns.values), 0, time_ns, memory_bytes, CHECK_STEPS_MAX, CHECKS_MAX,
+        )  # fmt: skip
 
-    for last in RECENT:
-        drop = np.arange(len(rows)) < len(rows) - last
-        candidate = rule.without(rows, drop)
-        if len(candidate) < len(rows) // 2 and still_illegal(candidate):
-            rows = candidate
-            break
-    chunk = max(1, len(rows) // 2)
-    while True:
-        before, at = len(rows), 0
-        while at < len(rows):
-            if checks >= CHECKS_MAX or monotonic_ns() >= deadline:
-                return Witness(rows, minimal=False)
-            drop = np.zeros(len(rows), np.bool_)
-            drop[at : at + chunk] = True
-            candidate = rule.without(rows, drop)
-            if len(candidate) < len(rows) and still_illegal(candidate):
-                rows = candidate
-            else:
-                at += chunk
-        if chunk == 1 and len(rows) == before:
-            return Witness(rows, minimal=True)
-        chunk = max(1, chunk // 2)
+    _native.interruptible(call, stop, small=len(columns.kind) <= RECENT[0])
+    return Witness(np.flatnonzero(stays), minimal)
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     return json.dumps(value, default=repr)
 
 
 def phrase(op: Op) -> str:
     """`write 2 (op 7, process 3)`."""
     if op.op_type not in ("read", "write", "cas"):
-        asked = "" if op.input is None else f" {_text(op.input)}"
+        asked = "" if op.input is None else f" {text(op.input)}"
         quiet = op.output is None and (op.op_type not in NULL_IS_RESULT or op.complete_ts is None)
-        told = "" if quiet else f" -> {_text(op.output)}"
+        told = "" if quiet else f" -> {text(op.output)}"
         what = f"{op.op_type}{asked}{told}"
     elif op.op_type == "read":
-        what = f"read {_text(op.output)}"
+        what = f"read {text(op.output)}"
     elif op.op_type == "cas":
-        swap = f"cas {_text(op.input[0])} to {_text(op.input[1])}"
+        swap = f"cas {text(op.input[0])} to {text(op.input[1])}"
         what = swap if op.output is None else f"{swap}, {'done' if op.output else 'refused'}"
     else:
-        what = f"write {_text(op.input)}"
+        what = f"write {text(op.input)}"
     return f"{what} (op {op.op_id}, process {op.process_id})"
 
 
@@ -267,7 +259,8 @@ def _listed(parts: list[str]) -> str:
 def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     """What the operation that cannot be placed asks for."""
     kind, wanted = int(columns.kind[stuck]), int(columns.a[stuck])
-    value = _text(columns.values[wanted]) if wanted else words.nothing
+    told = columns.values[wanted]
+    value = words.nothing if told is None else text(told)
     if words != REGISTER and kind in (READ, CAS_TRUE):
         return f"it needs {words.noun} to {words.verb} {value}"
     if kind == CAS_FALSE:
@@ -290,8 +283,8 @@ def explain(
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
-    lead = f"On key {_text(columns.keys[0])} no order explains the {count} of the witness."
-    decision = _illegal(columns, rows, 10**9, memory_bytes, states=64)
+    lead = f"On key {text(columns.keys[0])} no order explains the {count} of the witness."
+    decision = illegal(columns, rows, 10**9, memory_bytes, states=64)
     if decision is None:
         return lead
 
@@ -311,7 +304,7 @@ def explain(
         else "Not even the first completion can be placed."
     )
     held = [columns.values[s] for s in decision.states if s >= 0]
-    states = _listed([words.nothing if v is None else _text(v) for v in held])
+    states = _listed([words.nothing if v is None else text(v) for v in held])
     beside = [
         phrase(op_at(int(r)))
         for r in rows

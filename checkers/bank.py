@@ -5,9 +5,10 @@
 
 A transfer that is ok with output `false` found too little money and changed nothing. The options
 of the run give `bank_accounts`, `bank_balance` (of each account at the start) or `bank_total`, and,
-where allowed, `bank_negative`. Where nobody told the total, the first read's is what the others are
-held to: that can show a violation, but a bank whose reads all agree stays unknown, since its first
-read may already have missed money.
+where allowed, `bank_negative`; of foreign histories `accounts` (a number, or names), `total`, or
+the balances at the start as `initial`. Where nobody told the total, the first read's is what the
+others are held to: that can show a violation, but a bank whose reads all agree stays unknown, since
+its first read may already have missed money.
 
 | anomaly | meaning |
 |---|---|
@@ -24,18 +25,25 @@ under `strict-serializable` only. Source: Jepsen's `tests.bank`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from checkers.counter_bounds import Bounds, near
+from dstest.core.errors import ConfigError
+from dstest.core.history import INITIAL
 from dstest.core.op import Op
 from dstest.core.protocols import Option
 
 __all__ = ["CHECKER"]
 
 _Read = tuple[Op, dict[str, int]]
+
+_MODELS: Final = ("strict-serializable", "serializable", "snapshot-isolation")
+
+ACCOUNTS_MAX: Final = 1_000_000
 
 
 def _deltas(part: Part) -> dict[str, list[tuple[Op, int]]]:
@@ -94,12 +102,14 @@ def _totals(
             findings.anomaly("negative-value", part.key, [op], message)
 
 
-def _bounds(part: Part, reads: list[_Read], start: int, findings: Findings, deltas: Any) -> None:
+def _bounds(
+    part: Part, reads: list[_Read], first: Mapping[str, int], findings: Findings, deltas: Any
+) -> None:
     """Each account against what the transfers allow."""
     invoke = np.array([op.invoke_ts for op, _ in reads], dtype=np.int64)
     complete = np.array([end_of(op) for op, _ in reads], dtype=np.int64)
     for name in sorted({name for _, balances in reads for name in balances}):
-        moves = deltas.get(name, [])
+        start, moves = first.get(name, 0), deltas.get(name, [])
         low, high = Bounds(moves).at(invoke, complete)
         for i, (op, balances) in enumerate(reads):
             if not i % 1024:
@@ -115,22 +125,77 @@ def _bounds(part: Part, reads: list[_Read], start: int, findings: Findings, delt
             findings.anomaly(kind, part.key, witness, message, minimal=False)
 
 
+def _accounts(text: str) -> set[str]:
+    """Names with commas, or how many there are, called 0, 1, .."""
+    if text.strip().isdigit():
+        return {str(i) for i in range(min(int(text), ACCOUNTS_MAX))}
+    return {name.strip() for name in text.split(",") if name.strip()}
+
+
+def _agreed(what: str, told: Mapping[str, Any]) -> Any:
+    """The one value of what was told in several ways; None where nobody told. Raises ConfigError
+    where they contradict each other."""
+    known = {name: value for name, value in told.items() if value is not None}
+    values = list(known.values())
+    if any(value != values[0] for value in values):
+        said = " and ".join(
+            f"{name}={','.join(sorted(v)) if isinstance(v, set) else v}"
+            for name, v in known.items()
+        )
+        raise ConfigError(f"two ways to tell the {what}: {said}", remedy="give one of them")
+    return values[0] if values else None
+
+
+def _first(value: Any) -> dict[str, int]:
+    """The balances that the accounts start with. Raises ConfigError for what is none."""
+    if not isinstance(value, dict) or not all(type(v) is int for v in value.values()):
+        raise ConfigError(
+            f"the initial state of a bank is {str(value)[:60]!r}",
+            remedy='the balances by account: --initial \'{"0": 10, "1": 10}\'',
+        )
+    return {str(name): balance for name, balance in value.items()}
+
+
+def told_of(options: Mapping[str, Any]) -> tuple[set[str], dict[str, int] | None, int | None]:
+    """The accounts (none where nobody told), their first balances, and the total. Raises
+    ConfigError for what contradicts itself."""
+    first = _first(options[INITIAL]) if INITIAL in options else None
+    number, text = options.get("bank_accounts"), options.get("accounts")
+    names = _agreed(
+        "accounts",
+        {
+            "bank_accounts": None if number is None else _accounts(str(number)),
+            "accounts": None if text is None else _accounts(str(text)),
+            INITIAL: None if first is None else {*first},
+        },
+    )
+    balance = options.get("bank_balance")
+    if first is None and names and balance is not None:
+        first = dict.fromkeys(names, int(balance))
+    total = _agreed(
+        "total",
+        {
+            "bank_total": options.get("bank_total"),
+            "total": options.get("total"),
+            "the balances": None if first is None else sum(first.values()),
+        },
+    )
+    return names or set(), first, total
+
+
 def decide(part: Part, findings: Findings) -> int:
     """Anomalies of all reads; the number of reads tested."""
     options = findings.options
-    accounts = options.get("bank_accounts")
-    known = accounts is not None and options.get("bank_balance") is not None
-    names = {str(i) for i in range(int(accounts))} if accounts is not None else set()
+    names, first, total = told_of(options)
     deltas = _deltas(part)
     reads = _plain_reads(part, names, findings)
-    total = int(options["bank_balance"]) * len(names) if known else options.get("bank_total")
     _totals(part, reads, total, bool(options.get("bank_negative", False)), findings)
-    if known and findings.model == "strict-serializable":
-        _bounds(part, reads, int(options["bank_balance"]), findings, deltas)
+    if first is not None and findings.model == "strict-serializable":
+        _bounds(part, reads, first, findings, deltas)
     moved = sum(1 for op in part.of("transfer") if op.output is not False)
     findings.count(transfers=moved, reads=len(reads))
     if total is None and reads and not findings.counts:
-        message = "all reads agree on a total, but nobody told which it is; -o bank_total=N tells"
+        message = "all reads agree on a total, but nobody told which it is; -o total=N tells"
         findings.undecide(part.key, message)
     return len(reads) if moved else 0
 
@@ -138,15 +203,20 @@ def decide(part: Part, findings: Findings) -> int:
 CHECKER: Final = PerKey(
     "bank",
     decide,
-    models=("strict-serializable", "serializable", "snapshot-isolation"),
+    models=_MODELS,
     types=frozenset({"transfer", "read"}),
     prefix_closed=True,
     passes=frozenset({"dump"}),
+    initial=dict.fromkeys(_MODELS, "the balances by account, a JSON object"),
     vacuous="no transfer was acknowledged, or nobody read the accounts",
     options={
         "bank_accounts": Option(type=int, default=None, help="bank: how many, called 0, 1, .."),
         "bank_balance": Option(type=int, default=None, help="bank: of each account at the start"),
         "bank_total": Option(type=int, default=None, help="bank: of all accounts together"),
+        "total": Option(type=int, default=None, help="bank: of all accounts together"),
+        "accounts": Option(
+            type=str, default=None, help="bank: how many, called 0, 1, .., or names with commas"
+        ),
         "bank_negative": Option(type=bool, default=None, help="bank: may accounts be overdrawn?"),
     },
 )

@@ -7,7 +7,7 @@ A value that was seen in `[invoke, complete]` is at least the sum of the increme
 before `invoke`, plus every decrement that can have happened until `complete`; it is at most every
 increment that can have happened until `complete`, plus the decrements acknowledged before `invoke`.
 Unknown increments may have happened, failed ones have not. A counter starts at 0 or at the option
-`counter_start`.
+`counter_start`, or `initial`.
 
 | anomaly | meaning |
 |---|---|
@@ -27,6 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers._start import USUAL, start_of
+from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
@@ -111,10 +113,26 @@ def _monotonic(part: Part, seen: list[tuple[Op, int]], findings: Findings) -> No
             findings.anomaly("nonmonotonic", part.key, [top[0], op], message)
 
 
+def _begun(key: Any, findings: Findings) -> int:
+    """The first value of a counter. Raises ConfigError where that is told twice, or is none."""
+    told = start_of(findings.history)
+    option = findings.options.get("counter_start")
+    value = USUAL if told is None else told.of(key)
+    if value is USUAL:
+        return int(option or 0)
+    if type(value) is not int or option not in (None, value):
+        raise ConfigError(
+            f"the initial state of the counter is {value!r}"
+            + (f", and counter_start is {option!r}" if type(value) is int else ", no integer"),
+            remedy="--initial N, or a JSON object with an integer by key",
+        )
+    return value
+
+
 def decide(part: Part, findings: Findings) -> int:
     """Values outside their bounds; the number of values tested."""
     deltas = [(op, _number(op, op.input)) for op in part.maybe("inc")]
-    start = int(findings.options.get("counter_start", 0))
+    start = _begun(part.key, findings)
     seen = [(op, _number(op, op.output), 0) for op in part.of("read")]
     seen += [
         (op, _number(op, op.output), _number(op, op.input))
@@ -146,4 +164,5 @@ CHECKER: Final = PerKey(
     owed=frozenset({"inc"}),
     vacuous="no counter had both an increment and a value that was seen",
     options={"counter_start": Option(type=int, default=None, help="counter: its first value")},
+    initial={"counter": "an integer"},
 )

@@ -23,9 +23,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from checkers.lin import catalogue, objects, reduction, registers
+from checkers._witness import REGISTER
+from checkers.lin import catalogue, maps, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
 from checkers.lin.model import Model
+from checkers.lin.start import judge_begun, start_of
+from checkers.lin.tabled import columns_of
+from checkers.ops.table import OpTable
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -35,12 +39,23 @@ __all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
 
 
 def _judge(history: History, model: str, budget: Budget) -> Judged:
+    start = start_of(history)
+    if start is not None:
+        return judge_begun(history, model, budget, start)
+    if isinstance(history.ops, OpTable):
+        columns = columns_of(model, history.ops)
+        if columns is not None:
+            words = reduction.WORDS.get(model, REGISTER)
+            of = catalogue.make("cas-register" if model in catalogue.REGISTERS else model, {})
+            return registers.judge_columns(columns, history, budget, words, of)
     if model in catalogue.REGISTERS:
         return registers.judge(history, model, budget)
     same = reduction.to_register(model, history)
     if same is not None:
         words = reduction.WORDS[model]
         return registers.judge(same, "cas-register", budget, shown=history, words=words, of=model)
+    if model == "kv-map":
+        return maps.judge(history, budget)
     return objects.judge(catalogue.make(model, history.header.options), history, budget)
 
 
@@ -50,9 +65,10 @@ class Linearizable:
     name = "linearizable"
     kind = "history"
     mutants = "linearizable"
-    keyed = prefix_closed = True
+    keyed = prefix_closed = tables = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
+    initial = catalogue.STARTS
     options: Mapping[str, Option] = {
         "permits": Option(type=int, default=None, help="semaphore: how many permits there are"),
     }
@@ -71,7 +87,7 @@ class LinearizableModel:
     """Checker of a model of one's own; see `checkers.lin.model.Model`."""
 
     kind = "history"
-    keyed = prefix_closed = True
+    keyed = prefix_closed = tables = True
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -13,6 +13,9 @@ __all__ = ["main"]
 
 _HARNESS = 4
 _INTERRUPTED = 130
+_IDLE = "OPENBLAS_NUM_THREADS"
+"""numpy's library for matrices starts as many threads as there are cores, which wait in a loop for
+matrices. There are none here."""
 
 
 def _early(signum: int, frame: FrameType | None) -> None:
@@ -22,6 +25,7 @@ def _early(signum: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Console entry point."""
+    os.environ.setdefault(_IDLE, "1")
     usual = signal.signal(signal.SIGINT, _early)
     try:
         from dstest.cli import app

@@ -3,10 +3,12 @@
 #include <Python.h>
 
 #include "aut/aut_module.h"
+#include "common/buffers_owned.h"
 #include "ingest/ingest_module.h"
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"
 #include "mon/mon_module.h"
+#include "ops/ops_module.h"
 #include "ord/ord_module.h"
 #include "txn/txn_module.h"
 
@@ -17,12 +19,16 @@ static PyMethodDef methods[] = {
     {"check_order", ord_check_py, METH_VARARGS, ORD_CHECK_DOC},
     {"check_registers", lin_check_py, METH_VARARGS, LIN_CHECK_DOC},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
+    {"encode_registers", lin_encode_py, METH_VARARGS, LIN_ENCODE_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
+    {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
+    {"reduce_registers", lin_reduce_py, METH_VARARGS, LIN_REDUCE_DOC},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, buffers_register},
     {0, NULL},
 };
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from checkers.lin.containers import FifoQueue, Log, PriorityQueue, Set, Stack
+from checkers.lin.containers import Deque, FifoQueue, Log, PriorityQueue, Set, Stack
 from checkers.lin.locks import FencingLock, Mutex, ReentrantMutex, Semaphore
 from checkers.lin.model import Model
 from checkers.lin.values import Counter, KvMap, MultiRegister, Register
 
-__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "make"]
+__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "STARTS", "make"]
 
 REGISTERS: Final = ("register", "cas-register")
 
@@ -24,6 +24,7 @@ _MAKERS: Final[dict[str, Callable[[Mapping[str, Any]], Model]]] = {
     "fifo-queue": lambda _: FifoQueue(),
     "priority-queue": lambda _: PriorityQueue(),
     "stack": lambda _: Stack(),
+    "deque": lambda _: Deque(),
     "set": lambda _: Set(),
     "counter": lambda _: Counter(),
     "log": lambda _: Log(),
@@ -36,13 +37,16 @@ MODELS: Final = (*REGISTERS, *(name for name in _MAKERS if name not in REGISTERS
 
 _CLASSES: Final[tuple[type[Model], ...]] = (
     *(MultiRegister, KvMap, Mutex, ReentrantMutex, FencingLock, Semaphore, FifoQueue),
-    *(PriorityQueue, Stack, Set, Counter, Log, Register),
+    *(PriorityQueue, Stack, Deque, Set, Counter, Log, Register),
 )
 OP_TYPES: Final = {
     "register": frozenset({"read", "write"}),
     **{model.name: frozenset(model.op_types) for model in _CLASSES},
 }
 """The operations that each model knows."""
+
+STARTS: Final = {"register": Register.starts, **{model.name: model.starts for model in _CLASSES}}
+"""What the initial state of each model is given as."""
 
 
 def make(name: str, options: Mapping[str, Any]) -> Model:

@@ -7,6 +7,7 @@ go any more, and what is left is small enough for the search to say where it bre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from checkers import _core
 from checkers._columns import CAS_FALSE, CAS_TRUE, CAS_UNKNOWN, I64, U8, Columns
-from checkers._native import ILLEGAL, STOPPED, interruptible
+from checkers._native import ILLEGAL, STOPPED, in_halves, interruptible
 from checkers.lin.witness import halving, marked
 
 __all__ = ["chains", "contradiction", "only"]
@@ -25,17 +26,20 @@ def chains(columns: Columns, memory_bytes: int) -> U8:
     verdict = np.full(len(columns.offsets) - 1, STOPPED, np.uint8)
     stop = np.zeros(1, np.int32)
 
-    def call() -> None:
+    def part(keys: slice, rows: slice, own: I64, memory: int) -> None:
         _core.chains(
-            columns.kind, columns.a, columns.b, columns.invoke, columns.complete, columns.offsets,
-            verdict, stop, len(columns.values), memory_bytes,
+            columns.kind[rows], columns.a[rows], columns.b[rows], columns.invoke[rows],
+            columns.complete[rows], own, verdict[keys], stop, len(columns.values), memory,
         )  # fmt: skip
+
+    def call() -> None:
+        in_halves(columns.offsets, memory_bytes, part)
 
     interruptible(call, stop, small=len(columns.kind) < 5_000)
     return verdict
 
 
-def only(columns: Columns, rows: Any, offsets: I64, keys: list[Any]) -> Columns:
+def only(columns: Columns, rows: Any, offsets: I64, keys: Sequence[Any]) -> Columns:
     """These rows as columns of their own."""
     return replace(
         columns,

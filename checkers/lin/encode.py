@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from checkers._columns import I32, I64, NEVER, U8
-from checkers.lin.model import Call, Model, freeze
+from checkers.lin.model import Call, Columns, Model, freeze
 from dstest.core.op import Op
 
-__all__ = ["Coded", "encode", "only"]
+__all__ = ["Coded", "compact", "encode", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,14 @@ class Coded:
     position: I64
     offsets: I64
     keys: list[Any]
-    calls: list[Call]
+    calls: Sequence[Call]
     pure: U8
     excluded: dict[str, int]
     blocked: dict[int, str]
+    told: Columns | None = None
+    """Per operation what a model read in a table (`Model.tabled`), by name."""
+    tells: bool | None = None
+    """Does some result put the object to the test? None: look at the calls."""
 
     def of_key(self, key: int) -> slice:
         """Where the operations of the key with this number are."""
@@ -59,6 +63,18 @@ def only(coded: Coded, rows: I64, key: int = 0) -> Coded:
         offsets=np.array([0, len(rows)], np.int64),
         keys=[coded.keys[key]],
         blocked={},
+        told=None if coded.told is None else {k: v[rows] for k, v in coded.told.items()},
+    )
+
+
+def compact(coded: Coded) -> Coded:
+    """The same with no call that no operation makes."""
+    used, classes = np.unique(coded.classes, return_inverse=True)
+    return replace(
+        coded,
+        classes=classes.astype(np.int32),
+        calls=[coded.calls[c] for c in used.tolist()],
+        pure=coded.pure[used],
     )
 
 
@@ -152,7 +168,7 @@ def _arrange(
         table = table[~np.isin(table[:, 0], list(blocked))]
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
     return Coded(
-        model=model,
+        model=model.among(calls),
         classes=table[:, 3].astype(np.int32),
         invoke=np.ascontiguousarray(table[:, 1]),
         complete=np.ascontiguousarray(table[:, 4]),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
+from checkers.ops.table import OpTable
 from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.history import History, epochs_of
 from dstest.core.limits import WITNESS_OPS_MAX
@@ -24,7 +26,7 @@ class Judged:
     """`undecided` maps a key's place in `keys` to the reason; `illegal` counts keys, of which the
     first have an anomaly each. `tested`: did any recorded result put the object to the test?"""
 
-    keys: list[Any] = field(default_factory=list)
+    keys: Sequence[Any] = field(default_factory=list)
     undecided: dict[int, str] = field(default_factory=dict)
     illegal: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -38,7 +40,7 @@ def merge(parts: list[Judged]) -> Judged:
     whole = Judged()
     for part in parts:
         shift = len(whole.keys)
-        whole.keys += part.keys
+        whole.keys = [*whole.keys, *part.keys]
         whole.undecided |= {shift + k: why for k, why in part.undecided.items()}
         whole.illegal += part.illegal
         whole.anomalies += part.anomalies
@@ -49,11 +51,17 @@ def merge(parts: list[Judged]) -> Judged:
     return whole
 
 
+def _end_ns(ops: Sequence[Op]) -> int:
+    if isinstance(ops, OpTable):
+        return ops.end_ns
+    return max(max(o.invoke_ts, o.complete_ts or 0) for o in ops)
+
+
 def anomaly_of(
     key: Any, ops: list[Op], history: History, minimal: bool, explanation: str
 ) -> Anomaly:
     """The anomaly of one key; a witness too long to show keeps its last operations."""
-    end_ns = max(max(o.invoke_ts, o.complete_ts or 0) for o in history.ops)
+    end_ns = _end_ns(history.ops)
     shown = ops[-WITNESS_OPS_MAX:]
     epochs: list[str] = []
     for op in ops:

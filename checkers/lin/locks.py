@@ -22,6 +22,13 @@ __all__ = ["FencingLock", "Mutex", "ReentrantMutex", "Semaphore"]
 _NO_TOKEN: Final = -(2**62)
 
 
+def process_of(value: Any) -> int | str:
+    """The process that holds a lock. Raises ValueError for what is none."""
+    if type(value) is not int and not isinstance(value, str):
+        raise ValueError("a process is an integer or a name")
+    return value
+
+
 class _Lock(Model):
     op_types = ("acquire", "release")
     owned = True
@@ -43,6 +50,10 @@ class Mutex(_Lock):
     """One holder at a time; state = the holder, as `(process,)`."""
 
     name = "mutex"
+    starts = "the process that holds it, null = none"
+
+    def state_of(self, value: Any) -> Any:
+        return None if value is None else (process_of(value),)
 
     def step(self, state: Any, call: Call) -> Iterable[Any]:
         mine = state == (call.process,)
@@ -62,6 +73,15 @@ class ReentrantMutex(_Lock):
     """Its holder may acquire it again and must release it as often; state = (holder, depth)."""
 
     name = "reentrant-mutex"
+    starts = "the process that holds it, or [process, how often]; null = none"
+
+    def state_of(self, value: Any) -> Any:
+        if value is None:
+            return None
+        holder, depth = value if isinstance(value, list | tuple) and len(value) == 2 else (value, 1)
+        if type(depth) is not int or depth < 1:
+            raise ValueError("it is held once at least")
+        return (process_of(holder), depth)
 
     def step(self, state: Any, call: Call) -> Iterable[Any]:
         mine = state is not None and state[0] == call.process
@@ -87,6 +107,15 @@ class FencingLock(_Lock):
 
     name = "fencing-lock"
     initial = (None, _NO_TOKEN)
+    starts = "[the process that holds it or null, the last token]"
+
+    def state_of(self, value: Any) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError("it is no [holder, token]")
+        holder, token = value
+        if type(token) is not int or token <= _NO_TOKEN:
+            raise ValueError("its token is no integer")
+        return (None if holder is None else (process_of(holder),), token)
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "acquire" and known and op.output is not False:
@@ -118,6 +147,16 @@ class Semaphore(Model):
 
     name = "semaphore"
     op_types = ("acquire", "release")
+    starts = "how many permits are free"
+
+    def state_of(self, value: Any) -> Any:
+        if type(value) is not int or not 0 <= value <= self.total:
+            raise ValueError(f"it is no number of free permits, from 0 to {self.total}")
+        return value
+
+    @property
+    def fresh(self) -> bool:
+        return bool(self.initial == self.total)
 
     def __init__(self, total: int) -> None:
         if type(total) is not int or not 0 < total < 2**40:

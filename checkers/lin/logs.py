@@ -14,7 +14,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers._columns import NEVER
+import numpy as np
+
+from checkers._columns import I64, NEVER
 from checkers._witness import phrase
 from checkers.lin.encode import Coded
 from dstest.core.op import Op
@@ -43,43 +45,43 @@ UNFIT = LogFinding(None)
 
 
 class _Log:
-    """One key. `owner` = the row of each offset's append, -1 = a gap; `seen` = value and the row
-    that tells it."""
+    """One key. `offsets`, in their order, have the append at `owners`; `shown` = the value that
+    reads tell of an offset, and the first that does. Appends without an offset are `loose`."""
 
     def __init__(self, coded: Coded, key: int) -> None:
         self.coded = coded
-        self.owner: dict[int, int] = {}
-        self.seen: dict[int, tuple[Any, int]] = {}
-        self.loose: dict[Any, list[int]] = defaultdict(list)
-        self.without_offset: set[int] = set()
-        self.reads: list[int] = []
         where = coded.of_key(key)
-        self.rows = range(where.start, where.stop)
+        rows = np.arange(where.start, where.stop)
+        is_read, offset = _columns(coded, rows)
+        self.reads: list[int] = rows[is_read].tolist()
+        self.loose: list[int] = rows[~is_read & (offset < 0)].tolist()
+        placed = rows[offset >= 0]
+        order = np.argsort(offset[offset >= 0], kind="stable")
+        self.offsets: I64 = offset[offset >= 0][order]
+        self.owners: I64 = placed[order]
+        self.shown: dict[int, tuple[Any, int]] = {}
 
     def call(self, row: int) -> Any:
         return self.coded.calls[self.coded.classes[row]]
 
+    def owner(self, offset: int) -> int:
+        """The row of an offset's append, -1 = unknown."""
+        at = int(np.searchsorted(self.offsets, offset))
+        return int(self.owners[at]) if at < len(self.offsets) and self.offsets[at] == offset else -1
+
     def shown_by(self, offset: int) -> set[int]:
         """The append of an offset, and the read that showed it where the append did not."""
-        row = self.owner[offset]
-        by = self.seen.get(offset, (None, row))[1]
+        row = self.owner(offset)
+        by = self.shown.get(offset, (None, row))[1]
         return {row} if self.call(row).output is not None else {row, by}
 
     def appends(self) -> LogFinding | None:
-        for row in self.rows:
-            call = self.call(row)
-            if call.op_type == "read":
-                self.reads.append(row)
-            elif not call.known or call.output is None:
-                self.loose[call.input].append(row)
-                if call.known:
-                    self.without_offset.add(row)
-            else:
-                other = self.owner.setdefault(call.output, row)
-                if other != row:
-                    return LogFinding(False, [other, row], "two appends got the same offset")
-                self.seen[call.output] = (call.input, row)
-        return None
+        same = np.flatnonzero(self.offsets[1:] == self.offsets[:-1])
+        if not len(same):
+            return None
+        first = same[np.argmin(self.owners[same + 1])]
+        rows = [int(self.owners[first]), int(self.owners[first + 1])]
+        return LogFinding(False, rows, "two appends got the same offset")
 
     def values(self) -> LogFinding | None:
         """What reads show, against each other and against the appends."""
@@ -90,61 +92,96 @@ class _Log:
                 first = offset if first is None else first
                 if offset != first + place:
                     return LogFinding(False, [row], "the read skips or repeats an offset")
-                shown_by, by = self.seen.setdefault(offset, (value, row))
-                if shown_by != value:
-                    return LogFinding(
-                        False, sorted((by, row)), f"they tell different values of offset {offset}"
-                    )
-        for offset, (value, row) in self.seen.items():
-            if offset in self.owner:
-                continue
-            rows = self.loose.get(value, [])
+                by = self.owner(offset)
+                known = self.shown.get(offset) if by < 0 else (self.call(by).input, by)
+                if known is None:
+                    self.shown[offset] = (value, row)
+                elif known[0] != value:
+                    why = f"they tell different values of offset {offset}"
+                    return LogFinding(False, sorted((known[1], row)), why)
+        return self._loose_values() if self.shown else None
+
+    def _loose_values(self) -> LogFinding | None:
+        """Gives the offsets that only reads show to appends that were told none."""
+        by_value: dict[Any, list[int]] = defaultdict(list)
+        for row in self.loose:
+            by_value[self.call(row).input].append(row)
+        found: dict[int, int] = {}
+        for offset, (value, row) in self.shown.items():
+            rows = by_value.get(value, [])
             if not rows:
                 return LogFinding(False, [row], f"nobody appended what it shows at offset {offset}")
             if len(rows) > 1:
                 return UNFIT
-            self.owner[offset] = rows[0]
+            found[offset] = rows[0]
+        if len(set(found.values())) < len(found):
+            return UNFIT  # one append at two offsets
+        self._place(found)
         return None
 
+    def _place(self, found: dict[int, int]) -> None:
+        """Appends whose offsets are known now."""
+        offsets = np.concatenate([self.offsets, np.array(list(found), np.int64)])
+        owners = np.concatenate([self.owners, np.array(list(found.values()), np.int64)])
+        order = np.argsort(offsets, kind="stable")
+        self.offsets, self.owners = offsets[order], owners[order]
+        used = set(found.values())
+        self.loose = [row for row in self.loose if row not in used]
+
     def gaps(self) -> LogFinding | None:
-        used = set(self.owner.values())
-        if len(used) < len(self.owner) or self.without_offset - used:
-            return UNFIT  # one append at two offsets, or one whose offset nobody knows
-        last = max(self.owner, default=-1)
-        loose = [r for rows in self.loose.values() for r in rows if r not in used]
-        free = sorted((int(self.coded.invoke[r]), r) for r in loose)
-        empty = [o for o in range(last + 1) if o not in self.owner]
-        if len(empty) > len(free):
-            why = f"nobody appended at offset {empty[0]}, yet offset {last} was reached"
+        if any(self.coded.complete[row] != NEVER for row in self.loose):
+            return UNFIT  # it took effect, and nobody knows where
+        last = int(self.offsets[-1]) if len(self.offsets) else -1
+        missing = last + 1 - len(self.offsets)
+        if missing > len(self.loose):
+            off = np.flatnonzero(self.offsets != np.arange(len(self.offsets)))
+            why = f"nobody appended at offset {int(off[0])}, yet offset {last} was reached"
             return LogFinding(False, sorted(self.shown_by(last)), why)
-        self.owner |= {o: r for o, (_, r) in zip(empty, free, strict=False)}
+        if missing:
+            free = sorted((int(self.coded.invoke[r]), r) for r in self.loose)
+            empty = np.setdiff1d(np.arange(last + 1), self.offsets).tolist()
+            self._place({o: r for o, (_, r) in zip(empty, free, strict=False)})
         return None
 
     def times(self) -> LogFinding:
-        invoke, complete = self.coded.invoke.tolist(), self.coded.complete.tolist()
-        count = len(self.owner)
-        owner = [self.owner[o] for o in range(count)]
-        earliest = [(invoke[r], r) for r in owner]
-        latest = [(complete[r], r) for r in owner]
+        invoke, complete = self.coded.invoke, self.coded.complete
+        count = len(self.owners)
+        earliest, latest = invoke[self.owners], complete[self.owners]
+        first, last = self.owners.copy(), self.owners.copy()
         for row in self.reads:
             call = self.call(row)
             if call.output:
-                last = call.output[-1][0]
-                latest[last] = min(latest[last], (complete[row], row))
+                at = call.output[-1][0]
+                if (complete[row], row) < (latest[at], last[at]):
+                    latest[at], last[at] = complete[row], row
             elif call.input is not None and call.input < count:
-                earliest[call.input] = max(earliest[call.input], (invoke[row], row))
-        most, place = (-NEVER, -1), -1
-        for offset in range(count):
-            if earliest[offset][0] > most[0]:
-                most, place = earliest[offset], offset
-            if most[0] > latest[offset][0]:
-                rows = self.shown_by(place) | self.shown_by(offset) | {most[1], latest[offset][1]}
-                why = (
-                    f"offset {place} was still free at {most[0]}, yet offset {offset} was taken "
-                    f"by {latest[offset][0]}"
-                )
-                return LogFinding(False, sorted(rows), why)
-        return LogFinding(True)
+                at = call.input
+                if (invoke[row], row) > (earliest[at], first[at]):
+                    earliest[at], first[at] = invoke[row], row
+        late = np.flatnonzero(np.maximum.accumulate(earliest) > latest)
+        if not len(late):
+            return LogFinding(True)
+        offset = int(late[0])
+        place = int(np.argmax(earliest[: offset + 1]))
+        rows = self.shown_by(place) | self.shown_by(offset) | {int(first[place]), int(last[offset])}
+        why = (
+            f"offset {place} was still free at {int(earliest[place])}, yet offset {offset} was "
+            f"taken by {int(latest[offset])}"
+        )
+        return LogFinding(False, sorted(rows), why)
+
+
+def _columns(coded: Coded, rows: I64) -> tuple[Any, I64]:
+    """Which of these operations are reads, and the offset that each append was told, else -1."""
+    if coded.told is not None:
+        return coded.told["read"][rows], coded.told["offset"][rows]
+    is_read = np.array([call.op_type == "read" for call in coded.calls] or [False])
+    told = [
+        call.output if call.op_type == "append" and call.known and call.output is not None else -1
+        for call in coded.calls
+    ]
+    classes = coded.classes[rows]
+    return is_read[classes], np.array(told or [-1], np.int64)[classes]
 
 
 def decide_log(coded: Coded, key: int) -> LogFinding:

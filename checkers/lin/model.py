@@ -24,12 +24,20 @@ States are hashable and compared by equality; the search numbers them and rememb
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from dstest.core.op import Op
 
-__all__ = ["Affine", "Call", "Model", "Value", "flag", "freeze", "plain"]
+if TYPE_CHECKING:
+    from checkers.ops.table import OpTable
+
+__all__ = ["Affine", "Call", "Columns", "Model", "Told", "Value", "flag", "freeze", "plain"]
 
 Value = Hashable
 """A JSON value as `freeze` leaves it."""
@@ -86,12 +94,31 @@ def flag(op: Op, known: bool) -> str | None:
     return None
 
 
+Columns = dict[str, npt.NDArray[Any]]
+"""One element per operation, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a model reads in a whole table. `keep` are the operations that are not left out, and
+    `excluded` counts the others; `pure` and `tells` as in `checkers.lin.encode.Coded`. The
+    model's own columns are in `what`."""
+
+    keep: npt.NDArray[np.bool_]
+    pure: npt.NDArray[np.bool_]
+    excluded: dict[str, int]
+    tells: bool
+    what: Columns
+
+
 class Model:
-    """Base of all models. `initial` is the first state."""
+    """Base of all models. `initial` is the first state, `starts` what it may be given as (see
+    `state_of`); empty where it cannot be given."""
 
     name: str
     op_types: tuple[str, ...]
     initial: Any = None
+    starts: str = ""
     owned: bool = False
     """Does it matter which process calls?"""
 
@@ -115,10 +142,37 @@ class Model:
         del call
         return False
 
+    def tabled(self, table: OpTable) -> Told | None:
+        """What `read` says of all operations at once; None: they have to be read one by one. For
+        models that are not `owned`."""
+        del table
+        return None
+
     def affine(self, call: Call) -> Affine | None:
         """For models whose states are 64-bit integers, `step` in closed form; all or none."""
         del call
         return None
+
+    def state_of(self, value: Any) -> Any:
+        """The state that a JSON value tells of. Raises ValueError where it tells of none."""
+        raise ValueError(f"model {self.name} always starts as {self.show(self.initial)}")
+
+    def begun(self, value: Any) -> Self:
+        """This model, starting from the state that a JSON value tells of. Raises ValueError."""
+        made = copy(self)
+        made.initial = self.state_of(value)
+        return made
+
+    @property
+    def fresh(self) -> bool:
+        """Does it start from its usual state?"""
+        return bool(self.initial == type(self).initial)
+
+    def among(self, calls: Sequence[Call]) -> Model:
+        """A model that may take states for one which none of these calls can tell apart, now or
+        later."""
+        del calls
+        return self
 
     def show(self, state: Any) -> str:
         """A state in a sentence."""

@@ -3,7 +3,8 @@
 A monitor's answer counts only where its rules hold. Takes of unknown outcome are outside of them:
 each may have taken any value or none. Left out, they can only make "illegal" wrong; with the
 values that nobody took left out as well, they can only make "ok" wrong, since every linearization
-stays one when all operations on some values go. What neither settles is left to the search.
+stays one when all operations on some values go. Peeks are left out and can only make "ok" wrong.
+What none of this settles is left to the search.
 """
 
 from __future__ import annotations
@@ -14,16 +15,27 @@ import numpy as np
 
 from checkers import _core
 from checkers._columns import I32, I64, U8
-from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, interruptible
-from checkers.lin.containers import Container
+from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, in_halves, interruptible
+from checkers.lin.containers import LOOK, MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.encode import Coded
 from checkers.lin.model import Call
 
-__all__ = ["REGISTER", "UNFIT", "Parts", "monitor", "parts_of", "verdicts"]
+__all__ = [
+    "LOOK",
+    "MAYBE",
+    "NOTHING",
+    "PUT",
+    "REGISTER",
+    "TAKE",
+    "UNFIT",
+    "Parts",
+    "monitor",
+    "parts_of",
+    "verdicts",
+]
 
 UNFIT = 8
 QUEUE, STACK, PRIORITY, REGISTER = range(4)
-PUT, TAKE, NOTHING, MAYBE = range(4)
 _MODELS: Final = {"fifo-queue": QUEUE, "stack": STACK, "priority-queue": PRIORITY}
 
 
@@ -35,13 +47,19 @@ class Parts:
         model = coded.model
         assert isinstance(model, Container)
         self.model = _MODELS[model.name]
+        self.kind: U8
+        self.value: I32
+        if coded.told is not None:
+            self.kind, self.value = coded.told["kind"], coded.told["value"]
+            self.n_values = int(self.value.max(initial=0)) + 1
+            return
         values = sorted({v for c in coded.calls if (v := _value(model, c)) is not None}, key=_rank)
         number = {v: i for i, v in enumerate(values)}
         kinds = [_kind(model, call) for call in coded.calls]
         ids = [number.get(_value(model, call), 0) for call in coded.calls]
         self.n_values = max(1, len(values))
-        self.kind: U8 = np.array(kinds, np.uint8)[coded.classes]
-        self.value: I32 = np.array(ids, np.int32)[coded.classes]
+        self.kind = np.array(kinds, np.uint8)[coded.classes]
+        self.value = np.array(ids, np.int32)[coded.classes]
 
 
 def _rank(value: Any) -> Any:
@@ -50,12 +68,16 @@ def _rank(value: Any) -> Any:
 
 
 def _value(model: Container, call: Call) -> Any:
+    if call.op_type == "peek":
+        return None
     return call.input if call.op_type == model.put else call.output
 
 
 def _kind(model: Container, call: Call) -> int:
     if call.op_type == model.put:
         return PUT
+    if call.op_type == "peek":
+        return LOOK
     if not call.known:
         return MAYBE
     return NOTHING if call.output is None else TAKE
@@ -74,10 +96,14 @@ def monitor(
     verdict = np.full(len(offsets) - 1, STOPPED, np.uint8)
     stop = np.zeros(1, np.int32)
 
-    def call() -> None:
+    def part(keys: slice, rows: slice, own: I64, memory: int) -> None:
         _core.monitor(
-            kind, value, invoke, complete, offsets, verdict, stop, n_values, model, memory_bytes
-        )
+            kind[rows], value[rows], invoke[rows], complete[rows], own, verdict[keys], stop,
+            n_values, model, memory,
+        )  # fmt: skip
+
+    def call() -> None:
+        in_halves(offsets, memory_bytes, part)
 
     interruptible(call, stop, small=len(kind) < 5_000)
     return verdict
@@ -105,18 +131,24 @@ def _taken(coded: Coded, parts: Parts) -> Any:
     return np.isin(unit, unit[parts.kind == TAKE])
 
 
+def _have(coded: Coded, marked: Any) -> Any:
+    """Which keys have an operation that is marked?"""
+    counts = np.concatenate([[0], np.cumsum(marked)])
+    return counts[coded.offsets[1:]] > counts[coded.offsets[:-1]]
+
+
 def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     """`OK` and `ILLEGAL` are certain; `UNFIT` leaves a key to the search."""
-    certain = parts.kind != MAYBE
+    look = parts.kind == LOOK
+    certain = (parts.kind != MAYBE) & ~look
     partial = some(coded, parts, certain, memory_bytes)
     partial[partial == MEMORY] = UNFIT
     if certain.all():
         return partial
+    looked = _have(coded, look) & (partial == OK)
     tells = certain & ((parts.kind == NOTHING) | _taken(coded, parts))
     at_least = some(coded, parts, tells, memory_bytes)
-    some_maybe = np.add.reduceat(np.append(~certain, False), coded.offsets[:-1]) > 0
-    some_maybe &= np.diff(coded.offsets) > 0
-    undecided = some_maybe & (partial == ILLEGAL) & (at_least != ILLEGAL)
-    partial[undecided] = UNFIT
+    undecided = _have(coded, parts.kind == MAYBE) & (partial == ILLEGAL) & (at_least != ILLEGAL)
+    partial[undecided | looked] = UNFIT
     partial[(partial != OK) & (partial != ILLEGAL)] = UNFIT
     return partial

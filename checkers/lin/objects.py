@@ -16,7 +16,9 @@ from checkers.lin.judged import Judged, anomaly_of
 from checkers.lin.logs import LogFinding, decide_log
 from checkers.lin.model import Model
 from checkers.lin.search import Found, search
+from checkers.lin.told import coded_of
 from checkers.lin.values import MultiRegister, micro_ops
+from checkers.ops.table import OpTable
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -33,6 +35,11 @@ STEPS_PER_OP: Final = 64
 ANOMALIES_MAX: Final = 16
 WITNESS_TIME_NS: Final = 10_000_000_000
 WITNESSES_TIME_NS: Final = 20_000_000_000
+WITNESS_LEAST_NS: Final = 100_000_000
+"""For all of them where deciding has left nothing of the budget."""
+
+CHECK_STEPS_LEAST: Final = 50_000
+"""What is left after leaving something out may cost so much, or a few times what the key cost."""
 
 
 def _search(coded: Coded, undecided: Any, deadline: int, memory_bytes: int) -> Found:
@@ -88,6 +95,8 @@ def _components(ops: Sequence[Op]) -> list[Any] | None:
 
 def _tells(coded: Coded) -> bool:
     """Does some completed operation have a result that could have been another one?"""
+    if coded.tells is not None:
+        return coded.tells
     return any(c.known and (c.output is not None or coded.model.pure(c)) for c in coded.calls) or (
         isinstance(coded.model, MultiRegister)
         and any(c.known and c.op_type == "txn" and any(m[0] == "r" for m in c.input)
@@ -100,13 +109,21 @@ class _Engine:
 
     def __init__(self, model: Model, history: History, budget: Budget) -> None:
         keys = _components(history.ops) if isinstance(model, MultiRegister) else None
-        self.history = history
+        self.history, self.objects = history, keys
         self.memory_bytes = budget.memory_mb * 2**20
         self.deadline = monotonic_ns() + int(budget.time_s * 1e9)
-        self.witness_s = budget.time_s
-        self.coded = encode(model, history.ops, keys)
-        self.parts = monitor.parts_of(self.coded)
         self.logs: dict[int, LogFinding] = {}
+        self.steps = np.zeros(0, np.int64)
+        self.model = model
+        self._encode(tabled=True)
+
+    def _encode(self, *, tabled: bool) -> None:
+        """Columns of the operations; the search needs those that were read one by one."""
+        ops = self.history.ops
+        usual = self.model.fresh
+        coded = coded_of(self.model, ops) if tabled and usual and isinstance(ops, OpTable) else None
+        self.coded = encode(self.model, ops, self.objects) if coded is None else coded
+        self.parts = monitor.parts_of(self.coded) if usual else None
 
     def decide(self) -> tuple[Any, Any]:
         """Verdict and stuck row per key; -1 = the monitor's verdict."""
@@ -115,13 +132,17 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
-        elif self.coded.model.name == "log":
+        elif self.coded.model.name == "log" and self.coded.model.fresh:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
         undecided = (verdict != OK) & (verdict != ILLEGAL)
+        if undecided.any() and self.coded.told is not None:
+            self._encode(tabled=False)
+            return self.decide()
         if undecided.any():
             searched = _search(self.coded, undecided, self.deadline, self.memory_bytes)
+            self.steps = searched.steps
             verdict = np.where(undecided, searched.verdict, verdict)
             bad = np.where(undecided, searched.bad, bad)
         return verdict, bad
@@ -142,15 +163,16 @@ class _Engine:
         elif coded.model.name in LOCKS:
             made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
         if made is None:
-            made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes)
+            most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))
+            made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes, most)
         ops = [history.ops[int(p)] for p in witness.ops_of(made)]
         text = witness.explain(made, history, self.memory_bytes)
         return anomaly_of(name, ops, history, made.minimal, text)
 
     def anomalies(self, illegal: list[int], bad: Any, undecided: dict[int, str]) -> list[Anomaly]:
         """One anomaly for each of the first illegal keys."""
-        limit = min(WITNESSES_TIME_NS, int(self.witness_s * 1e9))
-        last = monotonic_ns() + limit
+        now = monotonic_ns()
+        last = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, self.deadline))
         anomalies = []
         for key in illegal[:ANOMALIES_MAX]:
             deadline = min(last, monotonic_ns() + WITNESS_TIME_NS)
@@ -165,13 +187,13 @@ class _Engine:
 def judge(model: Model, history: History, budget: Budget) -> Judged:
     """Judges a history of objects of one model."""
     engine = _Engine(model, history, budget)
-    coded = engine.coded
     verdict, bad = engine.decide()
+    coded = engine.coded
     undecided = dict(coded.blocked)
-    for key, v in enumerate(verdict.tolist()):
-        if key not in undecided and v not in (OK, ILLEGAL):
-            undecided[key] = UNDECIDED[v]
-    illegal = [k for k, v in enumerate(verdict.tolist()) if v == ILLEGAL and k not in undecided]
+    for key in np.flatnonzero((verdict != OK) & (verdict != ILLEGAL)).tolist():
+        if key not in undecided:
+            undecided[key] = UNDECIDED[int(verdict[key])]
+    illegal = [k for k in np.flatnonzero(verdict == ILLEGAL).tolist() if k not in undecided]
     anomalies = engine.anomalies(illegal, bad, undecided)
     sizes = np.diff(coded.offsets)
     return Judged(
@@ -179,7 +201,7 @@ def judge(model: Model, history: History, budget: Budget) -> Judged:
         undecided=undecided,
         illegal=sum(1 for k in illegal if k not in undecided),
         anomalies=anomalies,
-        consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
+        consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),
         excluded=coded.excluded,
         tested=_tells(coded),
     )

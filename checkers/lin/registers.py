@@ -7,25 +7,32 @@ breaks; the rest is left to the search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from checkers import _native, _witness
-from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, encode
+from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, Interner, encode
 from checkers.lin import monitor
 from checkers.lin.catalogue import make
 from checkers.lin.chains import chains, contradiction, only
 from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.model import Model
 from checkers.lin.search import search
+from checkers.lin.values import KvMap, Register
 from checkers.lin.witness import SMALL, explain, of_failure, ops_of
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 
-__all__ = ["decide", "judge"]
+__all__ = ["decide", "judge", "judge_columns"]
+
+Retold = Callable[[list[int], bool, int, int], Anomaly | None]
+"""The anomaly of the operations at these places, minimal or not, within a deadline and so many
+bytes, where more operations belong to it; else None."""
 
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
@@ -38,7 +45,11 @@ WITNESS_TIME_NS: Final = 10_000_000_000
 """For reducing one witness; spent only where a reduction is hard."""
 
 WITNESSES_TIME_NS: Final = 20_000_000_000
-"""For reducing all of them, and never more than the budget's time."""
+"""For reducing all of them, and never more than the deciding has left of the budget."""
+
+
+WITNESS_LEAST_NS: Final = 100_000_000
+"""For all of them where deciding has left nothing."""
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
@@ -133,7 +144,9 @@ def _broken(
     if bad >= 0:
         return _witness.cut(columns, key, bad)
     part = contradiction(columns, key, deadline, memory_bytes)
-    decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
+    decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes, FIRST_STEPS))
+    if decision.verdict[0] == _native.STEPS:
+        decision = _part(part, 0, _native.Limits(WITNESS_TIME_NS, memory_bytes))
     if decision.verdict[0] == _native.OK:
         return None
     return _witness.cut(part, 0, int(decision.bad[0])) if decision.bad[0] >= 0 else part
@@ -144,14 +157,16 @@ def _anomalies(
     history: History,
     illegal: list[int],
     bad: list[int],
-    budget: Budget,
+    deadline: int,
+    memory_bytes: int,
     words: _witness.Words,
-    model: str,
+    model: Model | None,
     undecided: dict[int, str],
+    retold: Retold | None,
 ) -> list[Anomaly]:
     """One anomaly for each of the first illegal keys."""
-    deadline = monotonic_ns() + min(WITNESSES_TIME_NS, int(budget.time_s * 1e9))
-    memory_bytes = budget.memory_mb * 2**20
+    now = monotonic_ns()
+    deadline = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, deadline))
     anomalies = []
     for key in illegal[:ANOMALIES_MAX]:
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
@@ -160,7 +175,13 @@ def _anomalies(
             undecided[key] = "monitor and search disagree: please report this"
             continue
         witness = _witness.reduce(part, time_ns=time_ns, memory_bytes=memory_bytes)
-        if len(witness.rows) > SMALL:
+        if retold is not None:
+            places = part.position[witness.rows].tolist()
+            other = retold(places, witness.minimal, monotonic_ns() + time_ns, memory_bytes)
+            if other is not None:
+                anomalies.append(other)
+                continue
+        elif model is not None and len(witness.rows) > SMALL:
             smaller = _smaller(part, history, model, len(witness.rows), time_ns, memory_bytes)
             if smaller is not None:
                 anomalies.append(smaller)
@@ -172,13 +193,13 @@ def _anomalies(
 
 
 def _smaller(
-    part: Columns, history: History, model: str, most: int, time_ns: int, memory_bytes: int
+    part: Columns, history: History, model: Model, most: int, time_ns: int, memory_bytes: int
 ) -> Anomaly | None:
     """An anomaly of fewer operations, from what is known at a quiet instant; None where there is
     none."""
     deadline = monotonic_ns() + time_ns
     ops = [history.ops[int(p)] for p in part.position]
-    coded = encode_calls(make(model, {}), ops, [None] * len(ops))
+    coded = encode_calls(model, ops, [None] * len(ops))
     coded = replace(coded, position=part.position[coded.position])
     decided = search(coded, _native.Limits(time_ns, memory_bytes, FIRST_STEPS))
     if len(coded.keys) != 1 or coded.blocked or decided.verdict[0] != _native.ILLEGAL:
@@ -191,6 +212,29 @@ def _smaller(
     return anomaly_of(part.keys[0], kept_ops, history, made.minimal, text)
 
 
+def begun(columns: Columns, start: Any) -> Columns:
+    """The same with `start` as value 0, which every register has at first, and null as another."""
+    if start is None:
+        return columns
+    values = [*columns.values, start]
+    numbers = Interner()
+    first = [numbers.id_of(value) for value in values][-1]
+    values[first], values[0] = values[0], start
+    swap = np.arange(len(values), dtype=np.int32)
+    swap[[0, first]] = [first, 0]
+    cas = (columns.kind > WRITE) & (columns.kind != WRITE_UNKNOWN)
+    b = np.where(cas, swap[columns.b], columns.b)
+    return replace(columns, a=swap[columns.a], b=b, values=values)
+
+
+def _object(model: str, start: Any) -> Model | None:
+    """The model that a witness is made smaller by; None where its state is no register's."""
+    made = make(model, {})
+    if start is None:
+        return made
+    return made.begun(start) if isinstance(made, Register | KvMap) else None
+
+
 def judge(
     history: History,
     model: str,
@@ -199,32 +243,50 @@ def judge(
     shown: History | None = None,
     words: _witness.Words = _witness.REGISTER,
     of: str | None = None,
+    start: Any = None,
+    retold: Retold | None = None,
 ) -> Judged:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
-    `history`, where those stand for others of the model `of`."""
-    columns = encode(history, model)
+    `history`, where those stand for others of the model `of`. All registers `start` with this."""
+    columns = begun(encode(history, model), start)
+    made = _object(of or model, start)
+    return judge_columns(columns, shown or history, budget, words, made, retold)
+
+
+def judge_columns(
+    columns: Columns,
+    shown: History,
+    budget: Budget,
+    words: _witness.Words,
+    of: Model | None,
+    retold: Retold | None = None,
+) -> Judged:
+    """Judges columns, of whose operations `shown` has the records; `of` is the model that makes
+    witnesses smaller."""
+    deadline = monotonic_ns() + int(budget.time_s * 1e9)
+    memory_bytes = budget.memory_mb * 2**20
     decision = decide(columns, budget)
     undecided = dict(columns.blocked)
     illegal: list[int] = []
-    for key, verdict in enumerate(decision.verdict.tolist()):
-        if key in undecided or verdict == _native.OK:
+    for key in np.flatnonzero(decision.verdict != _native.OK).tolist():
+        if key in undecided:
             continue
-        if verdict == _native.ILLEGAL:
+        if decision.verdict[key] == _native.ILLEGAL:
             illegal.append(key)
         else:
-            undecided[key] = _native.UNDECIDED[verdict]
+            undecided[key] = _native.UNDECIDED[int(decision.verdict[key])]
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     bad = decision.bad.tolist()
     anomalies = _anomalies(
-        columns, shown or history, illegal, bad, budget, words, of or model, undecided
+        columns, shown, illegal, bad, deadline, memory_bytes, words, of, undecided, retold
     )
     return Judged(
         keys=columns.keys,
         undecided=undecided,
         illegal=sum(1 for key in illegal if key not in undecided),
         anomalies=anomalies,
-        consumed=int(sum(sizes[k] for k in range(len(sizes)) if k not in undecided)),
+        consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),
         excluded=columns.excluded,
         tested=bool(observers.any()),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from checkers import _core
 from checkers._columns import I64, U8
 from checkers._native import MEMORY, STEPS, STOPPED, Limits, interruptible
-from checkers.lin.encode import Coded
+from checkers.lin.encode import Coded, compact
 from checkers.lin.model import Affine, Call, Model
 
 __all__ = ["Found", "Steps", "search"]
@@ -41,7 +41,7 @@ class _Full(Exception):
 class Steps:
     """A model's states as numbers, in order of discovery; they may use `bytes_max`."""
 
-    def __init__(self, model: Model, calls: list[Call], bytes_max: int) -> None:
+    def __init__(self, model: Model, calls: Sequence[Call], bytes_max: int) -> None:
         self.model = model
         self.calls = calls
         self.states: list[Hashable] = []
@@ -84,6 +84,8 @@ def search(coded: Coded, limits: Limits, begin: list[Any] | None = None) -> Foun
     ValueError for columns that break the rules of csrc/aut/aut.h, and whatever the model's `step`
     raises."""
     n_keys = len(coded.offsets) - 1
+    if len(coded.calls) > len(coded.classes):
+        coded = compact(coded)
     result = Found(
         verdict=np.full(n_keys, STOPPED, np.uint8),
         bad=np.full(n_keys, -1, np.int64),

@@ -12,13 +12,18 @@ Registers start with null, counters with 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import bisect
+from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from checkers.lin.model import Affine, Call, Model, Value, freeze
 from dstest.core.op import Op
 
 __all__ = ["Counter", "KvMap", "MultiRegister", "Register", "micro_ops"]
+
+_UNTOLD: Final = ("untold",)
+"""Not what `freeze` makes of any value."""
 
 _BIG: Final = 2**40
 _ALL: Final = (-(2**63), 2**63 - 1)
@@ -46,6 +51,10 @@ class Register(Model):
 
     name = "cas-register"
     op_types = ("read", "write", "cas")
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        return freeze(value)
 
     def read(self, op: Op, known: bool) -> Call | str:
         return _cas(op, known) if op.op_type == "cas" else super().read(op, known)
@@ -66,6 +75,29 @@ class KvMap(Model):
 
     name = "kv-map"
     op_types = ("get", "put", "delete", "append", "cas")
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        return freeze(value)
+
+    def __init__(self) -> None:
+        self._told: list[str] | None = None
+
+    def among(self, calls: Sequence[Call]) -> Model:
+        told = [call.output for call in calls if call.op_type == "get" and call.known]
+        told += [call.input[0] for call in calls if call.op_type == "cas"]
+        model = copy(self)
+        model._told = sorted({value for value in told if isinstance(value, str)})
+        return model
+
+    def _grown(self, value: str) -> Value:
+        """A string that append made; all that no call asks for, nor for one that begins so, are
+        one."""
+        if self._told is None:
+            return value
+        at = bisect.bisect_left(self._told, value)
+        there = at < len(self._told) and self._told[at].startswith(value)
+        return value if there else _UNTOLD
 
     def read(self, op: Op, known: bool) -> Call | str:
         if op.op_type == "cas":
@@ -85,10 +117,15 @@ class KvMap(Model):
         if call.op_type == "cas":
             return _cas_step(state, call)
         if call.op_type == "append":
+            if state == _UNTOLD:
+                return (state,)
             if state is not None and not isinstance(state, str):
                 return ()
-            return ((state or "") + call.input,)
+            return (self._grown((state or "") + call.input),)
         return (None if call.op_type == "delete" else call.input,)
+
+    def show(self, state: Any) -> str:
+        return "a value that nobody saw" if state == _UNTOLD else super().show(state)
 
 
 def micro_ops(value: Any) -> list[tuple[str, Any, Any]] | None:
@@ -111,6 +148,11 @@ class MultiRegister(Model):
     name = "multi-register"
     op_types = ("read", "write", "cas", "txn")
     initial = frozenset()
+    starts = "a value"
+
+    def state_of(self, value: Any) -> Any:
+        """Of `(register, value)` pairs."""
+        return frozenset((freeze(k), freeze(v)) for k, v in value if v is not None)
 
     def read(self, op: Op, known: bool) -> Call | str:
         key = freeze(op.key)
@@ -161,6 +203,12 @@ class Counter(Model):
     name = "counter"
     op_types = ("inc", "dec", "read")
     initial = 0
+    starts = "an integer"
+
+    def state_of(self, value: Any) -> Any:
+        if type(value) is not int or abs(value) >= _BIG:
+            raise ValueError("it is no integer")
+        return value
 
     def read(self, op: Op, known: bool) -> Call | str:
         numbers = [] if op.output is None or not known else [op.output]

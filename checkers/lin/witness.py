@@ -29,7 +29,7 @@ from checkers._native import ILLEGAL, OK, Limits
 from checkers._witness import RECENT, phrase
 from checkers.lin.encode import Coded, only
 from checkers.lin.holds import REFUSED, holds
-from checkers.lin.monitor import MAYBE, NOTHING, Parts, some
+from checkers.lin.monitor import LOOK, MAYBE, NOTHING, Parts, some
 from checkers.lin.search import search
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -103,14 +103,15 @@ def of_values(
     """A witness in the words of values, for what the monitor rejected; None where it does not
     stand up to the search."""
     where = coded.of_key(key)
-    rows = np.arange(where.start, where.stop)[parts.kind[where] != MAYBE]
+    left_out = (parts.kind[where] == MAYBE) | (parts.kind[where] == LOOK)
+    rows = np.arange(where.start, where.stop)[~left_out]
     part = only(coded, rows, key)
     own = Parts.__new__(Parts)
     own.model, own.n_values = parts.model, parts.n_values
     own.kind, own.value = parts.kind[rows], parts.value[rows]
     alone = own.kind == NOTHING
     unit = np.where(alone, parts.n_values + np.arange(len(rows)), own.value).astype(np.int64)
-    if len(rows) < where.stop - where.start:
+    if (parts.kind[where] == MAYBE).any():
         # takes of unknown outcome may have taken what nobody else took
         taken = np.isin(own.value, own.value[own.kind == 1])
         unit = np.where(alone | taken, unit, -1)
@@ -207,7 +208,12 @@ def _tails(
 
 
 def _loosened(
-    tail: Coded, begin: list[Any] | None, before: int, deadline: int, memory_bytes: int
+    tail: Coded,
+    begin: list[Any] | None,
+    before: int,
+    deadline: int,
+    memory_bytes: int,
+    steps_max: int,
 ) -> Witness:
     """The operations that contradict each other whenever the others took effect."""
     certain = np.flatnonzero(tail.complete != NEVER)
@@ -220,7 +226,7 @@ def _loosened(
 
     def illegal(units: I64) -> bool:
         left = max(1, deadline - monotonic_ns())
-        limits = Limits(left, memory_bytes, STEPS_MAX)
+        limits = Limits(left, memory_bytes, min(steps_max, STEPS_MAX))
         return bool(search(loose(units), limits, begin).verdict[0] == ILLEGAL)
 
     units, minimal = halving(certain, illegal, deadline)
@@ -228,12 +234,15 @@ def _loosened(
     return Witness(small, small.complete != NEVER, begin, before, minimal)
 
 
-def of_failure(coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int) -> Witness:
-    """A witness for what the search rejected at row `bad`. Where none is small it is the operation
+def of_failure(
+    coded: Coded, key: int, bad: int, deadline: int, memory_bytes: int, steps_max: int = STEPS_MAX
+) -> Witness:
+    """A witness for what the search rejected at row `bad`, with so many steps for each check at
+    most. Where none is small it is the operation
     that could not be placed and those that were running then."""
     part, at = _cut(coded, key, bad)
     for tail, begin, before in _tails(part, at, deadline, memory_bytes):
-        made = _loosened(tail, begin, before, deadline, memory_bytes)
+        made = _loosened(tail, begin, before, deadline, memory_bytes, steps_max)
         if made.named.sum() <= SMALL:
             return made
     named = np.zeros(len(part.classes), np.bool_)

@@ -94,7 +94,8 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the core found. `status` is an index into STATUS."""
+    """What the core found. `status` is an index into STATUS. `proved`: executed in some order that
+    respects `between` as well, list-append transactions read what they say."""
 
     status: int
     findings: list[Finding]
@@ -104,6 +105,7 @@ class Analysis:
     components: int
     largest: int
     undecided: int
+    proved: bool
 
 
 def _cycles(rows: list[int]) -> Iterator[Cycle]:
@@ -148,7 +150,7 @@ def analyse(
     """
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = positions(c)
-    status, findings, cycles, counts, edges, components, largest, undecided = in_core(
+    status, findings, cycles, counts, edges, components, largest, undecided, proved = in_core(
         lambda: _core.check_transactions(
             c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
             c.mop_value, c.mop_known, c.elem_start, c.elem, order, value_hash, stop,
@@ -169,6 +171,7 @@ def analyse(
         components=components,
         largest=largest,
         undecided=undecided,
+        proved=bool(proved),
     )
 
 

@@ -8,10 +8,10 @@ that were found rule out, reported or not. The answer is `"unknown"` where there
 judge (no transaction read what another one wrote), where the budget ran out before anything was
 found, and under a model whose characteristic anomalies nobody looks for (`models.UNTESTED`).
 
-Of rw-register the models of `exact.MODELS` are decided, whatever the order of versions was: the
-history satisfies them or it does not. So are the weak ones of list-append, where most of that order
-is known. `stats["method"]` says how an answer came about: `decided`,
-or `inferred` from the versions whose order is known.
+The models of `exact.MODELS` are decided: the history satisfies them or it does not. Of rw-register
+whatever the order of versions was; of list-append where the lists agree on it, and serializability
+by executing the transactions in the order of their graph. `stats["method"]` says how an answer came
+about: `decided`, or `inferred` from the versions whose order is known.
 
 Options, spelled as in Elle:
 
@@ -21,7 +21,7 @@ Options, spelled as in Elle:
     "linearizable-keys?"   rw-register: each key's versions follow real time
     "transaction-order"    rw-register: {index of the completion: rank}, the order of all writes
     "session-order?"       count the order of each session: each model in its strong-session form
-    "decide?"              rw-register: false leaves it at what Elle infers
+    "decide?"              false leaves it at what Elle infers
 """
 
 from __future__ import annotations
@@ -37,17 +37,15 @@ from msgspec.structs import replace
 from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.exact import SAME, Exact, look, look_at_lists
-from checkers.txn.explain import anomalies_of
 from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
-from checkers.txn.violations import violations
+from checkers.txn.workloads import WORKLOADS
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
 __all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
 
-WORKLOADS: Final = ("list-append", "rw-register")
 DEFAULT_MODELS: Final = (models.STRONGEST,)
 MORE: Final = ("anomalies", *_native.SOURCES)
 """Options that ask for more than the models do."""
@@ -65,6 +63,9 @@ TWO_AT_ONCE: Final = (
 )
 
 EMPTY: Final = "empty-transaction-graph"
+
+PROVED: Final = ("serializable", "strong-session-serializable", "strong-serializable")
+"""By `between`: what an order shows in which all transactions of lists can be executed."""
 
 
 @cache
@@ -253,9 +254,38 @@ def _look(
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
     seen = seen._replace(analysis=analysis)
-    if workload == "list-append" and opts.get("decide?", True) and _agree(analysis):
-        seen = seen._replace(exact=look_at_lists(c, asked, replace(budget, time_s=left_s)))
+    if workload == "list-append" and opts.get("decide?", True):
+        left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
+        seen = seen._replace(exact=_lists(c, asked, seen, replace(budget, time_s=left_s)))
     return seen
+
+
+def _lists(c: TxnColumns, asked: Sequence[str], seen: _Seen, budget: Budget) -> Exact | None:
+    """What is decided of a list-append history; None where the lists contradict one another. What
+    was found already of a model is not decided again."""
+    found = Exact()
+    if seen.analysis is not None and seen.analysis.proved:
+        found.decisions[PROVED[seen.between]] = "valid"
+    elif seen.analysis is None or not _agree(seen.analysis):
+        return None
+    inferred = _inferred(seen.analysis)
+    left = [m for m in asked if found.holds(m) is None and not reportable((m,), ()) & inferred]
+    if left:
+        more = look_at_lists(c, left, budget)
+        more.decisions |= found.decisions
+        found = more
+    return found
+
+
+def _violations(
+    c: TxnColumns, exact: Exact | None, asked: Sequence[str], budget: Budget
+) -> list[Anomaly]:
+    """Explanations of what is decided to be violated."""
+    if exact is None:
+        return []
+    from checkers.txn.violations import violations
+
+    return violations(c, exact, asked, budget)
 
 
 def _check(
@@ -277,7 +307,7 @@ def _check(
         and not _ordered(c, seen.between)
         and status == 0
     )
-    more = [] if seen.exact is None else violations(c, seen.exact, asked, _left(budget, started))
+    more = _violations(c, seen.exact, asked, _left(budget, started))
     all_types = {anomaly.type for anomaly in more} | _inferred(analysis)
     confused = seen.between == 1 and _overlap(c)
     if confused:
@@ -293,7 +323,9 @@ def _check(
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     anomalies: dict[str, list[Anomaly]] = {}
-    if analysis is not None:
+    if analysis is not None and types:
+        from checkers.txn.explain import anomalies_of
+
         anomalies = anomalies_of(c, workload, analysis, types, sources)
     for anomaly in more:
         if not anomalies.get(anomaly.type):

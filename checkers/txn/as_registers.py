@@ -10,12 +10,15 @@ analysis of the lists has found nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
-from checkers.txn.columns import I64, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
+from checkers.txn.columns import I64, INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from checkers.txn.decided import Known
 
-__all__ = ["registers_of"]
+__all__ = ["registers_of", "replacing"]
 
 
 class _Writers:
@@ -55,65 +58,139 @@ def _last_of_others(c: TxnColumns, reads: I64, txn: I64, writers: _Writers) -> I
     return np.where(at >= c.elem_start[reads], at, -1)
 
 
-def _order_of_versions(c: TxnColumns, reads: I64, txn_of: I64, writers: _Writers) -> Known:
+class _Spines:
+    """The longest read of each key, one after the other: per element its key, its value, who
+    appended it and whether the one before is of the same key. `ends` has the last writer by key, -1
+    where no read shows any."""
+
+    def __init__(self, c: TxnColumns, reads: I64, writers: _Writers) -> None:
+        lengths = c.elem_start[reads + 1] - c.elem_start[reads]
+        order = np.lexsort((lengths, c.mop_key[reads]))
+        last_of_key = np.append(c.mop_key[reads[order]][1:] != c.mop_key[reads[order]][:-1], True)
+        longest = reads[order[last_of_key]] if len(reads) else reads
+        longest = longest[c.elem_start[longest + 1] > c.elem_start[longest]]
+        sizes = c.elem_start[longest + 1] - c.elem_start[longest]
+        starts = np.repeat(c.elem_start[longest] - np.append(0, np.cumsum(sizes)[:-1]), sizes)
+        at = starts + np.arange(int(sizes.sum()))
+        self.key = np.repeat(c.mop_key[longest], sizes)
+        self.value = c.elem[at]
+        self.writer = writers.of(self.key, self.value)
+        self.goes_on = np.append(False, self.key[1:] == self.key[:-1])[: len(self.key)]
+        self.ends = np.full(len(c.key_names), -1, np.int64)
+        self.ends[c.mop_key[longest]] = self.writer[np.cumsum(sizes) - 1] if len(longest) else -1
+
+    def shows(self, names: I64) -> np.ndarray:
+        """Which of these appends it has."""
+        shown = np.sort(_Writers.name(self.key, self.value))
+        if not len(shown):
+            return np.zeros(len(names), np.bool_)
+        place = np.minimum(np.searchsorted(shown, names), len(shown) - 1)
+        there: np.ndarray = shown[place] == names
+        return there
+
+
+def _order_of_versions(c: TxnColumns, spines: _Spines, txn_of: I64) -> Known:
     """Neighbours in the longest read of each key; its last one and each append that it lacks."""
-    lengths = c.elem_start[reads + 1] - c.elem_start[reads]
-    order = np.lexsort((lengths, c.mop_key[reads]))
-    last_of_key = np.append(c.mop_key[reads[order]][1:] != c.mop_key[reads[order]][:-1], True)
-    longest = reads[order[last_of_key]] if len(reads) else reads
-    longest = longest[c.elem_start[longest + 1] > c.elem_start[longest]]
-    sizes = c.elem_start[longest + 1] - c.elem_start[longest]
-    starts = np.repeat(c.elem_start[longest] - np.append(0, np.cumsum(sizes)[:-1]), sizes)
-    at = starts + np.arange(int(sizes.sum()))
-    key = np.repeat(c.mop_key[longest], sizes)
-    writer = writers.of(key, c.elem[at])
-    same = key[1:] == key[:-1]
-    first, then = writer[:-1][same], writer[1:][same]
-    # appends that the longest read of their key lacks
-    ends = np.full(len(c.key_names), -1, np.int64)
-    ends[c.mop_key[longest]] = writer[np.cumsum(sizes) - 1] if len(longest) else -1
-    shown = np.sort(writers.name(key, c.elem[at]))
+    here = np.flatnonzero(spines.goes_on)
+    first, then = spines.writer[here - 1], spines.writer[here]
     appends = np.flatnonzero((c.mop_kind == WRITE) & (c.outcome[txn_of] == OK))
-    names = writers.name(c.mop_key[appends], c.mop_value[appends])
-    place = np.searchsorted(shown, names)
-    there = np.zeros(len(names), np.bool_)
-    if len(shown):
-        there = shown[np.minimum(place, len(shown) - 1)] == names
-    unseen = appends[~there & (ends[c.mop_key[appends]] >= 0)]
-    first = np.concatenate([first, ends[c.mop_key[unseen]]])
+    there = spines.shows(_Writers.name(c.mop_key[appends], c.mop_value[appends]))
+    unseen = appends[~there & (spines.ends[c.mop_key[appends]] >= 0)]
+    first = np.concatenate([first, spines.ends[c.mop_key[unseen]]])
     then = np.concatenate([then, txn_of[unseen]])
     sure = (first != then) & (first >= 0) & (then >= 0)
     pairs = np.unique(np.stack([first, then], axis=1)[sure], axis=0)
     return pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32)
 
 
-def registers_of(c: TxnColumns) -> tuple[TxnColumns, Known]:
-    """The columns of registers, transactions as they are, and what is known of their versions. A
-    transaction's reads come before its writes: each tells what others had left."""
-    txn_of = np.repeat(np.arange(c.txns), np.diff(c.mop_start))
-    writers = _Writers(c, txn_of)
-    known_read = (c.mop_kind == READ) & (c.mop_known != 0) & (c.outcome[txn_of] == OK)
-    reads = np.flatnonzero(known_read)
-    last = _last_of_others(c, reads, txn_of[reads], writers)
-    value = c.mop_value.copy()
-    value[reads] = np.where(last >= 0, c.elem[np.maximum(last, 0)] if len(c.elem) else NIL, NIL)
-    told = c.mop_known.copy()
-    told[reads] = np.where(last >= 0, 1, NULL_READ)
-    order = np.lexsort((np.arange(len(value)), c.mop_kind == WRITE, txn_of))
-    columns = TxnColumns(
+class _Lists:
+    """What both kinds of registers are made of."""
+
+    def __init__(self, c: TxnColumns) -> None:
+        self.c = c
+        self.txn_of = np.repeat(np.arange(c.txns), np.diff(c.mop_start))
+        self.writers = _Writers(c, self.txn_of)
+        known = (c.mop_kind == READ) & (c.mop_known != 0) & (c.outcome[self.txn_of] == OK)
+        self.reads = np.flatnonzero(known)
+        self.spines = _Spines(c, self.reads, self.writers)
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per micro-operation its value as a register's, and what is known of it."""
+        c, reads = self.c, self.reads
+        last = _last_of_others(c, reads, self.txn_of[reads], self.writers)
+        value, told = c.mop_value.copy(), c.mop_known.copy()
+        value[reads] = np.where(last >= 0, c.elem[np.maximum(last, 0)] if len(c.elem) else NIL, NIL)
+        told[reads] = np.where(last >= 0, 1, NULL_READ)
+        return value, told
+
+
+class _Mops(NamedTuple):
+    """Micro-operations in any order."""
+
+    txn: np.ndarray
+    kind: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    known: np.ndarray
+
+
+def _columns(c: TxnColumns, mops: _Mops) -> TxnColumns:
+    """The transactions with other micro-operations: reads before writes, for each tells what others
+    had left."""
+    order = np.lexsort((np.arange(len(mops.txn)), mops.kind == WRITE, mops.txn))
+    counts = np.bincount(mops.txn, minlength=c.txns)
+    return TxnColumns(
         outcome=c.outcome,
         process=c.process,
         invoke_pos=c.invoke_pos,
         complete_pos=c.complete_pos,
         op_index=c.op_index,
-        mop_start=c.mop_start,
-        mop_kind=c.mop_kind[order],
-        mop_key=c.mop_key[order],
-        mop_value=value[order].astype(np.int32),
-        mop_known=told[order],
-        elem_start=np.zeros(len(value) + 1, np.int64),
+        mop_start=np.append(0, np.cumsum(counts)).astype(np.int64),
+        mop_kind=mops.kind[order],
+        mop_key=mops.key[order].astype(np.int32),
+        mop_value=mops.value[order].astype(np.int32),
+        mop_known=mops.known[order].astype(np.uint8),
+        elem_start=np.zeros(len(order) + 1, np.int64),
         elem=np.empty(0, np.int32),
         key_names=c.key_names,
         value_names=c.value_names,
     )
-    return columns, _order_of_versions(c, reads, txn_of, writers)
+
+
+def registers_of(c: TxnColumns) -> tuple[TxnColumns, Known]:
+    """The columns of registers, transactions as they are, and what is known of their versions."""
+    lists = _Lists(c)
+    value, told = lists.values()
+    mops = _Mops(lists.txn_of, c.mop_kind, c.mop_key, value, told)
+    return _columns(c, mops), _order_of_versions(c, lists.spines, lists.txn_of)
+
+
+def replacing(c: TxnColumns) -> TxnColumns:
+    """Registers whose writers have read what they replace, as the lists show it. Where a store
+    executes transactions as one of registers would, under serializability or snapshot isolation,
+    one of lists would, too, and the other way round: an append stands where its predecessor is the
+    last, and one that no list shows comes after all reads.
+
+    Unknown transactions of which something is shown have happened; they end after all others.
+    """
+    lists = _Lists(c)
+    value, told = lists.values()
+    told[(c.mop_kind == READ) & (c.outcome[lists.txn_of] == INFO)] = 0
+    spines = lists.spines
+    before = np.where(spines.goes_on, np.roll(spines.writer, 1), -1)
+    new = np.flatnonzero((spines.writer >= 0) & (before != spines.writer))
+    replaced = np.where(spines.goes_on, np.roll(spines.value, 1), NIL)[new]
+    mops = _Mops(
+        np.concatenate([lists.txn_of, spines.writer[new]]),
+        np.concatenate([c.mop_kind, np.full(len(new), READ, c.mop_kind.dtype)]),
+        np.concatenate([c.mop_key, spines.key[new]]),
+        np.concatenate([value, replaced]),
+        np.concatenate([told, np.where(replaced == NIL, NULL_READ, 1)]),
+    )
+    happened = np.unique(spines.writer[new])
+    happened = happened[c.outcome[happened] == INFO]
+    outcome, complete = c.outcome.copy(), c.complete_pos.copy()
+    outcome[happened] = OK
+    end = max(int(c.invoke_pos.max(initial=-1)), int(complete.max(initial=-1))) + 1
+    complete[happened] = end + np.arange(len(happened))
+    return replace(_columns(c, mops), outcome=outcome, complete_pos=complete)

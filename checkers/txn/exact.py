@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from checkers.txn import decided, ordered
-from checkers.txn.as_registers import registers_of
+from checkers.txn.as_registers import registers_of, replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.decided import Decision, Isolation
 from checkers.txn.models import UNTESTED, canonical, implied_models
@@ -26,6 +26,8 @@ __all__ = ["INFERRED", "MODELS", "SAME", "Exact", "look", "look_at_lists"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
+
+WEAK: Final = frozenset(decided.MODELS)
 
 
 SAME: Final = {"repeatable-read": "serializable"}
@@ -45,12 +47,13 @@ INFERRED: Final = frozenset(
 @dataclass
 class Exact:
     """`decisions` of some of MODELS, and where they come from. `registers` are the columns that
-    were judged, where these are not the history's own."""
+    were judged, where these are not the history's own; `open` says of lists why a model is."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     seen: Isolation | None = None
     registers: TxnColumns | None = None
     orders: list[Ordered] = field(default_factory=list)
+    open: dict[str, str] = field(default_factory=dict)
 
     def holds(self, model: str) -> bool | None:
         """Of any model of the lattice; None where that does not follow from what was decided."""
@@ -65,6 +68,8 @@ class Exact:
     def why_open(self, model: str) -> str | None:
         """Why it was not decided, where somebody tried."""
         name = canonical(model)
+        if name in self.open:
+            return self.open[name]
         for order in self.orders:
             if order.decisions.get(name) == "open":
                 return order.why_open
@@ -102,15 +107,24 @@ class _Clock:
 
 
 def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
-    """The weak models that are asked of a list-append history whose lists agree."""
-    names = {canonical(model) for model in asked} & set(UNTESTED) & set(decided.MODELS)
-    below = {m for name in names for m in implied_models(name)}
-    wanted = [m for m in decided.MODELS if m in below]
-    if not wanted:
-        return Exact()
-    registers, known = registers_of(c)
-    seen = decided.decide(registers, wanted, budget, known)
-    return Exact(decisions=dict(seen.decisions), seen=seen, registers=registers)
+    """What is asked of a list-append history whose lists agree: weak models, and those that need
+    an order of its transactions."""
+    found, clock = Exact(), _Clock(budget)
+    names = {canonical(model) for model in asked}
+    below = {m for name in names & set(UNTESTED) & WEAK for m in implied_models(name)}
+    weak = [m for m in decided.MODELS if m in below]
+    strong = _enough(asked)
+    if weak:
+        found.registers, known = registers_of(c)
+        found.seen = decided.decide(found.registers, weak, clock.left(), known)
+        found.decisions |= found.seen.decisions
+    if strong:
+        order = ordered.decide(replacing(c), strong, clock.left())
+        found.decisions |= order.decisions
+        found.open |= dict.fromkeys(
+            (m for m, said in order.decisions.items() if said == "open"), order.why_open
+        )
+    return found
 
 
 def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:

@@ -34,7 +34,7 @@ from checkers.txn.columns import TxnColumns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.op import FIELDS
 
-__all__ = ["FORMATS", "MEMORY_MB", "load"]
+__all__ = ["FORMATS", "MEMORY_MB", "bytes_of", "load", "unpacked"]
 
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
@@ -73,7 +73,7 @@ _NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad"
 _INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
 
 
-def _bytes_of(source: Path) -> bytes | mmap:
+def bytes_of(source: Path) -> bytes | mmap:
     """The file's bytes, mapped where that is possible (pipes and empty files cannot be)."""
     try:
         with source.open("rb") as file:
@@ -87,7 +87,8 @@ def _bytes_of(source: Path) -> bytes | mmap:
         ) from None
 
 
-def _unpacked(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
+def unpacked(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
+    """What a gzipped file holds, others as they are. Raises MemorySpent above the limit."""
     if raw[:2] != b"\x1f\x8b":
         return raw
     text = bytearray()
@@ -191,8 +192,8 @@ def load(
     """
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
-    raw = source if isinstance(source, bytes) else _bytes_of(Path(source))
-    text = _unpacked(raw, memory_mb << 20)
+    raw = source if isinstance(source, bytes) else bytes_of(Path(source))
+    text = unpacked(raw, memory_mb << 20)
     code = _CODES[_guess(text) if fmt == "auto" else fmt]
     try:
         # Threads that wait for one another cost a short text more than they save.

@@ -17,13 +17,16 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from checkers._start import start_of
 from checkers.txn._native import DETECTABLE
 from checkers.txn.api import check
+from checkers.txn.begun import begun
 from checkers.txn.columns import FAIL, INFO, OK, TxnColumns
 from checkers.txn.models import judged_models, proscribed, require_judged
 from checkers.txn.models import weaker as weaker_models
 from checkers.txn.opmaps import Builder, contradiction
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
+from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
 
@@ -98,6 +101,7 @@ class TxnChecker:
     prefix_closed = True
     models: tuple[str, ...] = judged_models(DETECTABLE)
     op_types = dict.fromkeys(models, frozenset({"txn"}))
+    initial = dict.fromkeys(models, "a scalar; of list-append the empty list alone")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -116,8 +120,11 @@ class TxnChecker:
         require_judged(model, DETECTABLE)
         try:
             columns = from_history(history)
+            start = start_of(history)
+            if start is not None:
+                columns = begun(columns, self.name, start)
             result = check(columns, self.name, [model], None, budget)
-        except ValueError as error:
+        except (ValueError, HistoryError) as error:
             return CheckResult(
                 checker=self.name,
                 valid="unknown",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -12,12 +12,11 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
-    from dstest.core.check import Anomaly, Budget, CheckResult
+    from collections.abc import Callable
+
+    from dstest.core.check import Budget, CheckResult
 
 __all__ = ["check"]
-
-ANOMALIES_SHOWN_MAX = 3
-"""More are in --json and --report; a terminal is for the first look."""
 
 
 def check(
@@ -34,7 +33,8 @@ def check(
         str | None, typer.Option(help="One checker, by name or file, not the workload's.")
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="auto, dstest, edn, json or log.")
+        str,
+        typer.Option("--format", help="auto, dstest, edn, json, log, plume, dbcop, cobra, awdit."),
     ] = "auto",
     independent: Annotated[
         bool | None,
@@ -54,7 +54,13 @@ def check(
     ] = limits.CHECK_MEMORY_MB,
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits .."),
+        typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits, total .."),
+    ] = None,
+    initial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="""What the objects start with: 0, or by key '{"x": 0, "y": 1}'."""
+        ),
     ] = None,
     report: Annotated[
         Path | None,
@@ -65,31 +71,66 @@ def check(
         typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
     ] = None,
 ) -> None:
-    """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON or a Jepsen log.
+    """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
+    Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
-    from dstest.cli.check_budget import in_time
-    from dstest.cli.check_run import as_the_run, run_at
-    from dstest.core.check import Budget
-
-    if not 0 < budget_s < 1e9 or not 0 < budget_mb < 2**40:
-        raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
-    budget = Budget(time_s=budget_s, memory_mb=budget_mb)
-    asked = (history, workload, model, checker, independent, option, report)
+    budget = _budget(budget_s, budget_mb)
+    asked = (history, workload, model, checker, independent, option, report, initial)
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
-    run = run_at(history)
-    result = _answer(history, workload, model, checker, format_, independent, option or [], budget)
-    result = as_the_run(in_time(result, budget), run)
-    text = _text(history.name or str(history), result)
+    question = _Question(
+        history, workload, model, checker, format_, independent, option or [], initial
+    )
+    raise typer.Exit(int(_judged(question, budget, report, json_)))
+
+
+def _budget(time_s: float, memory_mb: int) -> Budget:
+    from dstest.core.check import Budget
+
+    if not 0 < time_s < 1e9 or not 0 < memory_mb < 2**40:
+        raise ConfigError("a budget is a positive number", remedy="leave it out for the default")
+    return Budget(time_s=time_s, memory_mb=memory_mb)
+
+
+class _Question(NamedTuple):
+    """What is asked, as it was asked."""
+
+    history: Path
+    workload: str | None
+    model: str | None
+    checker: str | None
+    format: str
+    independent: bool | None
+    option: list[str]
+    initial: str | None
+
+
+def _judged(asked: _Question, budget: Budget, report: Path | None, json_: bool) -> Exit:
+    """Judges, and says what came out."""
+    from dstest.cli.check_budget import in_time
+    from dstest.cli.check_text import text_of
+
+    result = _believed(asked.history, lambda: in_time(_answer(asked, budget), budget))
+    text = text_of(asked.history.name or str(asked.history), result)
     if report is not None:
         _write(report, result, text)
     say(_json(result).decode() if json_ else text)
-    raise typer.Exit(int(_CODES[result.valid]))
+    return _CODES[result.valid]
+
+
+def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
+    """The answer; about a finished run, which is verified first, no better than its verdict."""
+    if not history.is_dir():
+        return answer()
+    from dstest.cli.check_run import as_the_run, run_at
+
+    run = run_at(history)
+    return as_the_run(answer(), run)
 
 
 _CODES: Final[dict[Any, Exit]] = {
@@ -99,44 +140,97 @@ _CODES: Final[dict[Any, Exit]] = {
 }
 
 
-def _answer(
-    history: Path,
-    workload: str | None,
-    model: str | None,
-    checker: str | None,
-    format_: str,
-    independent: bool | None,
-    option: list[str],
-    budget: Budget,
-) -> CheckResult:
+def _answer(asked: _Question, budget: Budget) -> CheckResult:
     """The file's history, judged by what its workload asks for; unknown where memory is out."""
-    from checkers.txn.api import WORKLOADS
-    from dstest.cli.check_objects import judge_file
-    from dstest.cli.check_options import transaction_options
+    from checkers.txn.workloads import WORKLOADS
     from dstest.cli.check_source import history_file
-    from dstest.cli.check_txn import judge_transactions, transactions_in
-    from dstest.cli.check_workload import require_fitting
     from dstest.core.errors import MemorySpent
     from dstest.core.plugin_files import named_in
-    from dstest.judge.checker_answers import unknown
 
-    workload = None if workload is None else named_in("workloads", workload)
-    checker = None if checker is None else named_in("checkers", checker)
-    require_fitting(workload, checker)
-    path = history_file(history)
-    named = checker if checker in WORKLOADS else workload
-    if checker is None and named is None:
-        named = transactions_in(path)
+    model, format_, initial = asked.model, asked.format, asked.initial
+    workload = None if asked.workload is None else named_in("workloads", asked.workload)
+    checker = None if asked.checker is None else named_in("checkers", asked.checker)
+    _require_fitting(workload, checker)
+    asked = asked._replace(workload=workload, checker=checker)
+    named: str | None = None
     try:
+        if (found := _of_sessions(asked, budget)) is not None:
+            return found
+        path = history_file(asked.history)
+        named = _transactions(asked, path)
         if named in WORKLOADS and checker in (None, named):
-            options = transaction_options(option)
-            return judge_transactions(path, format_, named, model, budget, options)
-        return judge_file(path, workload, model, checker, format_, independent, option, budget)
+            from dstest.cli.check_options import require_no_tuples, transaction_options
+            from dstest.cli.check_txn import judge_transactions
+
+            require_no_tuples(asked.independent)
+            options = transaction_options(asked.option)
+            return judge_transactions(path, format_, named, model, budget, options, initial)
+        from dstest.cli.check_objects import judge_file
+
+        return judge_file(
+            path, workload, model, checker, format_, asked.independent, asked.option, budget,
+            initial,
+        )  # fmt: skip
     except MemorySpent as spent:
+        from dstest.judge.checker_answers import unknown
+
         return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
 
 
-_OWN: Final = ("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report")
+def _of_sessions(asked: _Question, budget: Budget) -> CheckResult | None:
+    """The answer where the file holds other tools' sessions, else None."""
+    from dstest.cli.check_look import is_ours
+
+    if asked.format == "dstest" or (asked.format == "auto" and is_ours(asked.history)):
+        return None
+    from dstest.cli.check_options import require_no_tuples, transaction_options
+    from dstest.cli.check_sessions import judge_sessions, session_format
+
+    fmt = session_format(asked.history, asked.format)
+    if fmt is None:
+        return None
+    require_no_tuples(asked.independent)
+    options = transaction_options(asked.option)
+    return judge_sessions(
+        asked.history, fmt, asked.workload, asked.checker, asked.model, budget, options,
+        asked.initial,
+    )  # fmt: skip
+
+
+def _transactions(asked: _Question, path: Path) -> str | None:
+    """The workload of a transactional history: asked for, or by the first lines of the file where
+    nothing else was asked."""
+    from checkers.txn.workloads import WORKLOADS
+    from dstest.cli.check_look import transactions_in
+
+    named = asked.checker if asked.checker in WORKLOADS else asked.workload
+    if asked.checker is None and named is None and not _of_an_object(asked.model):
+        return transactions_in(path)
+    return named
+
+
+def _of_an_object(model: str | None) -> bool:
+    if model is None:
+        return False
+    from checkers.lin.catalogue import MODELS
+
+    return model in MODELS
+
+
+def _require_fitting(workload: str | None, checker: str | None) -> None:
+    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
+    two would be passed over."""
+    if workload is None or checker is None:
+        return
+    from dstest.cli.check_workload import require_fitting
+
+    require_fitting(workload, checker)
+
+
+_OWN: Final = (
+    *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
+    "--initial",
+)
 
 
 def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> Exit:
@@ -207,86 +301,3 @@ def _timelines(result: CheckResult) -> list[str]:
 
     found = result.anomalies.get("nonlinearizable", [])
     return [timeline_svg([Op(**row) for row in anomaly.witness]) for anomaly in found]
-
-
-def _cell(value: Any) -> str:
-    import json
-
-    return "" if value is None else json.dumps(value, default=repr)
-
-
-def _row(op: dict[str, Any]) -> list[str]:
-    """One operation of a witness; `...` where nobody knows when or whether it took effect."""
-    end = op.get("complete_event", op["complete_ts"])
-    unknown = op["timeout_marker"] or end is None
-    output = _output(op) if not unknown else "?"
-    return [
-        str(op["op_id"]),
-        "" if op["process_id"] is None else str(op["process_id"]),
-        _cell(op.get("invoke_event", op["invoke_ts"])),
-        "..." if unknown else str(end),
-        op["op_type"],
-        _cell(op["input"]),
-        output,
-        op["node_seen"] or "",
-        op["fault_epoch"] or "",
-    ]
-
-
-def _output(op: dict[str, Any]) -> str:
-    """A read's null is a result and shown; the absent output of a write is not."""
-    from dstest.core.op import NULL_IS_RESULT
-
-    return (
-        "null" if op["op_type"] in NULL_IS_RESULT and op["output"] is None else _cell(op["output"])
-    )
-
-
-def _table(ops: list[dict[str, Any]]) -> list[str]:
-    events = any("invoke_event" in op for op in ops)
-    times = ["invoke_event", "complete_event"] if events else ["invoke_ns", "complete_ns"]
-    head = ["op", "process", *times, "type", "input", "output", "node", "epoch"]
-    rows = [head, *map(_row, ops)]
-    used = [c for c in range(len(head)) if any(row[c] for row in rows[1:])]
-    widths = {c: max(len(row[c]) for row in rows) for c in used}
-    return ["  ".join(row[c].ljust(widths[c]) for c in used).rstrip() for row in rows]
-
-
-def _is_cycle(anomaly: Anomaly) -> bool:
-    return any("edge" in op for op in anomaly.witness)
-
-
-def _anomaly(anomaly: Anomaly) -> list[str]:
-    size = f"{len(anomaly.ops)} operation{'s' if len(anomaly.ops) != 1 else ''}"
-    minimal = "none can be left out" if anomaly.minimal else "perhaps not the smallest"
-    where = "" if _is_cycle(anomaly) else f" on key {_cell(anomaly.key) or 'null'}"
-    lines = ["", f"{anomaly.type}{where}: {size}, {minimal}"]
-    lines += [f"  {line}" for line in _table(anomaly.witness)]
-    if anomaly.epochs:
-        lines.append(f"  during {', '.join(anomaly.epochs)}")
-    lines.append(f"  {anomaly.explanation}")
-    return lines
-
-
-def _text(name: str, result: CheckResult) -> str:
-    """The answer for people."""
-    from dstest.cli.check_budget import not_read
-
-    if not_read(result):
-        return f"{name}: unknown, it could not be read\n  {result.reason}"
-    word = {True: "valid", False: "VIOLATION", "unknown": "unknown"}[result.valid]
-    lines = [f"{name}: {word} under {result.model}"]
-    if result.reason:
-        lines.append(f"  {result.reason}")
-    anomalies = [a for group in result.anomalies.values() for a in group]
-    for anomaly in anomalies[:ANOMALIES_SHOWN_MAX]:
-        lines += _anomaly(anomaly)
-    if len(anomalies) > ANOMALIES_SHOWN_MAX:
-        lines += ["", f"{len(anomalies) - ANOMALIES_SHOWN_MAX} more in --json"]
-    excluded = "".join(f", {n} {why}" for why, n in sorted(result.ops.excluded.items()))
-    counts = (
-        f"{result.ops.consumed} of {result.ops.total} operations judged{excluded}; "
-        f"{result.keys.decided} of {result.keys.total} keys decided; "
-        f"{result.seconds.load:.3f} s load, {result.seconds.check:.3f} s check"
-    )
-    return "\n".join([*lines, "", counts])

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from msgspec.structs import replace
 
+from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.errors import HistoryError
-from dstest.core.op import Outcome
+from dstest.core.op import Op, Outcome
 from dstest.judge.lints import LintContext, lint
 
 if TYPE_CHECKING:
@@ -51,18 +53,32 @@ def require_counts(header: Header, counted: Mapping[str, int], weak: Sequence[st
             )
 
 
+def _outcomes(ops: Sequence[Op], table: OpTable | None) -> dict[str, int]:
+    if table is not None:
+        counts = np.bincount(table.outcome, minlength=3).tolist()
+        return {
+            Outcome.OK: counts[OK],
+            Outcome.FAIL: counts[FAIL],
+            Outcome.UNKNOWN: counts[UNKNOWN],
+        }
+    found = Counter(op.outcome for op in ops)
+    return {outcome: found[outcome] for outcome in Outcome}
+
+
 def require_sound(history: History, weak: Sequence[str] = ()) -> list[str]:
     """What is weak about a history. Raises HistoryError where it contradicts itself; `weak` is what
     its reader knows of it already."""
-    lints = lint(history, None, LintContext(needs_node_seen=False))
+    table = history.ops if isinstance(history.ops, OpTable) else None
+    # What a table was made of has been looked at for what lints of records find.
+    looked_at = history if table is None else replace(history, ops=[])
+    lints = lint(looked_at, None, LintContext(needs_node_seen=False))
     ours = history.header.source is None
     corrupt = [f"{said} ({name})" for name, said in lints.corrupt.items() if name in _CORRUPT]
     if ours and history.header.clock is not None and "H03" in lints.corrupt:
         corrupt.append(f"{lints.corrupt['H03']} (H03)")
     if corrupt:
         raise HistoryError(f"the history is corrupt: {'; '.join(corrupt)}", remedy=_REMEDY)
-    outcomes = Counter(op.outcome for op in history.ops)
-    require_counts(history.header, {o.value: outcomes[o] for o in Outcome}, weak)
+    require_counts(history.header, _outcomes(history.ops, table), weak)
     return [f"{said} ({name})" for name, said in lints.weak.items() if name in _WEAK]
 
 

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.history import INITIAL
 from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
 from dstest.judge.checker_answers import asked, of_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import History
     from dstest.core.protocols import Option
 
-__all__ = ["judge_objects", "with_options"]
+__all__ = ["json_of", "judge_objects", "require_asked", "with_options"]
 
 
 def _declared() -> dict[str, Option]:
@@ -43,11 +44,14 @@ def _require_typed(options: dict[str, Any], declared: Mapping[str, Option]) -> N
         parse_options([f"{name}={value}"], declared, of="checking operations")
 
 
-def with_options(history: History, pairs: list[str]) -> History:
-    """The history, its header's options overridden by `-o`. Raises ConfigError for an unknown
-    one, and for one of the header that has another type."""
+def with_options(history: History, pairs: list[str], initial: str | None = None) -> History:
+    """The history, its header's options overridden by `-o`, and by the JSON of `--initial`. Raises
+    ConfigError for an unknown one, and for one of the header that has another type."""
     from msgspec.structs import replace
 
+    if initial is not None:
+        started = {**history.header.options, INITIAL: json_of(initial)}
+        history = replace(history, header=replace(history.header, options=started))
     if not pairs and not history.header.options:
         return history
     declared = _declared()
@@ -60,7 +64,57 @@ def with_options(history: History, pairs: list[str]) -> History:
     return replace(history, header=header)
 
 
-def judge_objects(history: History, model: str | None, budget: Budget) -> CheckResult | None:
+def json_of(text: str) -> Any:
+    """The value of `--initial`. Raises ConfigError for what is no JSON."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"--initial {text[:40]}: {error}",
+            remedy="""JSON: 0, '"a"', '[1, 2]', or a value by key: '{"x": 0, "y": 1}'""",
+        ) from None
+
+
+def _of(option: str) -> str:
+    """Names of the checkers that have an option, or take an initial state."""
+    having = []
+    for name in registry.names("checkers"):
+        traits = CheckerTraits.of(registry.load("checkers", name))
+        if option in traits.options or (option == INITIAL and traits.initial):
+            having.append(name)
+    return ", ".join(having)
+
+
+def require_asked(
+    judges: Iterable[tuple[Any, str]], history: History, pairs: Iterable[str]
+) -> None:
+    """Raises ConfigError for an option of `-o`, and for an initial state, that one of the `judges`
+    (checkers, each with its model) would pass over."""
+    from checkers.lin.catalogue import STARTS
+
+    traits = [(checker.name, model, CheckerTraits.of(checker)) for checker, model in judges]
+    known = {option for _, _, trait in traits for option in trait.options}
+    for option in (pair.partition("=")[0] for pair in pairs):
+        if option not in known:
+            raise ConfigError(
+                f"-o {option}: {' and '.join(name for name, _, _ in traits)} would pass it over",
+                remedy=f"known here: {', '.join(sorted(known)) or 'no option'}; {option} is for "
+                f"{_of(option)}",
+            )
+    for name, model, trait in traits if INITIAL in history.header.options else ():
+        if model not in trait.initial:
+            raise ConfigError(
+                f"checker {name} has no initial state under {model}: it would be passed over",
+                remedy=f"leave --initial out, or ask {_of(INITIAL)}, rw-register: --checker "
+                f"linearizable with --model {', '.join(STARTS)}",
+            )
+
+
+def judge_objects(
+    history: History, model: str | None, budget: Budget, pairs: Iterable[str] = ()
+) -> CheckResult | None:
     """The answer of the linearizability checker; None where it does not know the model, or where
     the model is one of registers, which workloads have."""
     from checkers.lin.catalogue import MODELS, REGISTERS
@@ -68,4 +122,5 @@ def judge_objects(history: History, model: str | None, budget: Budget) -> CheckR
 
     if model is None or model in REGISTERS or model not in MODELS:
         return None
+    require_asked([(CHECKER, model)], history, pairs)
     return of_all(asked(CHECKER, history, model, budget))

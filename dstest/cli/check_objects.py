@@ -12,22 +12,22 @@ from msgspec.structs import replace
 
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
+from dstest.cli.check_notes import noted
 from dstest.cli.check_source import looks_independent
-from dstest.cli.check_workload import Source, judge_by_workload
+from dstest.cli.check_table import read_table
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
 from dstest.judge.budgeted import size_bytes
-from dstest.store.importers import load_history
 
 if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import History
 
-__all__ = ["judge_file"]
+__all__ = ["judge_file", "memory_limit"]
 
 
 @contextmanager
-def _memory(limit_mb: int) -> Iterator[None]:
+def memory_limit(limit_mb: int) -> Iterator[None]:
     """Raises MemorySpent where the process grows by more."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     wanted = size_bytes() + (limit_mb << 20)
@@ -49,15 +49,24 @@ def _loaded(
 ) -> History:
     """The history; `weak` is what it lacks. Raises ConfigError where its values may be tuples and
     nobody says so."""
-    with _memory(budget.memory_mb):
-        history = load_history(path, format_, independent=bool(independent), weak=weak)
+    with memory_limit(budget.memory_mb):
+        ours = format_ in ("auto", "dstest")
+        history = read_table(path, budget.memory_mb) if ours else None
+        if history is None:
+            from dstest.store.importers import load_history
+
+            history = load_history(path, format_, independent=independent, weak=weak)
     foreign = history.header.source is not None and history.header.workload is None
-    if independent is None and foreign and looks_independent(history):
+    if independent is None and foreign and _may_be_tuples(history):
         raise ConfigError(
             "the values may be [key value] tuples of independent objects, or pairs",
             remedy="say which: --independent or --no-independent",
         )
     return history
+
+
+def _may_be_tuples(history: History) -> bool:
+    return all(op.key is None for op in history.ops) and looks_independent(history)
 
 
 def judge_file(
@@ -69,17 +78,23 @@ def judge_file(
     independent: bool | None,
     option: list[str],
     budget: Budget,
+    initial: str | None = None,
 ) -> CheckResult:
     """The answer about a file. Raises HistoryError where it is unreadable or corrupt, MemorySpent
     where reading takes more than the budget, ConfigError for what cannot be asked."""
     started = monotonic_ns()
     weak: list[str] = []
-    loaded = with_options(_loaded(path, format_, independent, budget, weak), option)
+    loaded = with_options(_loaded(path, format_, independent, budget, weak), option, initial)
     weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
-    result = judge_objects(loaded, model, budget) if plain else None
+    if plain and model is None and loaded.header.workload is None:
+        model = loaded.header.model
+    result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
+        from dstest.cli.check_workload import Source, judge_by_workload
+
         source = Source(path=str(path), format=format_, independent=bool(independent))
-        result = judge_by_workload(loaded, source, workload, model, checker, budget)
-    return weakened(replace(result, seconds=replace(result.seconds, load=load_s)), weak)
+        result = judge_by_workload(loaded, source, workload, model, checker, budget, option)
+    result = replace(result, seconds=replace(result.seconds, load=load_s))
+    return noted(weakened(result, weak), loaded.header, initial)

@@ -11,7 +11,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 from dstest.core.registry import parse_options
 
-__all__ = ["TRANSACTION_OPTIONS", "transaction_options"]
+__all__ = ["TRANSACTION_OPTIONS", "require_no_tuples", "transaction_options"]
 
 TRANSACTION_OPTIONS: Final = {
     "wfr-keys": Option(
@@ -54,6 +54,16 @@ def _ranks(path: str) -> dict[str, int]:
             f"-o transaction-order={path}: {error}",
             remedy='give a JSON file of one object, {"7": 0, "3": 1}',
         ) from None
+
+
+def require_no_tuples(independent: bool | None) -> None:
+    """Raises ConfigError where transactions are to be read as tuples of a key and a value."""
+    if independent:
+        raise ConfigError(
+            "transactions name the keys of their micro-operations: --independent would be passed "
+            "over",
+            remedy="leave it out",
+        )
 
 
 def transaction_options(pairs: list[str]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.store.layout import RunDir
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -77,6 +76,8 @@ def history_file(path: Path) -> Path:
     none, ConfigError for a directory that is no run."""
     if not path.is_dir():
         return path
+    from dstest.store.layout import RunDir
+
     inside = path / "history.jsonl"
     if not inside.exists():
         RunDir.open(path)

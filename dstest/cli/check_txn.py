@@ -6,81 +6,34 @@ up again in the file, for its times and fault epochs.
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from checkers._start import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
+from checkers.txn.begun import begun
 from dstest.cli.check_lints import require_counts, weakened
+from dstest.cli.check_look import opened
+from dstest.cli.check_models import json_of
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.history import SCHEMA, Header, Window, epochs_of
+from dstest.core.history import INITIAL, SCHEMA, Header, History, Window, epochs_of
 from dstest.core.op import Op
 from dstest.store.jepsen import from_edn, from_json
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = ["judge_transactions", "transactions_in"]
+__all__ = ["asked_models", "judge_transactions"]
 
 _REMEDY: Final = (
     "each value may be written to a key only once; --workload list-append or rw-register says which"
 )
-
-_HEAD_BYTES: Final = 4096
-"""Of a file, to see what it is."""
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """The file, unpacked where it is gzipped."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        if not packed:
-            yield file
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield unpacked
-
-
-def transactions_in(path: Path) -> str | None:
-    """The workload of a transactional history that nobody named, by the first lines of the file."""
-    try:
-        with _opened(path) as file:
-            head = file.read(_HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):
-        return None  # the reader says what is wrong with it
-    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):
-        name = named[1].decode(errors="replace")
-        return name if name in api.WORKLOADS else None
-    if _other_than_transactions(head):
-        return None
-    if re.search(rb"\[\s*[:\"]append\b", head):
-        return "list-append"
-    if not re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head):
-        return None
-    # Reads of groups look alike, and what is no transaction needs the processes to be judged.
-    transactions = b"process" in head or re.search(rb"\btxn\b", head) is not None
-    return "rw-register" if transactions else None
-
-
-def _other_than_transactions(head: bytes) -> bool:
-    """Do types of operations say so? A look is made of steps that are written as reads are; other
-    histories may call their transactions as they like."""
-    types = set(re.findall(rb'"op_type"\s*:\s*"([^"]*)"', head))
-    calls = set(re.findall(rb'(?:"f"\s*:\s*"|:f\s+[:"]?)([\w-]+)', head))
-    return bool(types and b"txn" not in types) or not calls.isdisjoint({b"bump", b"look"})
 
 
 def judge_transactions(
@@ -90,13 +43,14 @@ def judge_transactions(
     model: str | None,
     budget: Budget,
     options: dict[str, Any],
+    initial: str | None = None,
 ) -> CheckResult:
     """The answer of a transaction checker, with our own records where the file holds them.
 
     Raises ConfigError for a model that cannot be judged, HistoryError for a file that cannot be,
     MemorySpent where reading it takes more than the budget.
     """
-    asked = _models(model)
+    asked = asked_models(model)
     started = monotonic_ns()
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
     header, exported = _header(path)
@@ -108,6 +62,9 @@ def judge_transactions(
         require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)), weak)
         if model is None and header.model in models.judged_models(DETECTABLE):
             asked = [str(header.model)]
+    start = _start(header, initial)
+    if start is not None:
+        columns = begun(columns, workload, start)
     load_s = (monotonic_ns() - started) / 1e9
     try:
         result = api.check(columns, workload, asked, options, budget)
@@ -115,12 +72,24 @@ def judge_transactions(
         raise HistoryError(f"{path}: {error}", remedy=_REMEDY) from None
     anomalies = _with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    if start is not None:
+        told = start.every if start.by_key is None else dict(start.by_key)
+        whole = replace(whole, stats={**whole.stats, INITIAL: told})
     return weakened(whole, weak)
 
 
-def _models(model: str | None) -> list[str]:
-    """The models that are asked for. Raises ConfigError for one that cannot be judged."""
-    asked = [name.strip() for name in (model or models.STRONGEST).split(",")]
+def _start(header: Header | None, initial: str | None) -> Start | None:
+    """What the keys start with, by `--initial` or else by the header; None where nobody says."""
+    options = {} if header is None else header.options
+    if initial is not None:
+        options = {**options, INITIAL: json_of(initial)}
+    return start_of(History(header=Header(options=options), ops=[]))
+
+
+def asked_models(model: str | None, usual: str = models.STRONGEST) -> list[str]:
+    """The models that are asked for, `usual` where none is. Raises ConfigError for one that cannot
+    be judged."""
+    asked = [name.strip() for name in (model or usual).split(",")]
     try:
         for name in asked:
             models.require_judged(name, DETECTABLE)
@@ -143,7 +112,7 @@ def _own(first: bytes) -> Header | None:
 def _header(path: Path) -> tuple[Header | None, bool]:
     """The header of a history of ours, or of an export of ours, and whether it is an export; None
     where the file has none."""
-    with _opened(path) as file:
+    with opened(path) as file:
         first = file.readline().removeprefix(b"\xef\xbb\xbf")
     if (header := _own(first)) is not None:
         require_plain(first, 1)
@@ -164,7 +133,7 @@ class _Times(msgspec.Struct):
 def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], list[Window], int]:
     """The wanted operations by id, the fault windows and the end of the run; nothing where the
     history is not ours."""
-    with _opened(path) as file:
+    with opened(path) as file:
         header = _own(file.readline())
         if header is None:
             return {}, [], 0

@@ -6,7 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dstest.cli.check_models import require_asked
 from dstest.cli.check_source import guess
+from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
@@ -15,6 +17,18 @@ from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_j
 from dstest.judge.checker_answers import of_all
 
 __all__ = ["Source", "judge_by_workload", "require_fitting"]
+
+
+def require_fitting(workload: str, checker: str) -> None:
+    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
+    two would be passed over."""
+    registry.load("checkers", checker)
+    known = registry.load("workloads", workload).checkers
+    if checker not in known:
+        raise ConfigError(
+            f"--checker {checker} does not judge --workload {workload}",
+            remedy=f"leave one of them out, or --checker {' or '.join(known)}",
+        )
 
 
 def _default(chosen: Any, history: History) -> str:
@@ -27,28 +41,10 @@ def _default(chosen: Any, history: History) -> str:
     return str(next(fit, chosen.models[0]))
 
 
-def require_fitting(workload: str | None, checker: str | None) -> None:
-    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
-    two would be passed over."""
-    from dstest.core import registry
-
-    if workload is None or checker is None:
-        return
-    registry.load("checkers", checker)
-    known = registry.load("workloads", workload).checkers
-    if checker not in known:
-        raise ConfigError(
-            f"--checker {checker} does not judge --workload {workload}",
-            remedy=f"leave one of them out, or --checker {' or '.join(known)}",
-        )
-
-
 def _checkers(
     history: History, workload: str | None, model: str | None, checker: str | None
 ) -> tuple[list[Any], str, str | None]:
     """Checkers, the model they are asked for, and the workload's name."""
-    from dstest.core import registry
-
     header = history.header
     if checker is not None:
         chosen = registry.load("checkers", checker)
@@ -81,10 +77,15 @@ def judge_by_workload(
     model: str | None,
     checker: str | None,
     budget: Budget,
+    pairs: list[str],
 ) -> CheckResult:
-    """One answer, within the budget; several checkers work at once, each in its own process."""
+    """One answer, within the budget; `pairs` are of `-o`. Several checkers work at once, each in
+    its own process."""
     able, asked, name = _checkers(loaded, workload, model, checker)
+    require_asked([(c, model_of(c, asked)) for c in able], loaded, pairs)
     if len(able) == 1:
+        if not CheckerTraits.of(able[0]).tables:
+            loaded = replace(loaded, ops=list(loaded.ops))
         result = of_all(budgeted(able[0], loaded, model_of(able[0], asked), budget))
     else:
         options = loaded.header.options

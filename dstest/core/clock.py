@@ -7,7 +7,6 @@ correction. Wall time appears in names and reports, never in an ordering.
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import time
 
@@ -47,6 +46,8 @@ class RunClock(msgspec.Struct, frozen=True):
 
     async def until(self, time_ns: int) -> None:
         """Sleep until run time `time_ns`; at once where it has passed."""
+        import asyncio  # dear, and not for those who only look at the clock
+
         left_ns = time_ns - self.now_ns()
         if left_ns > 0:
             await asyncio.sleep(left_ns / 1e9)

@@ -6,12 +6,14 @@ that turn it into an error which ends a run as others do.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dstest.core.errors import HarnessError
 from dstest.core.plugin_files import said_of
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["contained", "quit_by"]
 
@@ -28,6 +30,8 @@ def contained(
     **more: Any,
 ) -> asyncio.Task[Any]:  # fmt: skip
     """A factory of tasks, for `loop.set_task_factory`."""
+    import asyncio
+
     return asyncio.Task(_Contained(coro), loop=loop, **more)
 
 
@@ -53,4 +57,6 @@ class _Contained(Coroutine[Any, Any, Any]):
         self._inner.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        import asyncio
+
         return (yield from asyncio.ensure_future(self))

@@ -14,9 +14,13 @@ import msgspec
 
 from dstest.core.op import Op
 
-__all__ = ["SCHEMA", "ClockSource", "Header", "History", "Window", "epochs_of"]
+__all__ = ["INITIAL", "SCHEMA", "ClockSource", "Header", "History", "Window", "epochs_of"]
 
 SCHEMA = "dstest.history/1"
+
+INITIAL = "initial"
+"""The option of a header that says what the objects start with, null included; where it is not
+there they start as usual."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):

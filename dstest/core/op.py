@@ -24,7 +24,10 @@ __all__ = ["FIELDS", "NULL_IS_RESULT", "Key", "Op", "Outcome"]
 Key = str | int | float | bool | None
 
 
-NULL_IS_RESULT = frozenset({"read", "get", "dequeue", "reject", "collect", "pop", "delete-min"})
+NULL_IS_RESULT = frozenset(
+    {"read", "get", "dequeue", "reject", "collect", "pop", "delete-min", "peek"}
+    | {"pop-left", "pop-right", "peek-left", "peek-right"}
+)
 """Types of operation whose null output is a result: nothing was there."""
 
 

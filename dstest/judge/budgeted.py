@@ -171,7 +171,8 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     checker = registry.load("checkers", job.checker)
     source = job.source
-    history = load_history(source.path, source.format, independent=source.independent)
+    tuples = source.independent or None
+    history = load_history(source.path, source.format, independent=tuples)
     options = {**history.header.options, **job.options}
     header = msgspec.structs.replace(history.header, options=options)
     history = msgspec.structs.replace(history, header=header)

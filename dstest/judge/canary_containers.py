@@ -1,4 +1,4 @@
-"""Canaries of queues, stacks, priority queues, sets and logs; see `canary_models`.
+"""Canaries of queues, stacks, priority queues, deques, sets and logs; see `canary_models`.
 
 | mutant | what is changed | why no order explains it |
 |---|---|---|
@@ -32,7 +32,10 @@ CONTAINERS = {
     "fifo-queue": ("enqueue", "dequeue"),
     "stack": ("push", "pop"),
     "priority-queue": ("insert", "delete-min"),
+    "deque": ("push", "pop"),
 }
+"""How the types of operations begin that put in and take out."""
+
 _WINDOW = 300
 _TRIES = 60
 
@@ -74,9 +77,9 @@ def _passages(ops: list[Op], put: str, take: str) -> list[_Passage]:
     for op in ops:
         if op.outcome is Outcome.FAIL:
             continue
-        if op.op_type == put:
+        if op.op_type.startswith(put):
             puts.setdefault(token(op.input), []).append(op)
-        elif op.op_type == take and _ok(op) and op.output is not None:
+        elif op.op_type.startswith(take) and _ok(op) and op.output is not None:
             takes.setdefault(token(op.output), []).append(op)
     return [
         _Passage(found[0].input, found[0], takes[value][0])
@@ -103,7 +106,7 @@ def taken_makers(model: str) -> dict[str, Maker]:
     put, take = CONTAINERS[model]
 
     def phantom(ops: list[Op], dice: random.Random) -> Made:
-        takes = [op for op in ops if op.op_type == take and _ok(op)]
+        takes = [op for op in ops if op.op_type.startswith(take) and _ok(op)]
         if not takes:
             return None
         numbers = [abs(op.input) for op in ops if isinstance(op.input, int | float)]
@@ -140,7 +143,9 @@ def taken_makers(model: str) -> dict[str, Maker]:
 
     def empty(ops: list[Op], dice: random.Random) -> Made:
         passages = _passages(ops, put, take)
-        takes = [op for op in ops if op.op_type == take and _ok(op) and op.output is not None]
+        takes = [
+            op for op in ops if op.op_type.startswith(take) and _ok(op) and op.output is not None
+        ]
         place = {op.op_id: i for i, op in enumerate(takes)}
         for _ in range(_TRIES if passages else 0):
             a = dice.choice(passages)
@@ -156,13 +161,16 @@ def taken_makers(model: str) -> dict[str, Maker]:
                 return message, changed(ops, {op.op_id: None})
         return None
 
-    return {
+    makers: dict[str, Maker] = {
         "phantom-value": phantom,
         "taken-twice": twice,
         "lost-put": lost,
         "swapped-takes": swapped,
         "false-empty": empty,
     }
+    if model == "deque":
+        del makers["swapped-takes"]  # either end may serve
+    return makers
 
 
 def _certain(op: Op, changes: list[Op]) -> bool | None:

@@ -41,8 +41,12 @@ def asked(
     checker: Any, history: History, model: str, budget: Budget, *, looks: bool = True
 ) -> CheckResult:
     """The checker's answer, as far as it can be believed. Raises ConfigError where the checker
-    refuses an option. `looks`: it is also seen to that the history stays as it is."""
-    given = msgspec.structs.replace(history, ops=list(history.ops))
+    refuses an option. `looks`: it is also seen to that the history stays as it is, where that can
+    be changed: operations that are no list are made anew for whoever looks at them."""
+    given = history
+    if isinstance(history.ops, list):
+        given = msgspec.structs.replace(history, ops=list(history.ops))
+    looks = looks and given is not history
 
     def no_answer(reason: str) -> CheckResult:
         return unknown(checker.name, model, reason, len(history.ops))

@@ -22,9 +22,9 @@ _COLORS = {
     "ww": "#b2182b",
     "wr": "#2166ac",
     "rw": "#8c510a",
-    "process": "#666666",
-    "realtime": "#666666",
 }
+_OTHER = "#666666"
+"""Of what no value tells: orders of processes, of time, and what follows from others."""
 
 
 def svg_of(figure: Figure) -> str:
@@ -67,8 +67,8 @@ def cycle_svg(anomaly: Anomaly) -> str:
     figure.suptitle(anomaly.type)
     for a, b, reason in graph.edges(data="reason"):
         nx.draw_networkx_edges(
-            graph, place, edgelist=[(a, b)], ax=axes, edge_color=_COLORS[reason], node_size=6000,
-            arrowsize=18, connectionstyle="arc3,rad=0.2",
+            graph, place, edgelist=[(a, b)], ax=axes, node_size=6000,
+            edge_color=_COLORS.get(reason, _OTHER), arrowsize=18, connectionstyle="arc3,rad=0.2",
         )  # fmt: skip
     names = {(a, b, i): reason for a, b, i, reason in graph.edges(keys=True, data="reason")}
     nx.draw_networkx_edge_labels(

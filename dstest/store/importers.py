@@ -111,17 +111,19 @@ def load_history(
     path: Path | str,
     fmt: str = "auto",
     *,
-    independent: bool = False,
+    independent: bool | None = None,
     weak: list[str] | None = None,
 ) -> History:
     """The history in a file. Raises HistoryError with a remedy where there is none.
 
-    `independent` reads the values of a Jepsen history as `[key value]`. To `weak` is added why the
+    `independent` reads the values of a Jepsen history as `[key value]`, or does not; None leaves it
+    to the history. To `weak` is added why the
     file cannot show that anything is valid.
     """
     path = Path(path)
     if fmt not in FORMATS:
-        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
+        known = (*FORMATS, "plume", "dbcop", "cobra", "awdit")
+        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(known)}")
     raw = _bytes_of(path)
     if not raw.strip():
         raise HistoryError(f"{path} is empty", remedy=_REMEDY)

@@ -30,9 +30,11 @@ from dstest.core.history import ClockSource, Header, History
 from dstest.core.op import Op
 from dstest.store import edn
 from dstest.store.jepsen_hint import HINT, Hints, header_in, restored
+from dstest.store.jepsen_keys import are_tuples, described, require_fields, split, strange_fields
 from dstest.store.jepsen_open import UNFINISHED, own_ids
 from dstest.store.jepsen_order import (
     Event,
+    as_tuple,
     clients_of,
     in_order,
     require_exact,
@@ -51,12 +53,6 @@ _LOG_LIKE = re.compile(r"(?:^|\s)\d+\s+:\w+\s+:\S|jepsen\.util.*:(?:invoke|ok|fa
 _TYPES = ("invoke", "ok", "fail", "info")
 
 
-_OTHERS = frozenset(
-    {"account", "bucket", "db", "key", "keys", "object", "register", "table", "topic"}
-)
-"""Fields by which others tell which object is meant."""
-
-
 def _event(fields: dict[str, Any], line: int) -> Event:
     for name in ("process", "type", "f"):
         if fields.get(name) is None:
@@ -72,12 +68,8 @@ def _event(fields: dict[str, Any], line: int) -> Event:
             f"type {kind!r} is not a Jepsen event type", line=line, remedy=", ".join(_TYPES)
         )
     process = fields["process"]
-    if isinstance(process, int) and (beside := [n for n in _OTHERS if fields.get(n) is not None]):
-        raise HistoryError(
-            f"event has {' and '.join(sorted(beside))} beside its value: dstest reads values alone",
-            line=line,
-            remedy="write values as [key value] tuples and judge them with --independent",
-        )
+    if isinstance(process, int):
+        require_fields(fields, line)
     if isinstance(process, bool) or not isinstance(process, int | str):
         raise HistoryError(
             f"process {process!r} is not an integer or a name",
@@ -97,6 +89,8 @@ def _event(fields: dict[str, Any], line: int) -> Event:
         hints=header_in(fields, line),
         index=index if type(index) is int else None,
         has_value="value" in fields,
+        key=fields.get("key"),
+        strange=strange_fields(fields),
     )
 
 
@@ -131,6 +125,8 @@ def from_edn(text: str) -> Iterator[Event]:
     lines, escapes = _Lines(text), "\\u" in text
     for found in _edn_maps(text):
         event = _event(edn.plain(found), lines.of(found.offset))
+        if isinstance(value := found.get("value"), edn.Tagged) and "independent" in value.tag:
+            event = as_tuple(event)
         yield require_text(event) if escapes else event
 
 
@@ -238,31 +234,14 @@ def from_log(text: str) -> Iterator[Event]:
         )
 
 
-def _split(event: Event, independent: bool) -> tuple[Any, Any]:
-    """(key, value) of an event; with `independent` its value is `[key value]`."""
-    if not independent:
-        return None, event.value
-    if event.value is None:
-        return None, None
-    if not isinstance(event.value, list) or len(event.value) != 2:
-        raise HistoryError(
-            f"value {event.value!r} is not a [key value] tuple",
-            line=event.line,
-            remedy="read this history without independent keys",
-        )
-    if isinstance(event.value[0], list | dict):
-        raise HistoryError(f"key {event.value[0]!r} is not a scalar", line=event.line)
-    return event.value[0], event.value[1]
-
-
 _ECHOED = frozenset({"add", "cas", "enqueue", "write"})
 """Types of operation whose ok completion repeats what was asked for."""
 
 
 def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) -> Op:
     """The operation with its outcome, by the rules of this module."""
-    key, value = _split(event, independent)
-    if event.value is not None and key != op.key:
+    key, value = split(event, independent)
+    if (event.value is not None or event.key is not None) and key != op.key:
         raise HistoryError(
             f"process {event.process} was answered for key {key!r}, but asked for {op.key!r}",
             line=event.line,
@@ -289,11 +268,12 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
 
 
 def pair(
-    events: Iterable[Event], *, independent: bool = False, fail_cas_is_differ: bool = False
+    events: Iterable[Event], *, independent: bool | None = None, fail_cas_is_differ: bool = False
 ) -> History:
     """Operations of a history's events. Raises HistoryError where they do not pair up.
 
-    `independent`: values are `[key value]` tuples of `jepsen.independent`. `fail_cas_is_differ`: a
+    `independent`: values are `[key value]` tuples of `jepsen.independent`, or are not; None leaves
+    it to the events. `fail_cas_is_differ`: a
     failed cas compared and differed, as in Jepsen's logs of 2013.
     """
     clients, skipped = clients_of(events)
@@ -302,9 +282,10 @@ def pair(
     if hints is not None:
         return _read_back(clients, hints)
     stamped, clock = timed(clients)
-    ops = _paired(stamped, independent, fail_cas_is_differ)
+    ops = _paired(stamped, are_tuples(clients, independent), fail_cas_is_differ)
     counters = {"skipped-other-processes": skipped} if skipped else {}
-    return History(header=Header(clock=ClockSource(name=clock), counters=counters), ops=ops)
+    header = Header(clock=ClockSource(name=clock), counters=counters)
+    return History(header=described(header, clients), ops=ops)
 
 
 def _first(events: Iterable[Event]) -> Event | None:
@@ -371,7 +352,7 @@ def _paired(
 
 def _invoked(event: Event, op_id: int, independent: bool, exact: bool) -> Op:
     """An operation that nobody has completed yet."""
-    key, value = _split(event, independent)
+    key, value = split(event, independent)
     return Op(
         op_id=op_id,
         process_id=event.process,

@@ -18,6 +18,7 @@ from dstest.store.jepsen_hint import Hints
 
 __all__ = [
     "Event",
+    "as_tuple",
     "clients_of",
     "in_order",
     "require_exact",
@@ -47,6 +48,14 @@ class Event:
     hints: Hints | None = None
     index: int | None = None
     has_value: bool = True
+    key: Any = None
+    is_tuple: bool = False
+    strange: tuple[str, ...] = ()
+
+
+def as_tuple(event: Event) -> Event:
+    """The event, whose value is tagged as a tuple of a key and a value."""
+    return replace(event, is_tuple=True)
 
 
 def clients_of(events: Iterable[Event]) -> tuple[list[Event], int]:

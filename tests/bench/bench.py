@@ -1,6 +1,7 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
-python tests/bench/bench.py [checkers] [lin] [txn] [exact] [ingest] [lab] [start] [rate] [run]
+python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [lab] [start]
+    [rate] [run]
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("checkers", "lin", "txn", "exact", "ingest", "lab", "start", "rate", "run")
+PARTS = (
+    *("checkers", "every", "files", "lin", "txn", "exact", "ingest", "lab", "start", "rate", "run"),
+)
 
 
 def main() -> int:
@@ -20,7 +23,8 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; {', '.join(PARTS)}\n")
         return 2
-    sys.path.insert(0, str(Path(__file__).parent))
+    here = Path(__file__).parent
+    sys.path[:0] = [str(here), str(here.parent / "oracles")]
     load = os.getloadavg()[0]
     sys.stdout.write(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}\n")
     for part in wanted:

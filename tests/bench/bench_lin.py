@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 from bench_checkers import CORPORA, columns_of, simulate
+from kv_load import falsified, kv_load
 
 from checkers import _native
 from checkers._columns import I32, I64, NEVER, READ, U8, WRITE, Columns
@@ -176,7 +177,21 @@ def mutex() -> None:
     say("Knossos' mutex history, witness included", f"{result.valid}, {size} ops, {cost:.0f} ms")
 
 
+def maps() -> None:
+    """50 clients on 10 keys, strings that grow, as in Porcupine's tests."""
+    for rounds in (1, 3):
+        right = kv_load(1, 50, 10, 40 // rounds, rounds)
+        for name, history in (("right", right), ("wrong", falsified(right, 1, 3))):
+            started = time.process_time()
+            result = CHECKER.check(history, "kv-map", Budget())
+            cpu = time.process_time() - started
+            sizes = [len(a.ops) for a in result.anomalies.get("nonlinearizable", [])]
+            told = f"{result.valid}, {cpu * 1e3:,.0f} ms, witnesses {sizes}"
+            say(f"kv-map, {len(history.ops):,} ops, {rounds} rounds, {name}", told)
+
+
 def main() -> None:
+    maps()
     crashes()
     unique()
     mutex()

@@ -234,7 +234,8 @@ ID = "{:process 0 :type :invoke :f :generate}\n{:process 0 :type :ok :f :generat
         ("{:process 0 :type :invoke :f :acquire}", [], 2, "--model mutex"),
         ("{:process 0 :type :invoke :f :add :value 1}", [], 2, "--checker set"),
         ("{:process 0 :type :invoke :f :frob :value 1}", [], 2, "frob"),
-        ('{:process 0 :type :invoke :f :put :key "a" :value "x"}', [], 2, "beside its value"),
+        ('{:process 0 :type :invoke :f :put :key "a" :value "x"}', [], 3, "under kv-map"),
+        ('{:process 0 :type :invoke :f :put :table "a" :value "x"}', [], 2, "beside its value"),
         ("{:process 0 :type :invoke :f :write :value 1}\n{:process 0 :type :ok :f :write :value 2}",
          [], 2, "asked for"),
         (TUPLES.replace(":ok :f :read :value [1 5]", ":ok :f :read :value [2 5]"),
@@ -274,7 +275,9 @@ BANK = """\
         (["-o", "bank_accounts=3", "-o", "bank_total=9"], 1),
         (["-o", "bank_accounts=2", "-o", "bank_balance=5"], 1),
         (["-o", "bank_total=nine"], 2),
-        (["-o", "total=9"], 2),
+        (["-o", "total=9"], 0),
+        (["-o", "total=9", "-o", "bank_total=10"], 2),
+        (["-o", "sum=9"], 2),
     ],
 )
 def test_a_bank_is_told_its_total(tmp_path: Path, options: list[str], code: int) -> None:
@@ -285,7 +288,7 @@ def test_a_bank_is_told_its_total(tmp_path: Path, options: list[str], code: int)
     got = int(error.exit_code) if isinstance(error, DstestError) else done.exit_code
     assert got == code, (done.output, error)
     if code == 3:
-        assert "-o bank_total=N" in done.output
+        assert "-o total=N" in done.output
     path.write_text(BANK.replace("1 6", "1 5"))
     done = CliRunner().invoke(app, ["check", str(path)])
     assert done.exit_code == 1

@@ -53,7 +53,7 @@ REFUSED_LINE = {**GOOD_LINE, "models": ["linearizable"]}
         ([GOOD_LINE, {**GOOD_LINE, "models": []}], 2),
         ([GOOD_LINE, {**GOOD_LINE, "workload": "bank"}], 2),
         ([{**GOOD_LINE, "models": ["serializable", "1SR"]}], 2),
-        ([{**GOOD_LINE, "models": ["prefix"]}], 3),
+        ([{**GOOD_LINE, "models": ["prefix"]}], 0),
         ([{**FAIL_LINE, "models": ["prefix"]}], 1),
         ([{**GOOD_LINE, "opts": {"anomalies": ["G99"]}}], 2),
         ([{**GOOD_LINE, "opts": {"transaction-order": {"a": "b"}}}], 2),

@@ -323,6 +323,7 @@ MODELS = {
     "register": "", "cas-register": "", "multi-register": "", "kv-map": "", "mutex": "",
     "reentrant-mutex": "", "fencing-lock": "", "semaphore": "", "fifo-queue": "",
     "priority-queue": "", "stack": "", "set": "", "counter": "", "log": "log",
+    "deque": "",
 }  # fmt: skip
 """Model -> how its key must begin."""
 

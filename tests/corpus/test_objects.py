@@ -14,8 +14,6 @@ from dstest.core.history import Header, History
 from dstest.core.op import Op
 
 KV = [path for root in ROOTS for path in sorted((root / "porcupine" / "kv").glob("*.txt"))]
-LONG = {"c10-bad.txt"}
-"""Twenty seconds of search."""
 LINE = re.compile(
     r'\{:process (\d+), :type :(\w+), :f :(\w+), :key "(.*)", :value (?:nil|"(.*)")\}'
 )
@@ -42,10 +40,7 @@ def kv_history(path: Path) -> History:
     return History(header=Header(), ops=ops)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.long] if p.name in LONG else []) for p in KV],
-)
+@pytest.mark.parametrize("path", KV, ids=[p.name for p in KV])
 def test_key_value_log(path: Path) -> None:
     result = CHECKER.check(kv_history(path), "kv-map", Budget(time_s=60))
     assert result.valid is ("ok" in path.stem.split("-"))

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from places import ROOTS
+from typer.testing import CliRunner
 
 from checkers.linearizable import CHECKER
+from dstest.cli.app import app
 from dstest.core.check import Budget
 from dstest.store.importers import load_history
 
@@ -42,3 +44,14 @@ def test_etcd_log(path: Path, expected: str) -> None:
     for anomaly in result.anomalies.get("nonlinearizable", []):
         assert anomaly.minimal
         assert 1 <= len(anomaly.ops) <= 30
+
+
+KV = [path for root in ROOTS for path in sorted((root / "porcupine" / "kv").glob("*.txt"))]
+
+
+@pytest.mark.parametrize("path", KV, ids=[p.name for p in KV])
+def test_key_value_log_as_it_is(path: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(path), "--budget-s", "4"])
+    word, code = ("valid", 0) if path.stem.endswith("-ok") else ("VIOLATION", 1)
+    assert done.exit_code == code, done.output
+    assert f"{word} under kv-map" in done.output

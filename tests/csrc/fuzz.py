@@ -56,6 +56,11 @@ TARGETS = {
     "jsonl": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=0", *_READER)),
     "edn": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=1", *_READER)),
     "json": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=2", *_READER)),
+    "ops": Target(
+        "target_ops.c",
+        "common/core_*.c ingest/*.c ops/*.c",
+        ("-DING_SMALL=64", "-DOPS_WORTH_A_THREAD=1", "-Dpthread_create=no_thread"),
+    ),
     "lin": Target("target_lin.c", "common/core_*.c lin/*.c mon/mon_chain.c", length_max=256),
     "txn": Target("target_txn.c", "common/core_*.c txn/*.c", length_max=512),
     "exact": Target("target_txn.c", _EXACT, ("-DEXACT",), length_max=512),

@@ -1,10 +1,12 @@
 /* Sanitizer driver of the linearizability search: `fuzz_lin SEED ROUNDS`.
  *
- * Compares random small histories with a brute-force search and the monitor of unique values, throws malformed columns at the
- * validators, and runs long crash-heavy histories under small budgets. Exit 0 = all as expected.
+ * Compares random small histories with a brute-force search and the monitor of unique values,
+ * reduces what is illegal, throws malformed columns at the validators, and runs long crash-heavy
+ * histories under small budgets. Exit 0 = all as expected.
  */
 #include "brute.h"
 #include "mon/mon_chain.h"
+#include "reduced.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +108,13 @@ static void check(const struct history *h, const int64_t *offsets, int n_keys, i
             fprintf(stderr, "chains %d, search %d\n", chains[k], out->verdict[k]);
             out->code = 1;
         }
+    }
+    int known = n_keys == 1 && out->code == 0 && out->verdict[0] <= LIN_ILLEGAL;
+    int verdict = known ? out->verdict[0] : LIN_INVALID;
+    const char *wrong = out->code > 0 ? NULL : wrongly_reduced(&in, &limits, verdict);
+    if (wrong != NULL) {
+        fprintf(stderr, "reduced: %s\n", wrong);
+        out->code = 1;
     }
     free(chains);
     free(kind);

@@ -21,7 +21,7 @@ CORE = ROOT / "build" / "sanitized" / "_core.abi3.so"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fPIC", "-shared", "-pthread", *SANITIZE]
 UNIT = ("ingest", "checkers_linearizable", "canary", "lin_budget", "txn_*")
-PROPERTY = ("linearizable", "models", "txn_differential")
+PROPERTY = ("linearizable", "models", "tables", "txn_differential")
 DETECTION = ("linearizable_detection", "txn_detection", "model_canaries")
 ROUNDS = "200"
 """Random histories per model; the sanitizers make each one many times as dear."""

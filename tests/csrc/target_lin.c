@@ -3,10 +3,11 @@
  * A refusal gives a reason (a key that no memory was left for is not looked at), a verdict is one
  * of the known, and no budget turns one verdict into the other. One register of few operations and
  * known values must be judged as by brute force, and the monitor of unique values never answers
- * the opposite.
+ * the opposite. What is illegal stays so when it is reduced.
  */
 #include "brute.h"
 #include "mon/mon_chain.h"
+#include "reduced.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,10 @@ static void check(const struct history *h, const int64_t *offsets, int n_keys, i
                     chains[k] == out->verdict[k],
                 "the monitor's verdict");
     }
+    int known = n_keys == 1 && out->code == 0 && out->verdict[0] <= LIN_ILLEGAL;
+    int judged = known ? out->verdict[0] : LIN_INVALID;
+    const char *wrong = wrongly_reduced(&in, &limits, judged);
+    require(wrong == NULL, wrong == NULL ? "" : wrong);
     free(chains);
     for (int i = 0; i < 6; i++) {
         free(column[i]);

@@ -25,9 +25,10 @@ ALLOWED = {
     "mon": {"common", "lin"},
     "txn": {"common"},
     "ingest": {"common"},
+    "ops": {"common", "ingest"},
     "iso": {"common", "txn"},
     "ord": {"common", "txn", "iso"},
-    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest"},
+    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest", "ops"},
 }
 """Folder -> folders it may need, besides itself."""
 

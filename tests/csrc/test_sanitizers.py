@@ -45,6 +45,7 @@ def test_automata_agree_with_brute_force_under_sanitizers(
         (2, LIN_SMALL),
         (3, (*LIN_SMALL, "-DLIN_WIDTHS=1,2")),
         (4, (*LIN_SMALL, "-DLIN_FOCUSED=1,2,4,8")),
+        (5, ("-DLIN_RECENT=1,2,4",)),
     ],
 )
 def test_search_agrees_with_brute_force_under_sanitizers(

@@ -18,7 +18,7 @@ from dstest.judge.canary_models import model_mutants
 KINDS = {
     "fifo-queue": 5, "stack": 5, "priority-queue": 5, "set": 2, "log": 5, "mutex": 2,
     "reentrant-mutex": 2, "fencing-lock": 3, "semaphore": 2, "counter": 2, "kv-map": 3,
-    "multi-register": 4, "register": 4, "cas-register": 4,
+    "multi-register": 4, "register": 4, "cas-register": 4, "deque": 4,
 }  # fmt: skip
 """How many kinds of mutants a long history must offer."""
 

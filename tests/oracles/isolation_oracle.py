@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import networkx as nx
 
 __all__ = [
+    "FAIL",
+    "INFO",
     "MODELS",
+    "OK",
     "ORDERS",
     "Txn",
     "demands_are_acyclic",
@@ -249,10 +253,16 @@ ORDERS: Final = {
 }
 
 
-def executable(history: list[dict[str, Any]], model: str) -> bool:
+def executable(
+    history: list[dict[str, Any]],
+    model: str,
+    outside: Callable[..., Any] | None = None,
+    after: Callable[[Any, Any], Any] = lambda old, new: new,
+) -> bool:
     """Can a store execute these op maps one step after the other, and give the same answers? Every
     order of steps is tried: a transaction takes its snapshot, later it commits, both at once where
-    the model is no snapshot isolation; one whose outcome is not known may be left out."""
+    the model is no snapshot isolation; one whose outcome is not known may be left out. `outside`
+    tells what a transaction found and left, `after` what a key holds after it."""
     snapshot, between = ORDERS[model]
     invoked: dict[Any, dict[str, Any]] = {}
     rows: list[tuple[Any, int, float, str, list[list[Any]]]] = []
@@ -265,7 +275,7 @@ def executable(history: list[dict[str, Any]], model: str) -> bool:
         mops = event["value"] if event["type"] == OK else begun["value"]
         if event["type"] != FAIL:
             rows.append((event["process"], begun["at"], end, event["type"], mops))
-    asked = [_outside(mops, kind) for _, _, _, kind, mops in rows]
+    asked = [(outside or _outside)(mops, kind) for _, _, _, kind, mops in rows]
     if any(a is None for a in asked):
         return False
     needs = [
@@ -280,7 +290,7 @@ def executable(history: list[dict[str, Any]], model: str) -> bool:
     must = {n for n, row in enumerate(rows) if row[3] == OK}
     free = [n for n in range(len(rows)) if n not in must]
     return any(
-        _runs(asked, needs, must | set(some), snapshot)
+        _runs(asked, needs, must | set(some), snapshot, after)
         for size in range(len(free) + 1)
         for some in itertools.combinations(free, size)
     )
@@ -298,8 +308,17 @@ def _outside(mops: list[list[Any]], kind: str) -> tuple[dict[Any, Any], dict[Any
     return reads, writes
 
 
-def _runs(asked: list[Any], needs: list[set[int]], chosen: set[int], snapshot: bool) -> bool:
+def _runs(
+    asked: list[Any],
+    needs: list[set[int]],
+    chosen: set[int],
+    snapshot: bool,
+    after: Callable[[Any, Any], Any],
+) -> bool:
     seen: set[Any] = set()
+
+    def stored(now: dict[Any, Any], writes: dict[Any, Any]) -> frozenset[Any]:
+        return frozenset({**now, **{k: after(now.get(k), v) for k, v in writes.items()}}.items())
 
     def go(begun: frozenset[int], done: frozenset[int], store: Any, since: Any) -> bool:
         """`since`: of those that have begun, keys written by others meanwhile."""
@@ -319,15 +338,14 @@ def _runs(asked: list[Any], needs: list[set[int]], chosen: set[int], snapshot: b
             if snapshot:
                 if go(begun | {t}, done, store, frozenset({**dirty, t: frozenset()}.items())):
                     return True
-            elif go(begun | {t}, done | {t}, frozenset({**now, **writes}.items()), since):
+            elif go(begun | {t}, done | {t}, stored(now, writes), since):
                 return True
         for t in begun - done if snapshot else ():
             writes = asked[t][1]
             if dirty[t] & writes.keys():
                 continue
             left = {o: frozenset({*d, *writes}) for o, d in dirty.items() if o != t}
-            after = frozenset({**now, **writes}.items())
-            if go(begun, done | {t}, after, frozenset(left.items())):
+            if go(begun, done | {t}, stored(now, writes), frozenset(left.items())):
                 return True
         return False
 

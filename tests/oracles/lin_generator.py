@@ -177,6 +177,30 @@ class _Container(_Object):
         return kind == self.take
 
 
+class _Deque(_Object):
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__(dice)
+        self.items: deque[int] = deque()
+
+    def draft(self, memory: dict[str, Any]) -> Draft:
+        what = self.dice.choice(["push", "push", "pop", "pop", "peek"])
+        kind = f"{what}-{self.dice.choice(['left', 'right'])}"
+        return kind, self.new() if what == "push" else None
+
+    def run(self, kind: str, asked: Any, process: int) -> Any:
+        what, end = kind.split("-")
+        if what == "push":
+            self.items.appendleft(asked) if end == "left" else self.items.append(asked)
+        elif self.items and what == "pop":
+            return self.items.popleft() if end == "left" else self.items.pop()
+        elif self.items:
+            return self.items[0 if end == "left" else -1]
+        return None
+
+    def lazy(self, kind: str) -> bool:
+        return not kind.startswith("push")
+
+
 class _Set(_Object):
     def __init__(self, dice: random.Random) -> None:
         super().__init__(dice)
@@ -238,6 +262,7 @@ MODELS: dict[str, Callable[[random.Random], _Object]] = {
     "fifo-queue": lambda dice: _Container(dice, "enqueue", "dequeue"),
     "priority-queue": lambda dice: _Container(dice, "insert", "delete-min"),
     "stack": lambda dice: _Container(dice, "push", "pop"),
+    "deque": _Deque,
     "set": _Set,
     "counter": _Counter,
     "log": _Log,

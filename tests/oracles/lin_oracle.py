@@ -81,18 +81,36 @@ def semaphore(state: int, op: Op) -> tuple[Any, Any]:
 def fifo(state: list[Any], op: Op) -> tuple[Any, Any]:
     if op.op_type == "enqueue":
         return [*state, op.input], None
+    if op.op_type == "peek":
+        return state, state[0] if state else None
     return (state[1:], state[0]) if state else (state, None)
+
+
+def deque(state: list[Any], op: Op) -> tuple[Any, Any]:
+    if op.op_type == "push-left":
+        return [op.input, *state], None
+    if op.op_type == "push-right":
+        return [*state, op.input], None
+    at = 0 if op.op_type.endswith("left") else len(state) - 1
+    found = state[at] if state else None
+    if op.op_type.startswith("peek") or not state:
+        return state, found
+    return state[:at] + state[at + 1 :], found
 
 
 def stack(state: list[Any], op: Op) -> tuple[Any, Any]:
     if op.op_type == "push":
         return [op.input, *state], None
+    if op.op_type == "peek":
+        return state, state[0] if state else None
     return (state[1:], state[0]) if state else (state, None)
 
 
 def priority(state: list[Any], op: Op) -> tuple[Any, Any]:
     if op.op_type == "insert":
         return sorted([*state, op.input]), None
+    if op.op_type == "peek":
+        return state, state[0] if state else None
     return (state[1:], state[0]) if state else (state, None)
 
 
@@ -157,6 +175,7 @@ MODELS: dict[str, tuple[Run, Any]] = {
     "fifo-queue": (fifo, []),
     "priority-queue": (priority, []),
     "stack": (stack, []),
+    "deque": (deque, []),
     "set": (values, []),
     "counter": (counter, 0),
     "log": (log, []),
@@ -252,6 +271,10 @@ def draft(model: str, dice: random.Random, fresh: int, few: int) -> tuple[str, A
     if model == "log":
         kind = dice.choice(["append", "append", "read"])
         return kind, value if kind == "append" else dice.choice([None, 0, 1, 2])
+    if model == "deque":
+        what = dice.choice(["push", "push", "pop", "pop", "peek"])
+        kind = f"{what}-{dice.choice(['left', 'right'])}"
+        return kind, value if what == "push" else None
     put, take = {
         "fifo-queue": ("enqueue", "dequeue"),
         "stack": ("push", "pop"),
@@ -285,7 +308,8 @@ def perturb(model: str, op_type: str, output: Any, dice: random.Random, seen: li
         if op_type == "read" and output and isinstance(output[0], list):
             return dice.choice([output[1:], output[:-1], [[o + 1, v] for o, v in output]])
         return output[1:] or [1]
-    silent = ("write", "put", "delete", "append", "enqueue", "push", "insert")
+    silent = {"write", "put", "delete", "append", "enqueue", "push", "insert"}
+    silent |= {"push-left", "push-right"}
     if output is None and op_type in silent:
         return None
     return dice.choice([*seen, None] if not isinstance(output, int) else [*seen, output + 1])

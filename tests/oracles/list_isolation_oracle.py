@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import Any
 
 import networkx as nx
-from isolation_oracle import MODELS, Txn
+from isolation_oracle import FAIL, INFO, MODELS, OK, Txn, executable
 
-__all__ = ["random_lists", "satisfies"]
+__all__ = ["in_an_order", "random_ends", "random_lists", "satisfies"]
 
 
 def random_lists(rng: random.Random) -> list[Txn]:
@@ -35,8 +35,22 @@ def random_lists(rng: random.Random) -> list[Txn]:
         for key, values in own.items():
             if values:
                 states[key].append(states[key][-1] + values)
-        txns.append(Txn(rng.randrange(processes), "ok", tuple(mops)))
+        txns.append(Txn(rng.randrange(processes), OK, tuple(mops)))
     return txns
+
+
+def random_ends(rng: random.Random) -> list[Txn]:
+    """The same, some ends of which are not known; one that failed left nothing."""
+    txns = random_lists(rng)
+    seen = {(k, v) for t in txns for f, k, values in t.mops if f == "r" for v in values}
+    made = []
+    for n, txn in enumerate(txns):
+        appends = {(k, v) for f, k, v in txn.mops if f == "append"}
+        outcome = rng.choices([OK, INFO, FAIL], [6, 2, 2])[0]
+        if outcome == FAIL and appends & seen and rng.random() < 0.95:
+            outcome = INFO
+        made.append(Txn(100 + n if outcome == INFO else txn.process, outcome, txn.mops))
+    return made
 
 
 class _Lists:
@@ -97,3 +111,27 @@ def satisfies(txns: list[Txn], model: str) -> bool:
                     return False
                 demands.add((other, writer))
     return all(a != b for a, b in demands) and nx.is_directed_acyclic_graph(nx.DiGraph([*demands]))
+
+
+def in_an_order(history: list[dict[str, Any]], model: str) -> bool:
+    """Can a store of lists execute these op maps one step after the other, every order of steps
+    tried? See `isolation_oracle.executable`."""
+    return executable(history, model, _outside, lambda old, new: (old or ()) + new)
+
+
+def _outside(mops: list[list[Any]], kind: str) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
+    """The lists that a transaction found, and its appends; None where it contradicts itself."""
+    found: dict[Any, Any] = {}
+    appended: dict[Any, tuple[int, ...]] = {}
+    for f, k, v in mops:
+        if f == "append":
+            appended[k] = (*appended.get(k, ()), v)
+        elif kind == OK:
+            own, told = appended.get(k, ()), tuple(v)
+            if told[len(told) - len(own) :] != own:
+                return None
+            if found.setdefault(k, told[: len(told) - len(own)] or None) != (
+                told[: len(told) - len(own)] or None
+            ):
+                return None
+    return found, appended

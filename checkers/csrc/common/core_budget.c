@@ -29,6 +29,12 @@ void core_budget_begin(struct core_budget *budget, int64_t time_ns, int64_t memo
     };
 }
 
+int64_t core_left_ns(const struct core_budget *budget)
+{
+    int64_t left = budget->deadline_ns - clock_ns();
+    return left < 0 ? 0 : left;
+}
+
 int core_stopped(const int32_t *stop)
 {
     return stop != NULL && __atomic_load_n(stop, __ATOMIC_RELAXED) != 0;

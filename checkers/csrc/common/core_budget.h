@@ -40,6 +40,9 @@ struct core_budget {
 void core_budget_begin(struct core_budget *budget, int64_t time_ns, int64_t memory_bytes,
                        const int32_t *stop);
 
+/* The time until the deadline. */
+int64_t core_left_ns(const struct core_budget *budget);
+
 /* Work is counted from 0 again. */
 static inline void core_budget_restart(struct core_budget *budget)
 {

@@ -129,7 +129,7 @@ static int64_t middle(const uint8_t *text, int64_t size, int format)
     return 0;
 }
 
-/* Both halves at once into `parts[0]`. -1 where the text has to be read as a whole. */
+/* Both halves at once; `parts[0]` stands for both, as long as `parts[1]` is there. -1 where the text has to be read as a whole. */
 static int read_halves(struct ing_part *parts, int64_t middle)
 {
     pthread_t thread;
@@ -147,9 +147,7 @@ static int read_halves(struct ing_part *parts, int64_t middle)
     }
     parts[0].memory.max += parts[1].memory.max;
     parts[0].memory.used += parts[1].memory.used;
-    int status = ing_join(&parts[0], &parts[1]);
-    parts[0].memory.used -= parts[1].memory.used;
-    return status;
+    return ing_join(&parts[0], &parts[1]);
 }
 
 void ing_free(struct ing_columns *columns)
@@ -187,10 +185,10 @@ int ing_read(const uint8_t *text, int64_t size, int format, int threads, int64_t
         parts[0] = part_of(text, 0, half, size, format, memory_bytes / 2);
         parts[1] = part_of(text, half, size, size, format, memory_bytes / 2);
         status = read_halves(parts, half);
-        part_free(&parts[1]);
     }
     if (status != 0) {
         part_free(&parts[0]);
+        part_free(&parts[1]);
         parts[0] = part_of(text, 0, size, size, format, memory_bytes);
         read_part(&parts[0]);
     }
@@ -210,5 +208,6 @@ int ing_read(const uint8_t *text, int64_t size, int format, int threads, int64_t
         ing_free(out);
     }
     part_free(&parts[0]);
+    part_free(&parts[1]);
     return status;
 }

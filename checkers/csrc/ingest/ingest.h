@@ -15,7 +15,8 @@ enum ing_format { ING_OURS, ING_EDN, ING_JSON };
 
 enum ing_event_type { ING_OK = 0, ING_FAIL = 1, ING_INFO = 2, ING_INVOKE = 3 };
 
-enum ing_tag { ING_INT, ING_FLOAT, ING_BOOL, ING_STRING, ING_KEYWORD, ING_BIGINT };
+/* ING_PLAIN: a list, as its JSON text; only the reader of operations makes it. */
+enum ing_tag { ING_INT, ING_FLOAT, ING_BOOL, ING_STRING, ING_KEYWORD, ING_BIGINT, ING_PLAIN };
 
 /* What was counted: events left out; operations without an end that are not marked unknown;
  * transactions that are ok, ask for reads and tell no result; records without a field that tells

@@ -1,89 +1,75 @@
 /* Parts of a text into the columns of one history. */
 #include "ingest_part.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of `from` as ids of `into`, or NULL. */
-static int32_t *translate(struct core_memory *memory, struct ing_names *into,
-                          const struct ing_names *from)
+/* Ids of the second part as ids of the first. */
+struct ids {
+    int32_t *keys, *values, *processes;
+};
+
+static int same_ids(const int32_t *ids, int64_t n)
 {
-    int32_t *ids = NULL;
-    int64_t cap = 0;
-    if (ing_grow(memory, (void **)&ids, &cap, from->name.n + 1, sizeof *ids) != 0) {
-        return NULL;
-    }
-    for (int64_t i = 0; i < from->name.n; i++) {
-        struct ing_scalar scalar;
-        ing_scalar_of(from, i, &scalar);
-        ids[i] = ing_id(memory, into, &scalar);
-        if (ids[i] < 0) {
-            free(ids);
-            return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] != i) {
+            return 0;
         }
     }
-    return ids;
+    return 1;
 }
 
-static int append(struct ing_part *to, const struct ing_part *from)
+static int append(struct ing_part *to, const struct ing_part *from, const struct ids *ids)
 {
-    int64_t mops = to->mop.n, elems = to->elem.n;
     if (ing_room(&to->memory, to->event, from->event.n) != 0 ||
-        ing_room(&to->memory, to->times, from->times.n) != 0 ||
-        ing_room(&to->memory, to->mop, from->mop.n) != 0 ||
-        ing_room(&to->memory, to->elem, from->elem.n) != 0) {
+        ing_room(&to->memory, to->times, from->times.n) != 0) {
         return -1;
     }
     for (int64_t i = 0; i < from->event.n; i++) {
         struct ing_event *event = &to->event.p[to->event.n++];
         *event = from->event.p[i];
-        event->mop_end += mops;
+        event->mop_end += to->mop.n;
+        event->process = event->process >= 0 ? ids->processes[event->process] : event->process;
     }
-    for (int64_t i = 0; i < from->times.n; i++) {
-        to->times.p[to->times.n++] = from->times.p[i];
+    if (from->times.n > 0) {
+        memcpy(to->times.p + to->times.n, from->times.p,
+               (size_t)from->times.n * sizeof *to->times.p);
     }
-    for (int64_t i = 0; i < from->mop.n; i++) {
-        struct ing_mop *mop = &to->mop.p[to->mop.n++];
-        *mop = from->mop.p[i];
-        mop->elem_end += elems;
-    }
-    if (from->elem.n > 0) {
-        memcpy(to->elem.p + elems, from->elem.p, (size_t)from->elem.n * sizeof *to->elem.p);
-    }
-    to->elem.n += from->elem.n;
+    to->times.n += from->times.n;
     for (int i = 0; i < ING_SKIPS; i++) {
         to->skipped[i] += from->skipped[i];
     }
     return 0;
 }
 
-/* Adds the second part to the first. -1 where memory is out. */
 int ing_join(struct ing_part *first, struct ing_part *second)
 {
     int status = -1;
-    int32_t *keys = translate(&first->memory, &first->keys, &second->keys);
-    int32_t *values = translate(&first->memory, &first->values, &second->values);
-    int32_t *processes = translate(&first->memory, &first->processes, &second->processes);
-    if (keys == NULL || values == NULL || processes == NULL) {
+    struct ids ids = {
+        .keys = ing_translate(&first->memory, &first->keys, &second->keys),
+        .values = ing_translate(&first->memory, &first->values, &second->values),
+        .processes = ing_translate(&first->memory, &first->processes, &second->processes),
+    };
+    if (ids.keys == NULL || ids.values == NULL || ids.processes == NULL) {
         goto done;
     }
     for (int64_t i = 0; i < second->mop.n; i++) {
         struct ing_mop *mop = &second->mop.p[i];
-        mop->key = keys[mop->key];
-        mop->value = mop->value == ING_NIL ? ING_NIL : values[mop->value];
+        mop->key = ids.keys[mop->key];
+        mop->value = mop->value == ING_NIL ? ING_NIL : ids.values[mop->value];
+        mop->elem_end += first->elem.n;
     }
-    for (int64_t i = 0; i < second->elem.n; i++) {
-        second->elem.p[i] = values[second->elem.p[i]];
+    int kept = same_ids(ids.values, second->values.name.n);
+    for (int64_t i = 0; i < second->elem.n && !kept; i++) {
+        second->elem.p[i] = ids.values[second->elem.p[i]];
     }
-    for (int64_t i = 0; i < second->event.n; i++) {
-        struct ing_event *event = &second->event.p[i];
-        event->process = event->process >= 0 ? processes[event->process] : event->process;
-    }
-    status = append(first, second);
+    first->rest = second;
+    status = append(first, second, &ids);
 done:
-    free(keys);
-    free(values);
-    free(processes);
+    free(ids.keys);
+    free(ids.values);
+    free(ids.processes);
     return status;
 }
 
@@ -126,7 +112,7 @@ static struct span span_of(const struct ing_part *part, int64_t event)
 {
     struct span span = {event == 0 ? 0 : part->event.p[event - 1].mop_end,
                         part->event.p[event].mop_end, 0};
-    span.elem = span.from == 0 ? 0 : part->mop.p[span.from - 1].elem_end;
+    span.elem = span.from == 0 ? 0 : ing_mop_at(part, span.from - 1)->elem_end;
     return span;
 }
 
@@ -139,48 +125,84 @@ static int64_t answering_event(const struct ing_part *part, const struct ing_pai
     return pair->invoke;
 }
 
-static void copy_mops(const struct ing_part *part, const struct span *span, struct ing_columns *out)
+/* Transactions [from, to), whose micro-ops and elements begin at m and e. */
+struct filling {
+    const struct ing_part *part;
+    const struct ing_pair *pairs;
+    struct ing_columns *out;
+    int64_t from, to, m, e;
+};
+
+static void copy_mops(struct filling *f, const struct span *span)
 {
+    struct ing_columns *out = f->out;
     int64_t elem = span->elem;
     for (int64_t i = span->from; i < span->to; i++) {
-        const struct ing_mop *mop = &part->mop.p[i];
-        out->mop_kind[out->m] = mop->kind;
-        out->mop_key[out->m] = mop->key;
-        out->mop_value[out->m] = mop->value;
-        out->mop_known[out->m] = mop->known;
-        out->elem_start[out->m++] = out->e;
+        const struct ing_mop *mop = ing_mop_at(f->part, i);
+        out->mop_kind[f->m] = mop->kind;
+        out->mop_key[f->m] = mop->key;
+        out->mop_value[f->m] = mop->value;
+        out->mop_known[f->m] = mop->known;
+        out->elem_start[f->m++] = f->e;
         if (mop->elem_end > elem) {
-            memcpy(out->elem + out->e, part->elem.p + elem,
+            memcpy(out->elem + f->e, ing_elem_at(f->part, elem),
                    (size_t)(mop->elem_end - elem) * sizeof *out->elem);
-            out->e += mop->elem_end - elem;
+            f->e += mop->elem_end - elem;
         }
         elem = mop->elem_end;
     }
 }
 
-/* Transaction t of the columns: one of ours is both events in one. */
-static void fill(const struct ing_part *part, struct ing_columns *out, int64_t t,
-                 const struct ing_pair *pair)
+/* A transaction of ours is both events in one. */
+static void *fill(void *argument)
 {
-    int64_t event = pair->complete >= 0 ? pair->complete : pair->invoke;
-    const struct ing_event *last = &part->event.p[event];
-    out->outcome[t] = last->type == ING_INVOKE ? ING_INFO : last->type;
-    out->process[t] = last->process;
-    out->op_index[t] = last->no_index ? event : last->index;
-    out->mop_start[t] = out->m;
-    struct span span = span_of(part, answering_event(part, pair));
-    copy_mops(part, &span, out);
+    struct filling *f = argument;
+    for (int64_t t = f->from; t < f->to; t++) {
+        const struct ing_pair *pair = &f->pairs[t];
+        int64_t event = pair->complete >= 0 ? pair->complete : pair->invoke;
+        const struct ing_event *last = &f->part->event.p[event];
+        f->out->outcome[t] = last->type == ING_INVOKE ? ING_INFO : last->type;
+        f->out->process[t] = last->process;
+        f->out->op_index[t] = last->no_index ? event : last->index;
+        f->out->mop_start[t] = f->m;
+        struct span span = span_of(f->part, answering_event(f->part, pair));
+        copy_mops(f, &span);
+    }
+    return NULL;
 }
 
-static int size_up(struct ing_part *part, const struct ing_pair *pairs, struct ing_columns *out)
+/* All transactions, by two threads where two have read the text. */
+static void fill_all(struct filling *first, struct filling *second)
 {
+    pthread_t thread;
+    int threaded = first->part->rest != NULL && pthread_create(&thread, NULL, fill, second) == 0;
+    fill(first);
+    if (threaded) {
+        pthread_join(thread, NULL);
+    } else {
+        fill(second);
+    }
+}
+
+static int filled(struct ing_part *part, const struct ing_pair *pairs, struct ing_columns *out)
+{
+    struct filling halves[2] = {{part, pairs, out, 0, out->n / 2, 0, 0},
+                                {part, pairs, out, out->n / 2, out->n, 0, 0}};
     out->m = out->e = 0;
     for (int64_t t = 0; t < out->n; t++) {
+        if (t == halves[1].from) {
+            halves[1].m = out->m;
+            halves[1].e = out->e;
+        }
         struct span span = span_of(part, answering_event(part, &pairs[t]));
         out->m += span.to - span.from;
-        out->e += span.to > span.from ? part->mop.p[span.to - 1].elem_end - span.elem : 0;
+        out->e += span.to > span.from ? ing_mop_at(part, span.to - 1)->elem_end - span.elem : 0;
     }
-    return reserve(&part->memory, out);
+    if (reserve(&part->memory, out) != 0) {
+        return -1;
+    }
+    fill_all(&halves[0], &halves[1]);
+    return 0;
 }
 
 static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair *pairs,
@@ -196,10 +218,8 @@ static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair 
     for (int64_t t = 0; t < n; t++) {
         pairs[t] = (struct ing_pair){-1, scratch[t]};
     }
-    int status = size_up(part, pairs, out);
-    out->m = out->e = 0;
+    int status = filled(part, pairs, out);
     for (int64_t t = 0; t < n && status == 0; t++) {
-        fill(part, out, t, &pairs[t]);
         out->invoke_pos[t] = scratch[n + scratch[t]];
         out->complete_pos[t] = scratch[2 * n + scratch[t]];
     }
@@ -210,10 +230,8 @@ static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair 
 
 static int jepsen(struct ing_part *part, struct ing_columns *out, const struct ing_pair *pairs)
 {
-    int status = size_up(part, pairs, out);
-    out->m = out->e = 0;
+    int status = filled(part, pairs, out);
     for (int64_t t = 0; t < out->n && status == 0; t++) {
-        fill(part, out, t, &pairs[t]);
         out->invoke_pos[t] = pairs[t].invoke;
         out->complete_pos[t] = pairs[t].complete;
     }

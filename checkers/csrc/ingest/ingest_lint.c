@@ -10,7 +10,7 @@
 int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answered, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const struct ing_mop *x = &part->mop.p[asked + i], *y = &part->mop.p[answered + i];
+        const struct ing_mop *x = ing_mop_at(part, asked + i), *y = ing_mop_at(part, answered + i);
         if (x->kind != y->kind || x->key != y->key ||
             (x->kind == ING_WRITE && x->value != y->value)) {
             return 0;
@@ -22,7 +22,7 @@ int ing_same_request(const struct ing_part *part, int64_t asked, int64_t answere
 int ing_any_read(const struct ing_part *part, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
-        if (part->mop.p[i].kind == ING_READ) {
+        if (ing_mop_at(part, i)->kind == ING_READ) {
             return 1;
         }
     }

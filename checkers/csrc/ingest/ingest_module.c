@@ -1,28 +1,23 @@
-/* Python glue of the reader: a buffer in, columns as bytes out. */
+/* Python glue of the reader: a buffer in, columns as buffers out. */
 #include "ingest_module.h"
 
+#include "common/buffers_owned.h"
 #include "ingest.h"
 
 #include <stdlib.h>
 
 const char ing_module_doc[] =
     "read_history(text, format, threads, memory_bytes)\n--\n\n"
-    "Columns of a transactional history as a tuple of bytes; see checkers/txn/ingest.py.\n"
+    "Columns of a transactional history as a tuple of buffers; see checkers/txn/ingest.py.\n"
     "Format: 0 ours, 1 EDN, 2 JSON. Raises ValueError(message, line, column), line 0 where the\n"
     "cause is not in the text.";
 
-static int put(PyObject *tuple, Py_ssize_t at, const void *array, int64_t n, size_t size)
-{
-    PyObject *bytes = PyBytes_FromStringAndSize(array, (Py_ssize_t)n * (Py_ssize_t)size);
-    return bytes == NULL ? -1 : PyTuple_SetItem(tuple, at, bytes);
-}
-
-/* Copies an array into the tuple and frees it at once, to keep the peak low. */
+/* Gives the array to the tuple. */
 #define MOVE(tuple, at, array, n)                                                                  \
     do {                                                                                           \
-        bad = bad || put(tuple, at, array, n, sizeof *(array)) != 0;                               \
-        free(array);                                                                               \
-        (array) = NULL;                                                                            \
+        PyObject *made = bad ? NULL : buffers_owned(module, array, n, sizeof *(array));            \
+        (array) = bad ? (array) : NULL;                                                            \
+        bad = bad || made == NULL || PyTuple_SetItem(tuple, at, made) != 0;                        \
     } while (0)
 
 static int names(PyObject *tuple, Py_ssize_t at, struct ing_names *names)
@@ -40,7 +35,7 @@ static int names(PyObject *tuple, Py_ssize_t at, struct ing_names *names)
     return PyTuple_SetItem(tuple, at + 1, text) != 0 ? -1 : status;
 }
 
-static PyObject *result(struct ing_columns *c)
+static PyObject *result(PyObject *module, struct ing_columns *c)
 {
     enum { ARRAYS = 12, NAMES = 4, ITEMS = ARRAYS + NAMES + ING_SKIPS };
     PyObject *tuple = PyTuple_New(ITEMS);
@@ -72,7 +67,7 @@ static PyObject *result(struct ing_columns *c)
     return tuple;
 }
 
-PyObject *ing_module_read(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *ing_module_read(PyObject *module, PyObject *args)
 {
     PyObject *text;
     Py_buffer view;
@@ -103,7 +98,7 @@ PyObject *ing_module_read(PyObject *Py_UNUSED(module), PyObject *args)
         }
         return NULL;
     }
-    PyObject *made = result(&columns);
+    PyObject *made = result(module, &columns);
     ing_free(&columns);
     return made;
 }

@@ -35,7 +35,7 @@ static uint64_t hash_of(const struct ing_scalar *s)
 void ing_scalar_of(const struct ing_names *names, int64_t id, struct ing_scalar *scalar)
 {
     const struct ing_name *name = &names->name.p[id];
-    int texts = name->tag == ING_STRING || name->tag == ING_KEYWORD || name->tag == ING_BIGINT;
+    int texts = name->tag >= ING_STRING;
     scalar->bits = name->bits;
     scalar->size = name->size;
     scalar->tag = name->tag;
@@ -170,6 +170,26 @@ int32_t ing_id(struct core_memory *memory, struct ing_names *names, const struct
         names->n_slotted++;
     }
     return id;
+}
+
+int32_t *ing_translate(struct core_memory *memory, struct ing_names *into,
+                       const struct ing_names *from)
+{
+    int32_t *ids = NULL;
+    int64_t cap = 0;
+    if (ing_grow(memory, (void **)&ids, &cap, from->name.n + 1, sizeof *ids) != 0) {
+        return NULL;
+    }
+    for (int64_t i = 0; i < from->name.n; i++) {
+        struct ing_scalar scalar;
+        ing_scalar_of(from, i, &scalar);
+        ids[i] = ing_id(memory, into, &scalar);
+        if (ids[i] < 0) {
+            free(ids);
+            return NULL;
+        }
+    }
+    return ids;
 }
 
 void ing_names_free(struct ing_names *names)

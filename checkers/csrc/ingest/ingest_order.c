@@ -7,6 +7,9 @@
 #define BITS 11
 #define DIGITS (1 << BITS)
 
+/* What a sort by digits costs, in steps of one by insertion. */
+#define STEPS 16
+
 struct stamp {
     uint64_t at;
     int64_t of;
@@ -28,18 +31,36 @@ static void pass(const struct stamp *from, struct stamp *to, int64_t n, int shif
     }
 }
 
+/* Moves each back to its place, as recorders leave few and not far from it. 0 where that takes
+ * more than some steps for each. */
+static int insert(struct stamp *stamps, int64_t n)
+{
+    int64_t steps = STEPS * n;
+    for (int64_t i = 1; i < n; i++) {
+        struct stamp stamp = stamps[i];
+        int64_t to = i;
+        for (; to > 0 && stamps[to - 1].at > stamp.at; to--) {
+            stamps[to] = stamps[to - 1];
+        }
+        stamps[to] = stamp;
+        steps -= i - to;
+        if (steps < 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Stable, by `at`; `other` is scratch. Gives back the one of both that holds the result. */
 static struct stamp *sort(struct stamp *stamps, struct stamp *other, int64_t n)
 {
+    if (insert(stamps, n)) {
+        return stamps;
+    }
     uint64_t low = UINT64_MAX, high = 0;
-    int sorted = 1;
     for (int64_t i = 0; i < n; i++) {
         low = stamps[i].at < low ? stamps[i].at : low;
         high = stamps[i].at > high ? stamps[i].at : high;
-        sorted = sorted && (i == 0 || stamps[i - 1].at <= stamps[i].at);
-    }
-    if (sorted) {
-        return stamps;
     }
     for (int64_t i = 0; i < n; i++) {
         stamps[i].at -= low;

@@ -68,8 +68,21 @@ struct ing_part {
     ING_ARRAY(char) scratch;
     struct ing_names keys, values, processes;
     int64_t skipped[ING_SKIPS];
-    const char *message; /* set with `p` at the place when something is refused */
+    const char *message;         /* set with `p` at the place when something is refused */
+    const struct ing_part *rest; /* has the micro-ops after this part's, and their elements */
 };
+
+/* Micro-op i of a part and its rest, which count as one. */
+static inline const struct ing_mop *ing_mop_at(const struct ing_part *part, int64_t i)
+{
+    return i < part->mop.n ? &part->mop.p[i] : &part->rest->mop.p[i - part->mop.n];
+}
+
+/* Element i, and behind it the others of its list. */
+static inline const int32_t *ing_elem_at(const struct ing_part *part, int64_t i)
+{
+    return i < part->elem.n ? &part->elem.p[i] : &part->rest->elem.p[i - part->elem.n];
+}
 
 /* A scalar as read. Text is in the part's text or in its scratch, until the next one is read. */
 struct ing_scalar {
@@ -105,6 +118,9 @@ int32_t ing_id(struct core_memory *memory, struct ing_names *names,
                const struct ing_scalar *scalar);
 void ing_scalar_of(const struct ing_names *names, int64_t id, struct ing_scalar *scalar);
 void ing_names_free(struct ing_names *names);
+/* Ids of `from` as ids of `into`, to be freed; NULL where memory is out. */
+int32_t *ing_translate(struct core_memory *memory, struct ing_names *into,
+                       const struct ing_names *from);
 
 /* ingest_scan.c: all return 0, or -1 after ing_refuse, unless they say otherwise. */
 int ing_space(struct ing_part *part);
@@ -163,6 +179,7 @@ int64_t ing_pair_events(struct core_memory *memory, const struct ing_part *part,
 
 /* ingest_columns.c: the columns of a part that holds the whole history. */
 int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_error *error);
+/* Makes the second part the rest of the first, which it must outlive. -1 where memory is out. */
 int ing_join(struct ing_part *first, struct ing_part *second);
 
 #endif

@@ -21,6 +21,9 @@ static int discard(struct ing_part *part)
 
 int ing_space(struct ing_part *part)
 {
+    if (part->p<part->end && * part->p> ',' && *part->p != ';') {
+        return 0;
+    }
     for (;;) {
         const uint8_t *p = part->p;
         while (p < part->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t' ||
@@ -105,10 +108,13 @@ int ing_open(struct ing_part *part)
 }
 
 /* Does a token of EDN end before this byte? */
-static int delimits(uint8_t c)
+static inline int delimits(uint8_t c)
 {
-    return c <= ' ' || c == ',' || c == ';' || c == '"' || c == '(' || c == ')' || c == '[' ||
-           c == ']' || c == '{' || c == '}' || c == '\\';
+    static const uint8_t marks[256] = {
+        [','] = 1, [';'] = 1, ['"'] = 1, ['('] = 1, [')'] = 1,
+        ['['] = 1, [']'] = 1, ['{'] = 1, ['}'] = 1, ['\\'] = 1,
+    };
+    return c <= ' ' || marks[c];
 }
 
 static int word(struct ing_part *part, const uint8_t *from, struct ing_scalar *scalar)

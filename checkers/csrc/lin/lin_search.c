@@ -214,7 +214,9 @@ static int attempt(struct lin_search *s, const struct lin_output *out, int64_t k
             verdict = (int)core_poll_when_due(&s->budget);
         } else if (verdict == LIN_ILLEGAL) {
             out->bad[key] = first + s->completing;
-            report_states(s, out->states + key * out->n_states, out->n_states);
+            if (out->n_states > 0) { /* there may be no array */
+                report_states(s, out->states + key * out->n_states, out->n_states);
+            }
         }
     }
     out->prefix[key] = completions;

@@ -145,6 +145,7 @@ struct txn_report {
     int64_t components; /* strongly connected, of two transactions or more */
     int64_t largest;    /* transactions in the largest of them */
     int64_t undecided;  /* components for which time ran out */
+    int proved;         /* list-append: executed in some order, all reads are as they say */
     const char *invalid;
     int64_t where;
 };

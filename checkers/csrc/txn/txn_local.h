@@ -12,6 +12,10 @@ struct txn_parts {
     uint32_t *local;           /* scratch, one per node */
 };
 
+/* 1 where list-append transactions, executed in order of `place` (unique, below `nodes`), read what
+ * they say they read, and in the order that the options ask for. `at` is scratch, one per node. */
+int txn_replay(struct txn_ctx *c, const uint32_t *place, uint32_t *at, uint32_t nodes);
+
 int txn_classify_parts(struct txn_ctx *c, const struct txn_graph *g, struct txn_parts *parts);
 
 /* How a walk may go on. With `apart`, a rw edge may not follow a rw edge; then a state is

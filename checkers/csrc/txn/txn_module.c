@@ -71,7 +71,7 @@ PyObject *txn_rows_py(const struct txn_rows *rows)
                                      (Py_ssize_t)(rows->used * sizeof *rows->at));
 }
 
-/* (status, findings, cycles, counts, edges, components, largest, undecided) */
+/* (status, findings, cycles, counts, edges, components, largest, undecided, proved) */
 static PyObject *answer(int status, struct txn_report *report)
 {
     if (status == TXN_INVALID) {
@@ -79,10 +79,10 @@ static PyObject *answer(int status, struct txn_report *report)
         return NULL;
     }
     struct txn_rows counts = {report->counts, TXN_FINDINGS, TXN_FINDINGS};
-    return Py_BuildValue("iNNNLLLL", status, txn_rows_py(&report->findings),
+    return Py_BuildValue("iNNNLLLLi", status, txn_rows_py(&report->findings),
                          txn_rows_py(&report->cycles), txn_rows_py(&counts),
                          (long long)report->edges, (long long)report->components,
-                         (long long)report->largest, (long long)report->undecided);
+                         (long long)report->largest, (long long)report->undecided, report->proved);
 }
 
 PyObject *txn_check_py(PyObject *Py_UNUSED(module), PyObject *args)

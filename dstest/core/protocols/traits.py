@@ -35,13 +35,17 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     different keys have nothing to do with each other. `prefix_closed`: a violation in the part of a
     history up to some instant is a violation of the whole. `op_types`: by model, the operations
     that it knows; a model that is not there knows all. `options`: what `dstest check -o` may tell
-    of a history that does not say it."""
+    of a history that does not say it. `initial`: by model, what the initial state of an object is
+    given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
+    use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list."""
 
     mutants: str = ""
     keyed: bool = False
     prefix_closed: bool = False
     op_types: Mapping[str, frozenset[str]] = MappingProxyType({})
     options: Mapping[str, Option] = MappingProxyType({})
+    initial: Mapping[str, str] = MappingProxyType({})
+    tables: bool = False
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):

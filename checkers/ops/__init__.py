@@ -1,0 +1,1 @@
+"""Operations as columns, straight from a file."""

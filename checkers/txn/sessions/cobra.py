@@ -1,0 +1,150 @@
+"""Cobra's logs: a directory with a file `*.log` per client, which is a session.
+
+Records of big-endian 64-bit integers after a letter:
+
+    S transaction [time]                      it begins
+    W write key value                         it wrote; `write` is a number that no other write has
+    R transaction write key value             it read what that write of that transaction wrote
+    C transaction [time]                      it was committed
+
+The number of the write stands for the value. A read of the initial state names no real transaction
+and write (INITIAL, ABSENT; or the marks of Cobra's garbage collection). Aborted transactions are
+not logged. Some logs carry times of the clients' own clocks, which say nothing of the order between
+clients: they are counted as not read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from checkers.txn.columns import OK, READ, WRITE
+from checkers.txn.sessions.builder import Sessions
+from dstest.core.errors import HistoryError
+
+__all__ = ["SUFFIX", "read"]
+
+SUFFIX: Final = ".log"
+
+INITIAL: Final = 0xBEBEEBEE
+ABSENT: Final = 0xDEADBEEF
+_NO_WRITER: Final = frozenset({INITIAL, ABSENT})
+_COLLECTED: Final = frozenset({0x23332333, 0x66666666})
+
+_REMEDY: Final = "a directory of whole logs of Cobra's, one *.log per client"
+_S, _W, _R, _C, _A = b"SWRCA"
+_ONE: Final = struct.Struct(">q")
+_THREE: Final = struct.Struct(">3q")
+_FOUR: Final = struct.Struct(">4q")
+
+_Row = tuple[int, int, int, int, int]
+"""Letter, transaction, write, key, writer; 0 where a record has none."""
+
+
+class _Broken(Exception):
+    """No such log; the arguments are the offset and why."""
+
+
+def _records(raw: bytes, stamp: int) -> Iterator[_Row]:
+    """The records of one log, in which times take so many bytes. Raises _Broken."""
+    at, end, now, open_ = 0, len(raw), 0, False
+    while at < end:
+        letter = raw[at]
+        size = {_S: 9 + stamp, _C: 9 + stamp, _W: 25, _R: 33}.get(letter)
+        if size is None:
+            why = "an aborted transaction" if letter == _A else f"no record begins with {letter}"
+            raise _Broken(at, why)
+        if at + size > end:
+            raise _Broken(at, "the log is cut in the middle of a record")
+        if open_ is (letter == _S):
+            why = "a transaction begins in another" if open_ else "a record outside a transaction"
+            raise _Broken(at, why)
+        if letter == _W:
+            write, key, _ = _THREE.unpack_from(raw, at + 1)
+            yield letter, now, write, key, 0
+        elif letter == _R:
+            writer, write, key, _ = _FOUR.unpack_from(raw, at + 1)
+            yield letter, now, write, key, writer
+        else:
+            (txn,) = _ONE.unpack_from(raw, at + 1)
+            if letter == _C and txn != now:
+                raise _Broken(at, f"transaction {now} is committed as {txn}")
+            now, open_ = txn, letter == _S
+            yield letter, txn, 0, 0, 0
+        at += size
+    if open_:
+        raise _Broken(end, f"the log ends inside transaction {now}: it is cut")
+
+
+def _log(name: str, raw: bytes) -> tuple[list[_Row], bool]:
+    """The records of a log, and whether it has times. Raises HistoryError."""
+    try:
+        return list(_records(raw, 0)), False
+    except _Broken as broken:
+        first = broken
+    try:
+        return list(_records(raw, 8)), True
+    except _Broken as broken:
+        at, why = max((first.args, broken.args), key=lambda said: said[0])
+    raise HistoryError(f"{name}: byte {at}: {why}", remedy=_REMEDY)
+
+
+def _of_start(name: str, writer: int, write: int) -> bool:
+    """Is it a read of the initial state? Raises HistoryError where it is only half of one."""
+    if writer in _NO_WRITER and write in _NO_WRITER | _COLLECTED:
+        return True
+    if writer in _NO_WRITER or write in _NO_WRITER:
+        raise HistoryError(
+            f"{name}: a read of write {write} of transaction {writer}, one of which is none",
+            remedy=_REMEDY,
+        )
+    return False
+
+
+def read(logs: dict[str, bytes]) -> Sessions:
+    """The sessions of the logs by name. Raises HistoryError for what is none, or contradicts
+    itself."""
+    kind: list[int] = []
+    key: list[int] = []
+    value: list[int] = []
+    null: list[bool] = []
+    txn: list[int] = []
+    session: list[int] = []
+    names: list[int] = []
+    writers: list[int] = []
+    stamped = 0
+    for number, name in enumerate(sorted(logs)):
+        rows, times = _log(name, logs[name])
+        stamped += times
+        for letter, own, write, where, writer in rows:
+            if letter == _S:
+                session.append(number)
+                names.append(own)
+            elif letter != _C:
+                start = letter == _R and _of_start(name, writer, write)
+                kind.append(READ if letter == _R else WRITE)
+                key.append(where)
+                value.append(write)
+                null.append(start)
+                txn.append(len(names) - 1)
+                writers.append(own if letter == _W else writer)
+    if not names:
+        raise HistoryError("the history is empty", remedy=_REMEDY)
+    _require_writers(kind, value, null, writers)
+    skipped = {"times of the clients' clocks": stamped} if stamped else {}
+    outcome = [OK] * len(names)
+    return Sessions(kind, key, value, txn, session, outcome, names, null=null, skipped=skipped)
+
+
+def _require_writers(
+    kind: list[int], value: list[int], null: list[bool], writers: list[int]
+) -> None:
+    """Raises HistoryError where a read names another transaction than made the write."""
+    made = {w: t for k, w, t in zip(kind, value, writers, strict=True) if k == WRITE}
+    for k, write, start, writer in zip(kind, value, null, writers, strict=True):
+        if k == READ and not start and made.get(write, writer) != writer:
+            raise HistoryError(
+                f"a read says that transaction {writer} made write {write}, but {made[write]} did",
+                remedy=_REMEDY,
+            )

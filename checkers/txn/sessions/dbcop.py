@@ -1,0 +1,269 @@
+"""DBCop's histories, old and new: sessions of transactions of events.
+
+| notation | an event | a transaction |
+|---|---|---|
+| bincode | write, variable, value, success: 1 + 8 + 8 + 1 bytes | its events, success |
+| JSON, old | `{"write": true, "variable": 0, "value": 1, "success": true}` | `events`, `success` |
+| JSON, new | `{"Write": {"variable": 0, "version": 1}}`, `["r", 0, null]` | `events`, `committed` |
+| text, new | `x:=1`, `x==1`, `x==?` | `[x:=1 y==2]`, with `!` behind it where it was aborted |
+
+bincode has five numbers, three texts (info, start, end) and the sessions, each list and text after
+its length, all little-endian. JSON has the sessions under `data`, or is the list of them. In text a
+line of - stands between sessions, // begins a comment.
+
+Keys start with 0, in new ones also with null; where a new one writes 0 itself, 0 is that write. An
+event that failed in a committed transaction was not done: whoever reads it reads what was aborted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from checkers.txn.columns import FAIL, OK, READ, WRITE
+from checkers.txn.sessions.builder import NO_SESSION, Sessions
+from dstest.core.errors import HistoryError
+
+__all__ = ["is_bincode", "read"]
+
+_NUMBER: Final = struct.Struct("<Q")
+_EVENT: Final = struct.Struct("<BQQB")
+_TIME: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_NUMBERS: Final = 40
+"""Bytes of the five numbers that a file begins with."""
+
+_TEXT_MAX: Final = 1 << 16
+_REMEDY: Final = "a whole history of DBCop's: history.bincode, its JSON, or its text"
+_TXN: Final = re.compile(r"\[([^\[\]]*)\](!?)")
+_MARK: Final = re.compile(r"(\w+)(:=|==)(\d{1,20}|\?)")
+
+_Event = tuple[int, Any, Any, bool]
+"""Kind, key, value (None = the initial state), done."""
+_Txn = tuple[list[_Event], bool]
+
+
+def _refuse(why: str, line: int | None = None) -> HistoryError:
+    return HistoryError(why, line=line, remedy=_REMEDY)
+
+
+class _Bytes:
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.at = raw, 0
+
+    def take(self, count: int) -> bytes:
+        if count > len(self.raw) - self.at:
+            raise _refuse(f"byte {self.at}: the file is cut, {count:,} more bytes are missing")
+        self.at += count
+        return self.raw[self.at - count : self.at]
+
+    def number(self) -> int:
+        found: int = _NUMBER.unpack(self.take(8))[0]
+        return found
+
+    def flag(self) -> bool:
+        found = self.take(1)[0]
+        if found > 1:
+            raise _refuse(f"byte {self.at - 1}: {found} is neither false nor true")
+        return found == 1
+
+
+def is_bincode(raw: bytes) -> bool:
+    """Does it begin as a history of DBCop's? Its two last texts are times."""
+    try:
+        head = _Bytes(raw[: 3 * _TEXT_MAX])
+        head.take(_NUMBERS)
+        texts = []
+        for _ in range(3):
+            size = head.number()
+            if size >= _TEXT_MAX:
+                return False
+            texts.append(head.take(size))
+    except HistoryError:
+        return False
+    return all(_TIME.match(text) for text in texts[1:])
+
+
+def _binary(raw: bytes) -> Iterator[list[_Txn]]:
+    source = _Bytes(raw)
+    source.take(_NUMBERS)
+    for _ in range(3):
+        source.take(source.number())
+    for _ in range(source.number()):
+        txns: list[_Txn] = []
+        for _ in range(source.number()):
+            body = source.take(_EVENT.size * source.number())
+            events: list[_Event] = []
+            for write, key, value, done in _EVENT.iter_unpack(body):
+                if write > 1 or done > 1:
+                    raise _refuse(f"byte {source.at}: an event before it is none")
+                events.append((WRITE if write else READ, key, value, done == 1))
+            txns.append((events, source.flag()))
+        yield txns
+    if source.at < len(raw):
+        raise _refuse(f"byte {source.at}: the history ends here, the file does not")
+
+
+def _is(value: Any, *kinds: type) -> bool:
+    return type(value) in kinds
+
+
+def _event(event: Any) -> _Event:
+    """One event of JSON. Raises HistoryError."""
+    if isinstance(event, dict) and event.keys() == {"write", "variable", "value", "success"}:
+        write, key, value, done = (event[k] for k in ("write", "variable", "value", "success"))
+        if _is(write, bool) and _is(key, int) and _is(value, int) and _is(done, bool):
+            return WRITE if write else READ, key, value, done
+    named = event
+    if isinstance(event, dict) and len(event) == 1:
+        (name, fields), *_ = event.items()
+        if isinstance(fields, dict) and fields.keys() == {"variable", "version"}:
+            letter = {"Read": "r", "Write": "w"}.get(name)
+            named = [letter, fields["variable"], fields["version"]]
+    if isinstance(named, list) and len(named) == 3 and named[0] in ("r", "w"):
+        letter, key, value = named
+        absent = value is None and letter == "r"
+        if _is(key, int, str) and (absent or _is(value, int)):
+            return WRITE if letter == "w" else READ, key, value, True
+    raise _refuse(f"no event: {json.dumps(event)[:60]}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return json.loads(raw, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise _refuse(error.msg, error.lineno) from None
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise _refuse(f"no JSON: {error}") from None
+
+
+def _of_json(raw: bytes) -> Iterator[list[_Txn]]:
+    whole = _parsed(raw)
+    data = whole.get("data") if isinstance(whole, dict) else whole
+    if not isinstance(data, list) or not all(isinstance(session, list) for session in data):
+        raise _refuse("`data` is no list of sessions, which are lists of transactions")
+    for session in data:
+        txns: list[_Txn] = []
+        for txn in session:
+            fields = txn if isinstance(txn, dict) else {}
+            ends = fields.keys() - {"events"}
+            done = fields.get(next(iter(ends))) if len(ends) == 1 else None
+            if not ends <= {"success", "committed"} or not isinstance(done, bool):
+                raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
+            events = fields.get("events")
+            if not isinstance(events, list):
+                raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
+            txns.append(([_event(event) for event in events], done))
+        yield txns
+
+
+def _marks(text: str, line: int) -> list[_Event]:
+    events: list[_Event] = []
+    for word in text.split():
+        match = _MARK.fullmatch(word)
+        if match is None or (match[2] == ":=" and match[3] == "?"):
+            raise _refuse(f"no event: {word[:40]!r}", line)
+        value = None if match[3] == "?" else int(match[3])
+        events.append((WRITE if match[2] == ":=" else READ, match[1], value, True))
+    if not events:
+        raise _refuse("a transaction without events", line)
+    return events
+
+
+def _of_text(raw: bytes) -> Iterator[list[_Txn]]:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _refuse("neither bincode nor text") from None
+    txns: list[_Txn] = []
+    for number, row in enumerate(text.split("\n"), start=1):
+        line = row.strip()
+        if not line or line.startswith("//"):
+            continue
+        if not line.strip("-"):
+            yield txns
+            txns = []
+            continue
+        if _TXN.sub("", line).strip():
+            raise _refuse(f"no transactions: {line[:60]!r}", number)
+        for inner, aborted in _TXN.findall(line):
+            txns.append((_marks(inner, number), not aborted))
+    yield txns
+
+
+def _sessions(raw: bytes) -> tuple[Iterable[list[_Txn]], bool]:
+    """The sessions, and whether the notation may be a new one."""
+    if is_bincode(raw):
+        return _binary(raw), False
+    head = raw[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] == b"{" or re.match(rb"\[\s*(\[|\])", head):
+        return _of_json(raw.removeprefix(b"\xef\xbb\xbf")), b'"success"' not in head
+    if head[:1] in (b"[", b"/", b"-"):
+        return _of_text(raw), True
+    return _binary(raw), False
+
+
+class _Rows:
+    """Operations and transactions while they are collected."""
+
+    def __init__(self) -> None:
+        self.kind: list[int] = []
+        self.key: list[Any] = []
+        self.value: list[Any] = []
+        self.null: list[bool] = []
+        self.txn: list[int] = []
+        self.session: list[int] = []
+        self.outcome: list[int] = []
+        self.skipped: dict[str, int] = {}
+
+    def begin(self, session: int, outcome: int) -> None:
+        self.session.append(session)
+        self.outcome.append(outcome)
+
+    def add(self, events: Iterable[_Event]) -> None:
+        for kind, key, value, _ in events:
+            self.kind.append(kind)
+            self.key.append(key)
+            self.value.append(value)
+            self.null.append(value is None)
+            self.txn.append(len(self.session) - 1)
+
+
+def read(raw: bytes) -> tuple[Sessions, frozenset[Any]]:
+    """The sessions, and the keys of a new history to which 0 is written, which do not start with
+    it. Raises HistoryError for what is none."""
+    rows = _Rows()
+    sessions, new = _sessions(raw)
+    lost: list[_Event] = []
+    for number, txns in enumerate(sessions):
+        for events, done in txns:
+            rows.begin(number if done else NO_SESSION, OK if done else FAIL)
+            rows.add(event for event in events if event[3] or (not done and event[0] == WRITE))
+            failed = [event for event in events if done and not event[3]]
+            lost += [event for event in failed if event[0] == WRITE]
+            if reads := sum(event[0] == READ for event in failed):
+                rows.skipped["reads that failed"] = rows.skipped.get("reads that failed", 0) + reads
+    for event in lost:
+        rows.begin(NO_SESSION, FAIL)
+        rows.add([event])
+    if not rows.kind:
+        raise _refuse("the history is empty")
+    written = frozenset(
+        key
+        for kind, key, value, txn in zip(rows.kind, rows.key, rows.value, rows.txn, strict=True)
+        if kind == WRITE and value == 0 and rows.outcome[txn] == OK
+    )
+    made = Sessions(
+        rows.kind, rows.key, rows.value, rows.txn, rows.session, rows.outcome,
+        range(len(rows.session)), null=rows.null, skipped=rows.skipped,
+    )  # fmt: skip
+    return made, written if new else frozenset()
