@@ -85,26 +85,6 @@ def _rows_without_root() -> list[Row]:
     return [root, *(_row(name, check, remedy) for name, check, remedy in checks)]
 
 
-def _rows_without_root() -> list[Row]:
-    """What an ordinary user can do, and what not: nodes come by `rootless` alone, or exist."""
-    usual = "check, report, export, list, nemeses and models need no root; nor does --lab hosts"
-    ours = "--lab lxc, vagrant, podman and vm need root, and were not tried"
-    checks: list[tuple[str, Callable[[], str], str]] = [
-        ("programs", _programs, host.apt_remedy(host.missing_tools())),
-        ("IPv6", _ipv6, "boot without ipv6.disable=1: a partition must be proven in both families"),
-        ("disk space", _disk, f"free some, or point DSTEST_LAB_DIR elsewhere: {state.root_dir()}"),
-        ("rootless", _rootless, "run as root, or name machines of yours with --lab hosts"),
-    ]
-    root = Row(
-        name="root",
-        ok=False,
-        detail=f"uid {os.geteuid()}: {usual}; {ours}",
-        remedy="sudo dstest doctor tells of those",
-        optional=True,
-    )
-    return [root, *(_row(name, check, remedy) for name, check, remedy in checks)]
-
-
 def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Row:
     try:
         return Row(name=name, ok=True, detail=check(), optional=optional)

@@ -35,7 +35,11 @@ def adopt(
     ] = None,
     lab_id: LabId = "default",
     form: Annotated[
-        str | None, typer.Option(help="toml, ansible or ssh; default: by the file's name.")
+        str | None,
+        typer.Option(
+            help="toml, ansible or ssh; default: by the file's name (.toml; config, ssh_config,"
+            " .conf, .ssh; all others are Ansible's)."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     accept_host_keys: Annotated[
@@ -166,14 +170,17 @@ def release(
             say(f"{done.shown(name)} is forgotten, and may still carry what dstest has laid there,")
             say("  /etc/dstest-lab among it")
         if not forget:
+            say(f"lab {lab_id} is half released, and no run uses it until it is adopted anew")
             say("remedy: where /etc/dstest-lab is gone, write the lab's id into it there again;")
-            say("  then dstest lab release again; --forget gives up on them")
+            say(f"  then dstest lab release --lab-id {lab_id} goes on; --forget gives up on them")
         raise typer.Exit(int(Exit.HARNESS))
     if done.same or (done.clean and not strict):
         others = "" if done.same else "; what others have changed is listed above"
         say(f"lab {lab_id} is released{others}")
         return
-    say(f"lab {lab_id} is not as it was, see above: release it again, or --forget it")
+    say(f"lab {lab_id} is not as it was, see above: no run uses it until it is adopted anew")
+    say(f"remedy: put that right, then dstest lab release --lab-id {lab_id} looks again;")
+    say("  with --forget it gives up on what is left")
     raise typer.Exit(int(Exit.NOT_PROVEN))
 
 

@@ -141,9 +141,6 @@ def _one_object(kind: str, lab_id: str | None, seen: list[LabLook]) -> dict[str,
 
 
 def _remedy(look: LabLook) -> str | None:
-    from clusters.labs.state import adopted_ids
-
-    adopted = look.lab_id in adopted_ids()
     return {
         "broken": way_out(look.lab_id),
         "absent": f"dstest lab up --lab-id {look.lab_id} brings it up; dstest lab list names those "

@@ -123,7 +123,7 @@ def prepare(
     (`book.held`) until the machines are marked. Raises LabError, ConfigError."""
     state.check_lab_id(lab_id)
     if (known := book.load(lab_id)) is not None:
-        half = "" if known.marked else ", though not all of its machines are marked"
+        half = "" if known.whole else ", though not all of its machines are marked"
         raise ConfigError(
             f"lab {lab_id} is adopted already{half}",
             remedy=f"dstest lab release --lab-id {lab_id}, or another --lab-id",
@@ -253,6 +253,7 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
             remedy=f"adopted: {', '.join(state.adopted_ids()) or 'nothing'}",
         )
     with alone(info):
+        book.save(msgspec.structs.replace(adopted, releasing=True))
         problems = asyncio.run(_swept(info)) if adopted.marked else {}
         seen, unreleased = asyncio.run(adopt.release(adopted))
     problems |= unreleased

@@ -20,7 +20,7 @@ from clusters.labs.existing import adopt, book
 from clusters.labs.lxc import LAB as LXC
 from dstest.cli.lab import lab_app
 from dstest.cli.lab_status import look_at, text_of
-from dstest.core.errors import ConfigError, DstestError, LabError
+from dstest.core.errors import ConfigError, DstestError, Exit, LabError
 from dstest.core.node import Made
 from dstest.runner import adoption, lab_lock
 from dstest.runner.session import of_size
@@ -176,7 +176,8 @@ def test_a_machine_that_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert adoption.LAB.status("one") is None
     with pytest.raises(ConfigError, match="cannot be used") as refused:
         adoption.LAB.up("one", 3, packages=[])
-    assert "dstest lab release --lab-id one, then adopt them again" in str(refused.value.remedy)
+    assert "its adoption did not come to an end" in str(refused.value)
+    assert "dstest lab release --lab-id one" in str(refused.value.remedy)
     again = CliRunner().invoke(lab_app, ["status", "--lab-id", "one"])
     assert "remedy: dstest lab release --lab-id one" in again.output
     with pytest.raises(ConfigError, match="adopted already, though not all"):
@@ -212,3 +213,39 @@ def test_an_ordinary_users_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {row.name: row for row in hostcheck.host_rows()}["rootless"]
     assert (row.ok, row.optional) == (False, False)
     assert "--lab hosts" in str(row.remedy)
+
+
+def test_a_release_that_did_not_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run uses what may be marked no more; it says so, and how to go on."""
+    book.save(msgspec.structs.replace(adopting(*map(machine, ALL)).adopted, marked=True))
+
+    async def swept(_: Any) -> dict[str, str]:
+        return {}
+
+    async def released(_: Any) -> Any:
+        return {}, {"n2": "no answer"}
+
+    monkeypatch.setattr(adoption, "_swept", swept)
+    monkeypatch.setattr(adopt, "release", released)
+    done = CliRunner().invoke(lab_app, ["release", "--lab-id", "one"])
+    assert done.exit_code == Exit.HARNESS
+    assert "n2 (db-n2): not released: no answer" in done.output
+    assert "lab one is half released" in done.output
+    assert adoption.LAB.status("one") is None
+    (lack,) = adoption.LAB.examine("one")
+    assert "dstest lab release --lab-id one goes on" in lack
+    for command in (["ssh"], ["status"]):
+        said = CliRunner().invoke(lab_app, [*command, "--lab-id", "one"])
+        remedy = getattr(said.exception, "remedy", None) or said.output
+        assert "dstest lab release --lab-id one" in remedy
+    forgotten = CliRunner().invoke(lab_app, ["release", "--lab-id", "one", "--forget"])
+    assert "n2 (db-n2) is forgotten" in forgotten.output
+    assert book.load("one") is None
+
+
+def test_an_adoption_that_was_cut_off_before_it_began() -> None:
+    book.write_secret(book.folder_of("one") / "sudo-n1", "a password")
+    status = CliRunner().invoke(lab_app, ["status", "--lab-id", "one"])
+    assert "was cut off before it touched a machine" in status.output
+    assert CliRunner().invoke(lab_app, ["release", "--lab-id", "one"]).exit_code == 0
+    assert state.adopted_ids() == []

@@ -29,7 +29,8 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     """One set of adopted machines. `aliases` are the user's names, `about` a line on each machine.
     `homes` are the directories that runs may make there, each of which was asked about; `names` are
     the lines for /etc/hosts by node. By node as well: `lacks` says why a feature is not there,
-    `taken` and `as_found` are as in `Foreign`. `marked`: the machines carry our marker."""
+    `taken` and `as_found` are as in `Foreign`. `marked`: all machines have carried our marker;
+    `releasing`: a release has begun, so that some may carry it no more."""
 
     lab_id: str
     nodes: list[NodeInfo]
@@ -44,6 +45,12 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     homes: list[str] = msgspec.field(default_factory=list)
     names: dict[str, str] = msgspec.field(default_factory=dict)
     marked: bool = False
+    releasing: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """May a run use them?"""
+        return self.marked and not self.releasing
 
     def __post_init__(self) -> None:
         """Raises ValueError where what goes into rules is no address."""

@@ -19,7 +19,16 @@ from dstest.core.node import LabInfo
 __all__ = ["LAB", "HostsLab"]
 
 
-HALF = "its adoption or its release did not come to an end, so that not all machines are marked"
+UNTOUCHED = "its adoption was cut off before it touched a machine: dstest lab release --lab-id {0}"
+HALF_ADOPTED = (
+    "its adoption did not come to an end, so that not all machines are marked:"
+    " dstest lab release --lab-id {0} takes back what was marked, then adopt them again"
+)
+HALF_RELEASED = (
+    "its release did not come to an end, so that not all machines are marked any more:"
+    " dstest lab release --lab-id {0} goes on, with --forget it gives up on those that are left;"
+    " then adopt them again"
+)
 
 
 class HostsLab:
@@ -40,7 +49,10 @@ class HostsLab:
         """The adopted machines, all of them. Raises ConfigError where there are none."""
         info = self.status(lab_id)
         if lacks := self.examine(lab_id):
-            raise ConfigError(f"lab {lab_id} cannot be used", remedy=lacks[0])
+            raise ConfigError(
+                f"lab {lab_id} cannot be used: {lacks[0]}",
+                remedy=f"dstest lab release --lab-id {lab_id}",
+            )
         if info is None:
             there = ", ".join(self.list()) or "none"
             raise ConfigError(
@@ -61,7 +73,7 @@ class HostsLab:
     def status(self, lab_id: str) -> LabInfo | None:
         """See `Lab.status`; whether the machines run shows when they are connected to."""
         adopted = book.load(lab_id)
-        return self._info(adopted) if adopted is not None and adopted.marked else None
+        return self._info(adopted) if adopted is not None and adopted.whole else None
 
     def known(self, lab_id: str) -> LabInfo | None:
         """See `Inspects.known`."""
@@ -71,8 +83,13 @@ class HostsLab:
     def examine(self, lab_id: str) -> list[str]:
         """See `Inspects.examine`."""
         adopted = book.load(lab_id)
-        half = adopted is not None and not adopted.marked
-        return [f"{HALF}: dstest lab release --lab-id {lab_id}, then adopt them again"] * half
+        if adopted is None:
+            what = UNTOUCHED if lab_id in self.list() else ""
+        elif adopted.releasing:
+            what = HALF_RELEASED
+        else:
+            what = "" if adopted.marked else HALF_ADOPTED
+        return [what.format(lab_id)] if what else []
 
     def users(self, lab_id: str) -> list[int]:
         """See `Inspects.users`: nobody owns them."""
