@@ -67,9 +67,15 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def arm(
-    run: Path, lease_id: str, heal: list[list[str]], ttl_s: float, step_s: float = STEP_S
+    run: Path,
+    lease_id: str,
+    heal: list[list[str]],
+    ttl_s: float,
+    step_s: float = STEP_S,
+    within_s: float = ACK_TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Return when the janitor has confirmed the lease. Raises Refused where there is no janitor."""
+    """Return when the janitor has confirmed the lease. Raises Refused where there is no janitor, or
+    none says so in time."""
     folder = _folder(run, lease_id)
     if not heal or not all(argv and all(isinstance(a, str) for a in argv) for argv in heal):
         raise Refused("a lease needs heal commands, each a list of strings")
@@ -91,7 +97,7 @@ def arm(
     folder.parent.mkdir(parents=True, exist_ok=True)
     work.rename(folder)
     poke(run)
-    deadline_ns = now_ns + int(ACK_TIMEOUT_S * 1e9)
+    deadline_ns = now_ns + int(within_s * 1e9)
     while not (folder / "ack").exists():
         if time.monotonic_ns() > deadline_ns:
             shutil.rmtree(folder, ignore_errors=True)

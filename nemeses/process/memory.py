@@ -72,12 +72,17 @@ START_SHARE: Final = 0.3
 """Of the time that a heal has, what each try may take."""
 
 _SQUEEZE: Final = (
-    'if [ -e "$0/memory.max" ]; then cat "$0/memory.current" >"$0/memory.max"; exit; fi; '
+    'if [ -e "$0/memory.max" ]; then used=$(cat "$0/memory.current"); '
+    'if [ "$(cat "$0/memory.max")" != max ]; then '
+    'own=$(sed -n "s/^anon //p" "$0/memory.stat"); used=$(((used + ${own:-$used}) / 2)); fi; '
+    'echo "$used" >"$0/memory.max"; exit; fi; '
     'echo "$1" >"$0/memory.oom_control" || exit 1; used=$(cat "$0/memory.usage_in_bytes"); '
     "for step in $(seq 0 256); do "
     'echo $((used + step * 16384)) 2>/dev/null >"$0/memory.limit_in_bytes" && exit 0; done; exit 1'
 )
-"""The kernel refuses a limit that it cannot bring the group below."""
+"""Version 1 refuses a limit that it cannot bring the group below; version 2 kills somebody then.
+There what was read from files counts as well, and is dropped and read again for as long as any of
+it is left: a limit that stands goes half of the way down to what the server has made itself."""
 
 _LOOSEN: Final = (
     '[ -d "$0" ] || exit 0; if [ -e "$0/memory.max" ]; then echo max >"$0/memory.max"; exit; fi; '
@@ -192,7 +197,8 @@ class Memory(ProcessFault):
         for name in record.targets:
             row = now[name]
             inside = any(f"pid{p.pid}" in row for p in processes_before(record, name))
-            if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
+            room = row["limit_in_bytes"] - row["usage_in_bytes"] if inside else 0
+            if inside and (room > SLACK_BYTES or self._versions.get(name) == "cgroup v2"):
                 await self.squeeze(ctx, record, name)
         record = with_facts(record, {"memory": await _readings(ctx)})
         seen = await gather_evidence(ctx, record, limit_signal)
