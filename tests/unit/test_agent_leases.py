@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -53,6 +55,37 @@ def test_a_lease_that_nobody_renews_heals(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "healed").exists()
     assert [row["status"] for row in record["commands"]] == [0]
     assert agent_lease.list_all(run)["armed"] == []
+
+
+def test_who_looks_for_a_janitor_keeps_none_from_starting(tmp_path: Path) -> None:
+    """A look takes its lock for a moment; one that meets this moment ends, and no other came."""
+    for name in ("firing", "healed"):
+        (tmp_path / name).mkdir()
+    with (tmp_path / "janitor.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        agent_lease._start(tmp_path, "v1")
+        wait_for((tmp_path / "leases").is_dir)
+        time.sleep(0.3)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    wait_for((tmp_path / "janitor.json").exists)
+    kill_janitor(tmp_path)
+
+
+def test_a_janitor_that_ends_at_once_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, ended = agent_lease._start, subprocess.Popen(["true"])
+    ended.wait()
+    begun: list[str] = []
+
+    def once_in_vain(run: Path, version: str) -> subprocess.Popen[bytes]:
+        begun.append(version)
+        return ended if len(begun) == 1 else start(run, version)
+
+    monkeypatch.setattr(agent_lease, "_start", once_in_vain)
+    agent_lease.ensure_janitor(tmp_path, "v1", slowness=4.0)
+    assert len(begun) == 2
+    kill_janitor(tmp_path)
 
 
 def test_a_slow_node_has_longer_to_start_its_janitor(
