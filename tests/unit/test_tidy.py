@@ -139,12 +139,15 @@ CLOCKS = {
 """Module or class -> what reads a clock. CPU time (`process_time`) is none."""
 
 
+CHORES = ("agent_chore", "agent_send")
+
+
 def is_sent_to_nodes(path: Path) -> bool:
     """Agents run alone on a node, where nothing of ours can be imported."""
     place = path.relative_to(ROOT)
     folder = place.parent.as_posix()
     return (
-        (folder == "clusters/remote" and place.stem in bundle.FILES)
+        (folder == "clusters/remote" and place.stem in (*bundle.FILES, *CHORES))
         or (
             folder in ("nemeses/tools", "clusters/labs/existing")
             and place.stem.startswith("agent_")
