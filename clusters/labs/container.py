@@ -19,15 +19,7 @@ CUT_TIMEOUT_S = 15.0
 
 CGROUP = Path("/sys/fs/cgroup")
 
-CONFIG = """\
-lxc.include = /usr/share/lxc/config/common.conf
-lxc.uts.name = {name}
-lxc.rootfs.path = overlay:{image}/rootfs:{folder}/upper
-lxc.apparmor.profile = unconfined
-lxc.mount.auto = proc:mixed sys:mixed cgroup:mixed
-lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file,optional 0 0
-lxc.init.cmd = /sbin/init
-lxc.signal.halt = SIGRTMIN+3
+COMMON = """\
 lxc.environment = container=lxc
 lxc.console.path = none
 lxc.tty.max = 0
@@ -40,6 +32,18 @@ lxc.net.0.link = {bridge}
 lxc.net.0.veth.pair = {tag}{name}
 lxc.net.0.hwaddr = {hwaddr}
 """
+"""What each node's configuration ends with."""
+
+CONFIG = """\
+lxc.include = /usr/share/lxc/config/common.conf
+lxc.uts.name = {name}
+lxc.rootfs.path = overlay:{image}/rootfs:{folder}/upper
+lxc.apparmor.profile = unconfined
+lxc.mount.auto = proc:mixed sys:mixed cgroup:mixed
+lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file,optional 0 0
+lxc.init.cmd = /sbin/init
+lxc.signal.halt = SIGRTMIN+3
+"""
 
 
 def lxc_path(lab_id: str) -> Path:
@@ -48,11 +52,11 @@ def lxc_path(lab_id: str) -> Path:
 
 
 def prepare(lab: LabState, form: str = CONFIG) -> None:
-    """Write each node's configuration, in this form."""
+    """Write each node's configuration, which begins in this form."""
     folder = state.lab_dir(lab.lab_id)
     for index, name in enumerate(lab.names, 1):
         upper = identity.own_files(lab, name)
-        config = form.format(
+        config = (form + COMMON).format(
             name=name,
             image=lab.image,
             folder=upper.parent,

@@ -15,15 +15,12 @@ from clusters.labs.bridged import Progress
 from clusters.labs.restarting import RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 
-__all__ = ["LAB", "LxcLab"]
+__all__ = ["LAB", "LxcBased", "LxcLab"]
 
 
-class LxcLab(RestartingLab):
-    """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
+class LxcBased(RestartingLab):
+    """Nodes that are LXC containers over the root directory of an image."""
 
-    name = "lxc"
-    doc = "LXC containers with systemd on this machine (Linux, root); five nodes in seconds"
-    tools: ClassVar[Mapping[str, str]] = host.TOOLS
     machines: ClassVar[RestartableMachines] = container
 
     def base(self, packages: Sequence[str], say: Progress) -> str:
@@ -32,6 +29,14 @@ class LxcLab(RestartingLab):
     def lacks(self, lab: LabState) -> list[str]:
         gone = not Path(lab.image, "image.json").exists() or not Path(lab.image, "rootfs").is_dir()
         return [f"its image {lab.image} is gone"] if gone else []
+
+
+class LxcLab(LxcBased):
+    """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""
+
+    name = "lxc"
+    doc = "LXC containers with systemd on this machine (Linux, root); five nodes in seconds"
+    tools: ClassVar[Mapping[str, str]] = host.TOOLS
 
     def start(self, lab: LabState, say: Progress) -> None:
         identity.write_keys(lab)

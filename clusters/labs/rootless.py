@@ -12,12 +12,11 @@ import builtins
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from clusters.labs import container, host, identity, image, leftovers, seclusion, state
 from clusters.labs.bridged import Progress
-from clusters.labs.restarting import RestartableMachines, RestartingLab
+from clusters.labs.lxc import LxcBased
 from clusters.labs.state import LabState
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import LabInfo
@@ -38,17 +37,6 @@ lxc.mount.auto = proc:mixed sys:mixed
 lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,mode=755 0 0
 lxc.init.cmd = /usr/local/sbin/dstest-init
 lxc.signal.halt = SIGKILL
-lxc.environment = container=lxc
-lxc.console.path = none
-lxc.tty.max = 0
-lxc.hook.version = 1
-lxc.hook.start-host = {lab}/addresses
-lxc.net.0.type = veth
-lxc.net.0.flags = up
-lxc.net.0.name = eth0
-lxc.net.0.link = {bridge}
-lxc.net.0.veth.pair = {tag}{name}
-lxc.net.0.hwaddr = {hwaddr}
 """
 
 INIT = """\
@@ -60,13 +48,12 @@ wait
 """
 
 
-class RootlessLab(RestartingLab):
+class RootlessLab(LxcBased):
     """Implements `dstest.core.node.Lab`, `Inspects`, `Restarts` and `Secluded`."""
 
     name = "rootless"
     doc = "LXC containers without root, in namespaces that last as long as the command"
     tools: ClassVar[Mapping[str, str]] = {**host.TOOLS, **seclusion.TOOLS}
-    machines: ClassVar[RestartableMachines] = container
 
     def inside(self) -> bool:
         """See `Secluded.inside`."""
@@ -110,13 +97,6 @@ class RootlessLab(RestartingLab):
                 remedy=f"dstest run --lab {self.name}",
             )
         return super().up(lab_id, nodes, packages=packages, progress=progress)
-
-    def base(self, packages: Sequence[str], say: Progress) -> str:
-        return str(image.ensure(packages, say))
-
-    def lacks(self, lab: LabState) -> list[str]:
-        gone = not Path(lab.image, "image.json").exists() or not Path(lab.image, "rootfs").is_dir()
-        return [f"its image {lab.image} is gone"] if gone else []
 
     def start(self, lab: LabState, say: Progress) -> None:
         identity.write_keys(lab)

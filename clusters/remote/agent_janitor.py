@@ -27,6 +27,8 @@ __all__ = ["Janitor", "main"]
 
 SCAN_S = 0.5
 LOG_BYTES_MAX = 1 << 20
+LOCK_TRIES = 100
+LOCK_STEP_S = 0.02
 
 
 class Janitor:
@@ -93,14 +95,24 @@ class Janitor:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def locked(handle: int) -> bool:
+    """Is the lock ours? Whoever looks whether a janitor lives has it for a moment."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_STEP_S)
+        else:
+            return True
+    return False
+
+
 def main(run: Path, version: str) -> int:
-    """Watch until SIGTERM; at once 0 where another janitor does."""
+    """Watch until SIGTERM; 0 where another janitor does."""
     for name in ("leases", "firing", "healed"):
         (run / name).mkdir(parents=True, exist_ok=True)
     lock = (run / "janitor.lock").open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not locked(lock.fileno()):
         return 0
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(signum, signal.SIG_IGN)

@@ -67,9 +67,15 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def arm(
-    run: Path, lease_id: str, heal: list[list[str]], ttl_s: float, step_s: float = STEP_S
+    run: Path,
+    lease_id: str,
+    heal: list[list[str]],
+    ttl_s: float,
+    step_s: float = STEP_S,
+    within_s: float = ACK_TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Return when the janitor has confirmed the lease. Raises Refused where there is no janitor."""
+    """Return when the janitor has confirmed the lease. Raises Refused where there is no janitor, or
+    none says so in time."""
     folder = _folder(run, lease_id)
     if not heal or not all(argv and all(isinstance(a, str) for a in argv) for argv in heal):
         raise Refused("a lease needs heal commands, each a list of strings")
@@ -91,7 +97,7 @@ def arm(
     folder.parent.mkdir(parents=True, exist_ok=True)
     work.rename(folder)
     poke(run)
-    deadline_ns = now_ns + int(ACK_TIMEOUT_S * 1e9)
+    deadline_ns = now_ns + int(within_s * 1e9)
     while not (folder / "ack").exists():
         if time.monotonic_ns() > deadline_ns:
             shutil.rmtree(folder, ignore_errors=True)
@@ -204,7 +210,7 @@ def ensure_janitor(run: Path, version: str, slowness: float = 1.0) -> None:
     One of another version is told to end first; leases are files, so the next one finds them.
     """
     deadline_ns = time.monotonic_ns() + int(JANITOR_START_TIMEOUT_S * slowness * 1e9)
-    started = False
+    process: subprocess.Popen[bytes] | None = None
     while time.monotonic_ns() < deadline_ns:
         facts = _janitor(run)
         alive = janitor_alive(run)
@@ -212,9 +218,8 @@ def ensure_janitor(run: Path, version: str, slowness: float = 1.0) -> None:
             return
         if alive:
             _end(facts)
-        elif not started:
-            _start(run, version)
-            started = True
+        elif process is None or process.poll() is not None:
+            process = _start(run, version)
         time.sleep(0.005)
     raise Refused(f"the node's janitor does not start; see {run}/janitor.log")
 
@@ -226,7 +231,7 @@ def _end(facts: dict[str, Any]) -> None:
             os.kill(pid, signal.SIGTERM)
 
 
-def _start(run: Path, version: str) -> None:
+def _start(run: Path, version: str) -> subprocess.Popen[bytes]:
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (run / "janitor.log").open("ab", buffering=0) as log:
         process = subprocess.Popen(
@@ -239,3 +244,4 @@ def _start(run: Path, version: str) -> None:
             env={**ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
         )
     threading.Thread(target=process.wait, daemon=True).start()
+    return process

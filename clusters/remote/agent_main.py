@@ -191,11 +191,12 @@ class Agent:
         self, id: str, heal: list[list[str]], ttl_s: float, step_s: float = agent_lease.STEP_S
     ) -> dict[str, Any]:
         """See `agent_lease.arm`."""
-        self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S * 2)
+        self._janitor_ready.wait(agent_lease.JANITOR_START_TIMEOUT_S * 2 * self.slowness)
         if self._janitor_trouble:
             raise Refused(self._janitor_trouble)
         self._leases.add(id)
-        return agent_lease.arm(self.run, id, heal, ttl_s, step_s)
+        within_s = agent_lease.ACK_TIMEOUT_S * self.slowness
+        return agent_lease.arm(self.run, id, heal, ttl_s, step_s, within_s)
 
     def lease_release(self, id: str) -> dict[str, bool]:
         """See `agent_lease.release`."""

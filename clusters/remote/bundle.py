@@ -12,10 +12,12 @@ import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 __all__ = [
     "MARKER_PATH",
     "RUN_PATH",
+    "argv_of",
     "first_frame",
     "module_texts",
     "pack",
@@ -96,6 +98,16 @@ def pack(message: object) -> bytes:
     """One frame."""
     data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
     return struct.pack(">I", len(data)) + data
+
+
+@functools.cache
+def _text_of(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text()
+
+
+def argv_of(module: ModuleType) -> list[str]:
+    """Runs one module on a node by itself, its own words after that: standard library only."""
+    return ["python3", "-I", "-S", "-c", _text_of(module)]
 
 
 def first_frame(

@@ -9,14 +9,13 @@ import select
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from paramiko import SSHException  # type: ignore[import-untyped]
 
 from clusters.remote import agent_chore
+from clusters.remote.bundle import argv_of
 from clusters.remote.fabric_login import logged_in
 from clusters.remote.sudo import Sudo
 from dstest.core import clock
@@ -144,7 +143,7 @@ def run_on(
                 sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
                 later_s = WATCH_S if watched else 0.0
                 stream = _Stream(channel, err, stop, timeout_s, later_s + GRACE_S)
-                begin = _watching(timeout_s) if watched else []
+                begin = [*argv_of(agent_chore), f"{timeout_s:g}"] if watched else []
                 limited = [*CHORE_ARGV, f"{timeout_s + later_s:g}", *begin, *argv]
                 channel.exec_command(sudo.command(limited))
                 stream.passed(sudo)
@@ -171,15 +170,6 @@ def run_on(
         error=error,
         seconds=round(_seconds(started_ns), 3),
     )
-
-
-def _watching(seconds: float) -> list[str]:
-    return ["python3", "-I", "-S", "-c", _program(), f"{seconds:g}"]
-
-
-@cache
-def _program() -> str:
-    return Path(agent_chore.__file__).read_text()
 
 
 def _seconds(since_ns: int) -> float:

@@ -14,13 +14,13 @@ import tarfile
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
 import msgspec
 
 from clusters.remote import agent_send
+from clusters.remote.bundle import argv_of
 from clusters.remote.chores import PART_BYTES, Said, Stop, on_each, run_on
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import NodeInfo
@@ -135,7 +135,7 @@ def get(
     parent = str(PurePosixPath(remote).parent)
     room = _Room(limits or Limits())
     most = [str(room.limits.file_bytes), str(room.limits.total_bytes)]
-    argv = ["python3", "-I", "-S", "-c", _sender(), parent, name, *most]
+    argv = [*argv_of(agent_send), parent, name, *most]
 
     def one(info: NodeInfo, stop: Stop) -> Fetched:
         return _fetch(info, argv, name, folder, timeout_s, room, stop)
@@ -202,11 +202,6 @@ def _fetch(
         changed=unpacker.changed,
         error=error,
     )
-
-
-@cache
-def _sender() -> str:
-    return Path(agent_send.__file__).read_text()
 
 
 class _Member(tarfile.TarInfo):

@@ -2,7 +2,8 @@
 
 The servers are started in a group of ours on each node from the first time on, so that all of their
 memory is the group's; it has no limit until a fault is due. Then the limit becomes what is in use,
-and follows downwards whatever the server gives back. What comes of it is up to `mode`:
+and follows downwards whatever the server gives back; in version 2 of control groups, a server that
+does without more is then left less than it has. What comes of it is up to `mode`:
 
 - `oom`: the kernel kills the server.
 - `stall`: nobody is killed. Threads that touch new memory wait for it, calls that need it fail.
@@ -55,7 +56,7 @@ from nemeses.base.process_heal import not_serving, whole
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running
-from nemeses.tools.cgroup import Group
+from nemeses.tools.cgroup import V2, Group
 
 __all__ = ["MEMORY", "NEMESIS", "UNLIMITED_BYTES", "Memory", "limited", "read"]
 
@@ -72,12 +73,17 @@ START_SHARE: Final = 0.3
 """Of the time that a heal has, what each try may take."""
 
 _SQUEEZE: Final = (
-    'if [ -e "$0/memory.max" ]; then cat "$0/memory.current" >"$0/memory.max"; exit; fi; '
+    'if [ -e "$0/memory.max" ]; then used=$(cat "$0/memory.current"); '
+    'if [ "$(cat "$0/memory.max")" != max ]; then '
+    'own=$(sed -n "s/^anon //p" "$0/memory.stat"); used=$((${own:-$used} * 3 / 4)); fi; '
+    'echo "$used" >"$0/memory.max"; exit; fi; '
     'echo "$1" >"$0/memory.oom_control" || exit 1; used=$(cat "$0/memory.usage_in_bytes"); '
     "for step in $(seq 0 256); do "
     'echo $((used + step * 16384)) 2>/dev/null >"$0/memory.limit_in_bytes" && exit 0; done; exit 1'
 )
-"""The kernel refuses a limit that it cannot bring the group below."""
+"""Version 1 refuses a limit that it cannot bring the group below; version 2 kills somebody then.
+There what was read from files counts as well, and is dropped and read again without an end: where a
+limit stands, less than what the server has made itself is left to it."""
 
 _LOOSEN: Final = (
     '[ -d "$0" ] || exit 0; if [ -e "$0/memory.max" ]; then echo max >"$0/memory.max"; exit; fi; '
@@ -133,7 +139,7 @@ class Memory(ProcessFault):
         self._versions = dict(
             zip(ctx.nodes, await asyncio.gather(*map(MEMORY.version, nodes)), strict=True)
         )
-        if ctx.options.get("mode") == "stall" and "cgroup v2" in self._versions.values():
+        if ctx.options.get("mode") == "stall" and V2 in self._versions.values():
             raise FaultRefused(
                 "memory: mode=stall needs nodes with version 1 of control groups; in version 2 the"
                 " kernel lets no task wait for memory",
@@ -192,7 +198,8 @@ class Memory(ProcessFault):
         for name in record.targets:
             row = now[name]
             inside = any(f"pid{p.pid}" in row for p in processes_before(record, name))
-            if inside and row["usage_in_bytes"] + SLACK_BYTES < row["limit_in_bytes"]:
+            room = row["limit_in_bytes"] - row["usage_in_bytes"] if inside else 0
+            if inside and (room > SLACK_BYTES or self._versions.get(name) == V2):
                 await self.squeeze(ctx, record, name)
         record = with_facts(record, {"memory": await _readings(ctx)})
         seen = await gather_evidence(ctx, record, limit_signal)

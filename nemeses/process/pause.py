@@ -33,6 +33,7 @@ from nemeses.base.process_fault import (
 from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Observed
 from nemeses.observe.processes import STOPPED, ProcessSnapshot, processes_before, signal_command
+from nemeses.tools.cgroup import V1, version_of
 
 __all__ = ["NEMESIS", "Pause"]
 
@@ -86,10 +87,9 @@ class Pause(ProcessFault):
         if not _freezes(record):
             return {}
         groups = await ctx.need(Freezes).freezer_groups()
-        paths = [f"{path}/cgroup.freeze" for name in record.targets for path in groups[name]]
+        paths = [path for name in record.targets for path in groups[name]]
         node = ctx.node(record.targets[0])
-        second = (await node.call("stat", path=paths[0]))["exists"] if paths else False
-        how = "cgroup v2" if second else "cgroup v1"
+        how = await version_of(node, paths[0]) if paths else V1
         return {"freezers": groups, "how": how}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:

@@ -19,7 +19,10 @@ from dstest.core.errors import FaultRefused
 from dstest.core.node import Node
 from dstest.core.residue import Residue
 
-__all__ = ["Group"]
+__all__ = ["V1", "V2", "Group", "version_of"]
+
+V1: Final = "cgroup v1"
+V2: Final = "cgroup v2"
 
 _MAKE: Final = (
     # A controller is of one version at a time: where version 2 has it, version 1 cannot.
@@ -95,9 +98,8 @@ class Group(msgspec.Struct, frozen=True):
         await node.run(argv, timeout_s=5.0)
 
     async def version(self, node: Node) -> str:
-        """`cgroup v1` or `cgroup v2`, of the group that was made."""
-        found = await node.run(["test", "-L", self.path], timeout_s=5.0, check=False)
-        return "cgroup v2" if found.status == 0 else "cgroup v1"
+        """Of the group that was made; see `version_of`."""
+        return await version_of(node, self.path)
 
     async def processes(self, node: Node) -> set[int]:
         """Pids in the group; none where it is not there."""
@@ -125,6 +127,12 @@ class Group(msgspec.Struct, frozen=True):
         """The group, where it is still there."""
         found = await node.run(["test", "-d", self.path], timeout_s=5.0, check=False)
         return [f"control group {self.path}"] if found.status == 0 else []
+
+
+async def version_of(node: Node, group: str) -> str:
+    """`V1` or `V2`, of any group, by a file that each one of version 2 has."""
+    found = await node.run(["test", "-e", f"{group}/cgroup.events"], timeout_s=5.0, check=False)
+    return V2 if found.status == 0 else V1
 
 
 async def _pids(node: Node, script: str, path: str) -> set[int]:

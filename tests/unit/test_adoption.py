@@ -156,6 +156,53 @@ def test_what_is_ours_is_told_from_what_others_have_changed() -> None:
     assert not any(row.ours for row in differences(EMPTY, now) if "/opt/etcd" in row.what)
 
 
+def test_what_the_kernel_numbers_anew_is_no_difference() -> None:
+    was = [
+        "qdisc mq 0: dev eth1 root",
+        "qdisc fq_codel 8001: dev eth0 root refcnt 2 limit 10240p",
+        "qdisc fq_codel 0: dev eth1 parent :1 limit 10240p",
+        "qdisc htb 1: dev eth2 root",
+    ]
+    now = [
+        "qdisc htb 1: dev eth2 root",
+        "qdisc mq 8005: dev eth1 root",
+        "qdisc fq_codel 0: dev eth1 parent 8005:1 limit 10240p",
+        "qdisc fq_codel 0: dev eth0 root refcnt 5 limit 10240p",
+    ]
+    before, after = (msgspec.structs.replace(EMPTY, tc=lines) for lines in (was, now))
+    assert differences(before, after) == []
+    after = msgspec.structs.replace(EMPTY, tc=[*now[1:], "qdisc htb 2: dev eth2 root"])
+    assert [row.what for row in differences(before, after)] == [
+        "tc: qdisc htb 2: dev eth2 root is new",
+        "tc: qdisc htb 1: dev eth2 root is gone",
+    ]
+
+
+def test_more_files_than_are_told_one_by_one(tmp_path: Path) -> None:
+    for path in ("few/a", "many/a", "many/b", "many/deep/c", "own"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    root = str(tmp_path)
+
+    def looked(most: int = 5) -> LeftNow:
+        rows = agent_look.folded(agent_look.digests(root), root, most)
+        assert len(rows) <= most
+        return msgspec.structs.replace(EMPTY, etc=rows)
+
+    def said(one: LeftNow, other: LeftNow) -> list[str]:
+        return [row.what.removeprefix(root) for row in differences(one, other)]
+
+    before, whole = looked(), looked(99)
+    names = ["few", "few/a", "many", "many/...", "own"]
+    assert sorted(before.etc) == [f"{root}/{name}" for name in names]
+    assert said(before, looked()) == []
+    unsure = ["/many/ cannot be compared: there are, or were, too many files"]
+    assert said(before, whole) == said(whole, before) == unsure
+    (tmp_path / "many" / "deep" / "c").write_text("other")
+    (tmp_path / "own").write_text("other")
+    assert said(before, looked()) == ["/many/... differs", "/own differs"]
+
+
 PROBLEMS: dict[str, tuple[Callable[[], list[Surveyed]], str]] = {
     "marked": (lambda: [machine(marker="two")], "belongs to lab 'two' already"),
     "no root": (lambda: [machine(uid=1000)], "sudo does not make root root"),

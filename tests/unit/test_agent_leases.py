@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Any
 import pytest
 from polling import wait_for
 
-from clusters.remote import agent_lease
+from clusters.remote import agent_lease, agent_main
 from clusters.remote.agent_exec import Refused
 from clusters.remote.local_agent import end_janitors, local_agent
 from dstest.core.errors import LabError
@@ -52,6 +55,57 @@ def test_a_lease_that_nobody_renews_heals(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "healed").exists()
     assert [row["status"] for row in record["commands"]] == [0]
     assert agent_lease.list_all(run)["armed"] == []
+
+
+def test_who_looks_for_a_janitor_keeps_none_from_starting(tmp_path: Path) -> None:
+    """A look takes its lock for a moment; one that meets this moment ends, and no other came."""
+    for name in ("firing", "healed"):
+        (tmp_path / name).mkdir()
+    with (tmp_path / "janitor.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        agent_lease._start(tmp_path, "v1")
+        wait_for((tmp_path / "leases").is_dir)
+        time.sleep(0.3)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    wait_for((tmp_path / "janitor.json").exists)
+    kill_janitor(tmp_path)
+
+
+def test_a_janitor_that_ends_at_once_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, ended = agent_lease._start, subprocess.Popen(["true"])
+    ended.wait()
+    begun: list[str] = []
+
+    def once_in_vain(run: Path, version: str) -> subprocess.Popen[bytes]:
+        begun.append(version)
+        return ended if len(begun) == 1 else start(run, version)
+
+    monkeypatch.setattr(agent_lease, "_start", once_in_vain)
+    agent_lease.ensure_janitor(tmp_path, "v1", slowness=4.0)
+    assert len(begun) == 2
+    kill_janitor(tmp_path)
+
+
+def test_a_slow_node_has_longer_to_start_its_janitor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And to confirm a lease: emulated machines that have just booted need more than 10 s."""
+    armed: list[tuple[bool, float]] = []
+    monkeypatch.setattr(agent_lease, "JANITOR_START_TIMEOUT_S", 0.05)
+    agent = agent_main.Agent(tmp_path, tmp_path / "marker", "v1", slowness=40.0)
+
+    def arm(*words: Any) -> dict[str, Any]:
+        armed.append((agent._janitor_ready.is_set(), words[-1]))
+        return {}
+
+    monkeypatch.setattr(agent_lease, "arm", arm)
+    ready = threading.Timer(0.5, agent._janitor_ready.set)
+    ready.start()
+    agent.lease_arm("f1", [["true"]], 60.0)
+    ready.join()
+    assert armed == [(True, 40 * agent_lease.ACK_TIMEOUT_S)]
 
 
 def test_arming_returns_as_soon_as_the_janitor_has_seen_it(run: Path) -> None:

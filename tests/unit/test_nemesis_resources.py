@@ -94,6 +94,19 @@ def test_a_server_outside_its_group_proves_nothing() -> None:
     assert "was not in its group" in signal.detail
 
 
+def test_a_limit_of_version_2_goes_below_what_the_server_has_made(tmp_path: Path) -> None:
+    """There the kernel drops what was read from files and reads it again, and kills nobody."""
+    group = {"max": "max", "current": "4000000", "stat": "anon 1000000\nfile 3000000"}
+    for name, text in group.items():
+        (tmp_path / f"memory.{name}").write_text(f"{text}\n")
+    limits = []
+    for _ in range(3):
+        subprocess.run(["sh", "-c", memory._SQUEEZE, tmp_path, "0"], check=True)
+        limits.append((tmp_path / "memory.max").read_text().strip())
+        (tmp_path / "memory.current").write_text(limits[-1])
+    assert limits == ["4000000", "750000", "750000"]
+
+
 def test_what_a_limit_leaves_behind() -> None:
     assert limited(FREE) == limited({}) == []
     assert limited({**FREE, "limit_in_bytes": 4096}) == ["its memory is limited to 4,096 bytes"]

@@ -10,14 +10,13 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import asyncssh
 import msgspec
 
 from clusters.labs.existing import agent_mark, book
+from clusters.labs.existing.asked import ask
 from clusters.labs.existing.book import Adopted
 from clusters.labs.existing.facts import Difference, LeftNow, differences
 from clusters.labs.existing.itself import not_its_own
@@ -25,7 +24,6 @@ from clusters.labs.existing.survey import LOOK_S, Surveyed, look
 from clusters.remote.bundle import MARKER_PATH, RUN_PATH, start_argv
 from clusters.remote.chores import CHORE_ARGV
 from clusters.remote.login import log_in
-from clusters.remote.root_command import run_as_root
 from dstest.core import limits
 from dstest.core.errors import DstestError, LabError
 from dstest.core.node import NodeInfo
@@ -264,16 +262,4 @@ async def _ask(
     connection: asyncssh.SSHClientConnection, info: NodeInfo, act: str, request: Mapping[str, Any]
 ) -> _Said:
     """What `agent_mark` does there. Raises LabError."""
-    argv = ["python3", "-I", "-S", "-c", _program(), act]
-    text = await run_as_root(
-        connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=MARK_S
-    )
-    try:
-        return _SAID.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise LabError(f"{info.name}: what it says of its {act} makes no sense: {error}") from None
-
-
-@cache
-def _program() -> str:
-    return Path(agent_mark.__file__).read_text()
+    return await ask(connection, info, (agent_mark, act), request, _SAID, MARK_S)

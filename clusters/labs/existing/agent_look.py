@@ -19,10 +19,19 @@ import subprocess
 import sys
 import time
 
-__all__ = ["addresses", "digests", "facts", "found", "listen", "main", "packages_of", "residue_of"]
+__all__ = [
+    "FOLD", "addresses", "digests", "facts", "folded", "found", "listen", "main", "packages_of",
+    "residue_of",
+]  # fmt: skip
 
 MARKER = "/etc/dstest-lab"
-FILES_MAX = 20_000
+ROWS_MAX = 20_000
+"""Of files that are told one by one."""
+
+FILES_MAX = 200_000
+FOLD = "/..."
+"""What the row for all that is below a directory ends with."""
+
 FILE_BYTES_MAX = 1 << 20
 TRY_S = 10.0
 SECONDS = 50.0
@@ -144,7 +153,8 @@ def digests(root: str) -> dict[str, str]:
     """Path -> what it is: a digest with mode and owner, the target of a link, or its kind."""
     rows: dict[str, str] = {}
     for folder, folders, files in os.walk(root):
-        for name in [*folders, *files]:
+        folders.sort()
+        for name in sorted([*folders, *files]):
             path = os.path.join(folder, name)
             try:
                 what = os.lstat(path)
@@ -159,9 +169,26 @@ def digests(root: str) -> dict[str, str]:
             except OSError as error:
                 rows[path] = f"unreadable: {error.errno}"
             if len(rows) >= FILES_MAX:
-                rows["..."] = f"more than {FILES_MAX} files"
+                rows[root + FOLD] = f"more than {FILES_MAX} files"
                 return rows
     return rows
+
+
+def folded(rows: dict[str, str], root: str, most: int = ROWS_MAX) -> dict[str, str]:
+    """At most so many rows: what is below the fullest directories of `root` becomes one of each."""
+    groups: dict[str, list[str]] = {}
+    for path in rows:
+        top, _, below = path[len(root) + 1 :].partition("/")
+        if below and path != root + FOLD:
+            groups.setdefault(top, []).append(path)
+    kept = dict(rows)
+    for top, paths in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        if len(kept) <= most:
+            break
+        lines = [f"{path}\0{kept.pop(path)}\n" for path in sorted(paths)]
+        digest = hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+        kept[f"{root}/{top}{FOLD}"] = f"{len(paths)} files, {digest}"
+    return kept
 
 
 def processes() -> list[str]:
@@ -209,7 +236,7 @@ def found(_: dict) -> dict:  # type: ignore[type-arg]
     """What is on this machine now, so that it can be compared later."""
     mounts = [line.split()[:3] for line in text_of("/proc/mounts").splitlines()]
     return {
-        "etc": digests("/etc"),
+        "etc": folded(digests("/etc"), "/etc"),
         "hosts": hosts(),
         "places": [
             f"{place}/{name}"

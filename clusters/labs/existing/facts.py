@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
+
+from clusters.labs.existing import agent_look
 
 __all__ = ["Difference", "HostFacts", "LeftNow", "address_in", "differences", "same_machine"]
 
@@ -107,11 +110,10 @@ def differences(before: LeftNow, now: LeftNow, homes: Sequence[str] = ()) -> lis
         if was is None or there is None:
             continue
         if kind == "etc":
-            paths = [p for p in sorted({*was, *there}) if was.get(p) != there.get(p)]
-            rows += [f"{p} {_how(was.get(p), there.get(p))}" for p in paths]
+            rows += _of_files(was, there)
             continue
-        rows += [f"{kind}: {line} is new" for line in _more(there, was)]
-        rows += [f"{kind}: {line} is gone" for line in _more(was, there)]
+        rows += [f"{kind}: {line} is new" for line in _more(kind, there, was)]
+        rows += [f"{kind}: {line} is gone" for line in _more(kind, was, there)]
     return [Difference(row, _is_ours(row, homes)) for row in rows]
 
 
@@ -122,16 +124,41 @@ def _is_ours(row: str, homes: Sequence[str]) -> bool:
     )
 
 
+def _of_files(was: dict[str, str], there: dict[str, str]) -> list[str]:
+    """Where one side has a row for all below a directory and the other has not, nobody can tell
+    of that directory."""
+    folds = {path for path in {*was, *there} if path.endswith(agent_look.FOLD)}
+    lone = [path for path in folds if path not in was or path not in there]
+    unsure = tuple(sorted(path[: -len("...")] for path in lone))
+    rows = [f"{place} cannot be compared: there are, or were, too many files" for place in unsure]
+    paths = (path for path in sorted({*was, *there}) if not path.startswith(unsure))
+    return rows + [
+        f"{path} {_how(was.get(path), there.get(path))}"
+        for path in paths
+        if was.get(path) != there.get(path)
+    ]
+
+
 def _how(was: Any, there: Any) -> str:
     return "is new" if was is None else "is gone" if there is None else "differs"
 
 
-def _more(here: list[str], there: list[str]) -> list[str]:
-    rest = list(there)
+def _more(kind: str, here: list[str], there: list[str]) -> list[str]:
+    """Lines that are here and not there, in whatever order."""
+    rest = Counter(_meant(kind, line) for line in there)
     found = []
     for line in here:
-        if line in rest:
-            rest.remove(line)
+        if rest[meant := _meant(kind, line)]:
+            rest[meant] -= 1
         else:
             found.append(line)
     return found
+
+
+def _meant(kind: str, line: str) -> str:
+    """A line without what the kernel makes up anew each time: numbers of queues that nobody has
+    numbered, and how many refer to one."""
+    if kind != "tc":
+        return line
+    numbered = re.sub(r"(?<!\S)(0|[89a-f][0-9a-f]{3})?:", "its own:", line)
+    return re.sub(r"\brefcnt \d+", "", numbered)

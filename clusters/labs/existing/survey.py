@@ -7,7 +7,6 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 
 from clusters.labs.existing import agent_look, book
 from clusters.labs.existing.arrive import Arrived, arrive
+from clusters.labs.existing.asked import ask
 from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, address_in
 from clusters.labs.existing.itself import refuse_doubles, refuse_this_machine
@@ -199,7 +199,7 @@ async def _looked_at(
         "names": list(names),
         "limit_s": LOOK_S - ASK_S,
     }
-    facts = await ask(connection, info, "facts", question, _FACTS)
+    facts = await _ask(connection, info, "facts", question, _FACTS)
     facts = _asked_for(info, facts, request)
     ahead_s = (facts.wall_ns - clock.wall_ns()) / 1e9
     refuse_this_machine(entry, facts)
@@ -211,7 +211,7 @@ async def _looked_at(
         info=info,
         alias=entry.alias,
         facts=facts,
-        found=await ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND),
+        found=await _ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND),
         lines=arrived.lines,
         control=control,
         control6=control6,
@@ -307,31 +307,15 @@ async def _with_sudo(info: NodeInfo, arrived: Arrived, entry: HostEntry, folder:
     return msgspec.structs.replace(info, sudo_password_path=str(path))
 
 
-async def ask(
+async def _ask(
     connection: asyncssh.SSHClientConnection,
     info: NodeInfo,
     mode: str,
     request: Mapping[str, Any],
     decoder: msgspec.json.Decoder[T],
 ) -> T:
-    """What `agent_look` says there. Raises LabError for an answer that is none."""
-    argv = ["python3", "-I", "-S", "-c", _program(), mode]
-    said = await run_as_root(
-        connection, info, argv, stdin=msgspec.json.encode(request), timeout_s=LOOK_S
-    )
-    try:
-        return decoder.decode(said)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise LabError(
-            f"{info.name}: what it says of itself makes no sense: {error}",
-            remedy="a shell there that prints something of its own does that: `ssh HOST true` must"
-            " print nothing",
-        ) from None
-
-
-@cache
-def _program() -> str:
-    return Path(agent_look.__file__).read_text()
+    """What `agent_look` says there. Raises LabError."""
+    return await ask(connection, info, (agent_look, mode), request, decoder, LOOK_S)
 
 
 async def _seen_as(
@@ -339,7 +323,7 @@ async def _seen_as(
 ) -> str | None:
     """Under which address clients of ours are seen there; None where they do not get through."""
     request = {"port": limits.PROBE_UDP_PORT, "seconds": LISTEN_S}
-    heard = asyncio.create_task(ask(connection, info, "listen", request, _PEER))
+    heard = asyncio.create_task(_ask(connection, info, "listen", request, _PEER))
     try:
         while not heard.done():
             try:
@@ -375,4 +359,4 @@ async def _ssh_from(connection: asyncssh.SSHClientConnection, info: NodeInfo) ->
 
 async def look(connection: asyncssh.SSHClientConnection, info: NodeInfo) -> LeftNow:
     """What is on a machine now."""
-    return await ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND)
+    return await _ask(connection, info, "found", {"limit_s": LOOK_S - ASK_S}, _FOUND)
