@@ -401,7 +401,7 @@ def test_one_question_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_address_that_is_not_the_machines_own_is_refused() -> None:
     """Translated on the way, mistyped, of another machine: partitions go by addresses."""
     own = {"addresses": ["10.0.0.5", "fd00::5", "fe80::1"]}
-    (said,) = adopt.problems_of([machine(**own)])
+    (said,) = adopt.problems_of([machine("n1", **own)])
     assert said == (
         "db-n1 does not have 192.0.2.1 itself, by which other nodes would know it"
         " (a translated address, or another machine's?); it has 10.0.0.5, fd00::5"

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from clusters.labs import hostcheck, state
 from clusters.labs.existing import adopt, book
+from clusters.labs.existing.lab import LAB as HOSTS
 from clusters.labs.lxc import LAB as LXC
 from dstest.cli.lab import lab_app
 from dstest.cli.lab_status import look_at, text_of
@@ -120,7 +121,7 @@ def test_another_lab_of_this_id_meanwhile(folder: Path) -> None:
 
 def test_a_run_and_a_release_at_once() -> None:
     book.save(adopting(machine()).adopted)
-    info = adoption.LAB.known("one")
+    info = HOSTS.known("one")
     assert info is not None
     with lab_lock.alone(info):
         assert lab_lock.in_use(info)
@@ -134,7 +135,7 @@ def test_a_run_and_a_release_at_once() -> None:
 def test_fewer_machines_than_are_adopted() -> None:
     """So that a tier has its clusters of more than one size."""
     book.save(msgspec.structs.replace(adopting(*map(machine, ALL)).adopted, marked=True))
-    info = adoption.LAB.status("one")
+    info = HOSTS.status("one")
     assert info is not None
     assert [node.name for node in of_size(info, 3).nodes] == ["n1", "n2", "n3"]
     assert of_size(info, 5) == of_size(info, 9) == info
@@ -173,9 +174,9 @@ def test_a_machine_that_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(adopt.mark(adopting(*seen).adopted, seen))
     assert "dstest lab release --lab-id one" in str(caught.value.remedy)
     assert asked == ["mark n1", "mark n3"]
-    assert adoption.LAB.status("one") is None
+    assert HOSTS.status("one") is None
     with pytest.raises(ConfigError, match="cannot be used") as refused:
-        adoption.LAB.up("one", 3, packages=[])
+        HOSTS.up("one", 3, packages=[])
     assert "its adoption did not come to an end" in str(refused.value)
     assert "dstest lab release --lab-id one" in str(refused.value.remedy)
     again = CliRunner().invoke(lab_app, ["status", "--lab-id", "one"])
@@ -186,7 +187,7 @@ def test_a_machine_that_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_chore_takes_either_name() -> None:
     book.save(msgspec.structs.replace(adopting(*map(machine, ALL)).adopted, marked=True))
-    info = adoption.LAB.status("one")
+    info = HOSTS.status("one")
     assert info is not None
     for name in ("n2", "db-n2"):
         assert info.find(name) == info.nodes[1]
@@ -231,8 +232,8 @@ def test_a_release_that_did_not_come_to_an_end(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == Exit.HARNESS
     assert "n2 (db-n2): not released: no answer" in done.output
     assert "lab one is half released" in done.output
-    assert adoption.LAB.status("one") is None
-    (lack,) = adoption.LAB.examine("one")
+    assert HOSTS.status("one") is None
+    (lack,) = HOSTS.examine("one")
     assert "dstest lab release --lab-id one goes on" in lack
     for command in (["ssh"], ["status"]):
         said = CliRunner().invoke(lab_app, [*command, "--lab-id", "one"])
