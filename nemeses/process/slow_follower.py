@@ -186,7 +186,7 @@ class SlowFollower(ProcessFault):
             missing += [f"{name}: its server is still throttled"] if left[name] else []
         healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in ctx.nodes if not healthy.get(n)]
-        return Proven(missing, left, {n: float(behind[n]) for n in record.targets})
+        return Proven(missing, left, {n: _figure(behind[n]) for n in record.targets})
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -240,6 +240,10 @@ def _far(behind: int, unit: Unit) -> str:
     return "silent" if behind >= SILENT else f"{behind:,} {unit.name} behind"
 
 
+def _figure(behind: int) -> int | str:
+    return "silent" if behind >= SILENT else behind
+
+
 def _injector(
     record: LandingRecord,
     throttled: Mapping[str, int],
@@ -269,7 +273,7 @@ def _victim(
     return Signal(
         signal=f"{unit.name} of the log that it has not applied",
         before=dict.fromkeys(targets, 0),
-        during={n: behind[n] for n in targets},
+        during={n: _figure(behind[n]) for n in targets},
         moved=bool(targets) and not problems,
         detail="; ".join(problems) or ", ".join(f"{n} is {_far(behind[n], unit)}" for n in targets),
     )
@@ -284,7 +288,7 @@ def _control(
     return Signal(
         signal=f"{unit.name} of the log that the other servers have not applied",
         before=dict.fromkeys(others, 0),
-        during={n: behind[n] for n in others},
+        during={n: _figure(behind[n]) for n in others},
         moved=bool(hit),
         detail=f"hit as well: {', '.join(hit)}" if hit else "untouched",
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from third_party import context
 
+from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, LeaderView, Member, Process, Timing, Unit
 from nemeses.base.steps import Choice
 from nemeses.observe.progress import SILENT, lags, only_log
@@ -64,3 +65,12 @@ def test_who_is_in_several_groups_is_as_far_behind_as_in_the_worst() -> None:
     at = {"n1": {"a": 5, "b": 9}, "n2": {"a": 7, "b": 2}, "n3": None}
     assert lags(at) == {"n1": 2, "n2": 7, "n3": SILENT}
     assert only_log({**at, "n4": {"": 3}}) == {"n1": None, "n2": None, "n3": None, "n4": 3}
+
+
+def test_one_that_says_nothing_has_no_figure() -> None:
+    record = LandingRecord(
+        fault_id="f", nemesis="s", targets=["n1"], scheduled_at=0, epoch="f", facts={}
+    )
+    behind = {"n1": SILENT, "n2": 4}
+    seen = slow_follower._victim(record, behind, [], Unit("entries", 100))
+    assert (seen.moved, seen.during, seen.detail) == (True, {"n1": "silent"}, "n1 is silent")
