@@ -25,7 +25,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["judge"]
+__all__ = ["judge", "judge_empty"]
 
 _STEPS_MAX: Final = 2_000_000
 
@@ -182,3 +182,36 @@ def judge(history: History, budget: Budget) -> Judged:
         rest = replace(history, ops=[ops[p] for p in others])
         parts.append(objects.judge(KvMap(), rest, replace(budget, time_s=left)))
     return merge(parts)
+
+
+def judge_empty(history: History, budget: Budget) -> Judged:
+    """The same where every key starts with the empty string. Where no key is ever null, that is
+    null in other words."""
+    if any(_null(op) for op in history.ops):
+        return objects.judge(KvMap().begun(""), history, budget)
+    judged = judge(replace(history, ops=[_without_empty(op) for op in history.ops]), budget)
+    recorded = {op.op_id: op for op in history.ops}
+    judged.anomalies = [
+        replace(anomaly, witness=[_as_recorded(row, recorded) for row in anomaly.witness])
+        for anomaly in judged.anomalies
+    ]
+    return judged
+
+
+def _null(op: Op) -> bool:
+    """May a key be null before or after it?"""
+    told = {"get": op.output if _told(op) else "", "put": op.input, "append": ""}
+    return told.get(op.op_type) is None
+
+
+def _without_empty(op: Op) -> Op:
+    return replace(
+        op,
+        input=None if op.op_type == "put" and op.input == "" else op.input,
+        output=None if op.op_type == "get" and op.output == "" else op.output,
+    )
+
+
+def _as_recorded(row: dict[str, Any], recorded: dict[Any, Op]) -> dict[str, Any]:
+    op = recorded[row["op_id"]]
+    return {**row, "input": op.input, "output": op.output}

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from checkers._start import USUAL, Start, start_of
-from checkers.lin import catalogue, objects, reduction, registers
+from checkers.lin import catalogue, maps, objects, reduction, registers
 from checkers.lin.judged import Judged, merge
 from checkers.lin.model import Model, freeze
 from checkers.lin.values import micro_ops
@@ -88,12 +88,15 @@ def _elements(history: History, start: Start) -> list[tuple[Any, History]]:
     return [(True if there else None, replace(history, ops=ops)) for there, ops in rows.items()]
 
 
-def _one(model: str, history: History, value: Any, budget: Budget) -> Judged:
-    """Judges objects that all start with one value."""
+def _one(model: str, history: History, value: Any, budget: Budget, reduced: bool) -> Judged:
+    """Judges objects that all start with one value. `reduced`: as registers, as the whole history
+    is."""
     if model in catalogue.REGISTERS:
         start = None if value is USUAL else value
         return registers.judge(history, model, budget, start=start)
-    same = reduction.to_register(model, history)
+    same = reduction.to_register(model, history) if reduced else None
+    if same is None and model == "kv-map" and value in (USUAL, None, ""):
+        return maps.judge(history, budget) if value != "" else maps.judge_empty(history, budget)
     if same is None:
         made = _begun(catalogue.make(model, history.header.options), value)
         return objects.judge(made, history, budget)
@@ -127,5 +130,5 @@ def judge_begun(history: History, model: str, budget: Budget, start: Start) -> J
         if model not in ("set", "multi-register"):
             _begun(made, value)
         left = replace(budget, time_s=max(0.0, (deadline - monotonic_ns()) / 1e9))
-        found.append(_one(model, part, value, left))
+        found.append(_one(model, part, value, left, reduced))
     return merge(found)

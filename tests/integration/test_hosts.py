@@ -17,6 +17,7 @@ from runs import CALM, dstest, faults_of, latest
 
 from clusters.labs import state
 from clusters.labs.existing import book
+from clusters.systems.etcd.on_node import HOME, REMOVED
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 
@@ -89,6 +90,26 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
     assert not book.folder_of(LAB_ID).exists()
 
 
+def test_fewer_nodes_than_machines(machines: Machines, tmp_path: Path) -> None:
+    """What a larger cluster has left on those that the next run leaves out is taken away first; a
+    node is found by either of its names."""
+    assert adopt(machines)[0] == 0
+    here = ("--lab-id", LAB_ID)
+    words = ("--lab", "hosts", *here, "--nemesis", "none", "--time-limit", "5")
+    left = f"mkdir -p {HOME}; cp /etc/dstest-lab {HOME}/.dstest-lab; touch {REMOVED}"
+    assert dstest("lab", "exec", *here, "--node", "db-5", "--", left).returncode == 0
+    done = dstest(*CALM, *words, "--nodes", "3", "--store", tmp_path, timeout_s=200)
+    assert done.returncode in (Exit.PASS, Exit.NOT_PROVEN), done.stderr
+    assert "n3 (db-3)" in done.stderr
+    assert "n4" not in json.loads((latest(tmp_path) / "run.json").read_bytes())["nodes"]
+    seen = dstest("lab", "exec", *here, "--node", "n5", "--", f"ls -A {HOME}")
+    assert seen.stdout.startswith("== n5 (db-5): status 0")
+    assert seen.stdout.splitlines()[1:] == [".dstest-lab"]
+    assert "n5: removed what an earlier run had left" in done.stderr
+    released = dstest("lab", "release", *here, timeout_s=120)
+    assert released.stderr.strip() == f"lab {LAB_ID} is released"
+
+
 def test_chores_go_the_same_way(machines: Machines, tmp_path: Path) -> None:
     """Through the jump host, by another port and by IPv6, with the password of sudo."""
     assert adopt(machines)[0] == 0
@@ -143,9 +164,9 @@ def test_what_somebody_else_has_changed_is_told(machines: Machines, tmp_path: Pa
         "places: /opt/etcd is new",
         "nft: table ip theirs { is new",
     ):
-        assert f"n2: changed by somebody else: {what}" in done.stderr
-        assert f"n2: changed by somebody else: {what}" in strict.stderr
-    assert "n1:" not in done.stderr
+        assert f"n2 (db-2): changed by somebody else: {what}" in done.stderr
+        assert f"n2 (db-2): changed by somebody else: {what}" in strict.stderr
+    assert "n1 (db-1):" not in done.stderr
     assert "left by dstest" not in done.stderr + strict.stderr
     assert not book.folder_of(LAB_ID).exists()
 

@@ -152,3 +152,16 @@ def test_without_the_marker_nothing_of_ours_is_said_to_be_gone(root: Path, what:
     # Where it was never marked, no run was ever there.
     agent_mark.unmark({**gone, "marked": False}, str(root))
     assert (root / what).exists()
+
+
+def test_a_directory_that_a_killed_run_was_making(tmp_path: Path) -> None:
+    """Empty or with our mark alone it goes; with anything else in it, or as a link, it stays."""
+    home = tmp_path / "etcd"
+    for name, files in (("a", []), ("b", [agent_mark.HOME_MARK]), ("c", ["data"])):
+        folder = tmp_path / f"etcd.dstest.{name}"
+        folder.mkdir()
+        for file in files:
+            (folder / file).write_text("one\n")
+    (tmp_path / "etcd.dstest.d").symlink_to(tmp_path)
+    assert agent_mark.remove_home(str(home), "one") == ""
+    assert sorted(os.listdir(tmp_path)) == ["etcd.dstest.c", "etcd.dstest.d"]

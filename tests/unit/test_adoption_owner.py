@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from test_adoption import adopting, machine
 from typer.testing import CliRunner
 
-from clusters.labs import hostcheck, state
+from clusters.labs import hostcheck, seclusion, state
 from clusters.labs.existing import adopt, book
 from clusters.labs.existing.lab import LAB as HOSTS
 from clusters.labs.lxc import LAB as LXC
@@ -199,8 +200,8 @@ def test_a_chore_takes_either_name() -> None:
 
 def test_an_ordinary_users_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is well without root where nodes come another way; not where they come by no way."""
-    monkeypatch.setattr(hostcheck.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(hostcheck.seclusion, "tried", lambda: "one was made")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(seclusion, "tried", lambda: "one was made")
     rows = {row.name: row for row in hostcheck.host_rows()}
     assert not rows["root"].ok
     assert rows["root"].optional
@@ -210,7 +211,7 @@ def test_an_ordinary_users_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> str:
         raise LabError("no range of ids")
 
-    monkeypatch.setattr(hostcheck.seclusion, "tried", refused)
+    monkeypatch.setattr(seclusion, "tried", refused)
     row = {row.name: row for row in hostcheck.host_rows()}["rootless"]
     assert (row.ok, row.optional) == (False, False)
     assert "--lab hosts" in str(row.remedy)

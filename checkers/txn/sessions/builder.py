@@ -77,8 +77,8 @@ class Sessions:
         return order[np.lexsort((session, share))]
 
     def without_initial(self, value: Any) -> None:
-        """Leaves out sessions of one transaction that only writes `value`: they tell the initial
-        state."""
+        """Leaves out the transaction that tells the initial state: in a session of its own it only
+        writes `value`, and it is the first of all. Another one may have been a write like any."""
         if not len(self.kind):
             return
         first = (
@@ -94,7 +94,7 @@ class Sessions:
         sizes = np.bincount(self.session[self.session >= 0], minlength=1)
         alone = (self.session >= 0) & (sizes[np.maximum(self.session, 0)] == 1)
         gone = whole & there & alone & (self.outcome == OK)
-        if not gone.any():
+        if gone.sum() != 1 or not gone[0]:
             return
         self.skipped[INITIAL_TXN] = int(gone.sum())
         keep = ~gone[self.txn]

@@ -102,9 +102,9 @@ def _of_start(name: str, writer: int, write: int) -> bool:
     return False
 
 
-def read(logs: dict[str, bytes]) -> Sessions:
-    """The sessions of the logs by name. Raises HistoryError for what is none, or contradicts
-    itself."""
+def read(logs: dict[str, bytes], *, whole: bool = True) -> Sessions:
+    """The sessions of the logs by name; `whole`: these are all there are. Raises HistoryError for
+    what is none, contradicts itself, or reads what only another log can tell of."""
     kind: list[int] = []
     key: list[int] = []
     value: list[int] = []
@@ -131,18 +131,24 @@ def read(logs: dict[str, bytes]) -> Sessions:
                 writers.append(own if letter == _W else writer)
     if not names:
         raise HistoryError("the history is empty", remedy=_REMEDY)
-    _require_writers(kind, value, null, writers)
+    _require_writers(kind, value, null, writers, whole=whole)
     skipped = {"times of the clients' clocks": stamped} if stamped else {}
     outcome = [OK] * len(names)
     return Sessions(kind, key, value, txn, session, outcome, names, null=null, skipped=skipped)
 
 
 def _require_writers(
-    kind: list[int], value: list[int], null: list[bool], writers: list[int]
+    kind: list[int], value: list[int], null: list[bool], writers: list[int], *, whole: bool
 ) -> None:
-    """Raises HistoryError where a read names another transaction than made the write."""
+    """Raises HistoryError where a read names another transaction than made the write, or a write
+    that may be in another log."""
     made = {w: t for k, w, t in zip(kind, value, writers, strict=True) if k == WRITE}
     for k, write, start, writer in zip(kind, value, null, writers, strict=True):
+        if k == READ and not start and write not in made and not whole:
+            raise HistoryError(
+                f"a read of write {write} of transaction {writer}, which this log does not hold",
+                remedy="give the directory with all logs of the run",
+            )
         if k == READ and not start and made.get(write, writer) != writer:
             raise HistoryError(
                 f"a read says that transaction {writer} made write {write}, but {made[write]} did",

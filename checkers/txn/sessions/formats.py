@@ -76,7 +76,7 @@ def _cobra(path: Path, limit: int) -> tuple[Sessions, Start | None]:
     for log in logs:
         held[log.name] = _text(log, limit)
         limit -= len(held[log.name])
-    return cobra.read(held), None
+    return cobra.read(held, whole=path.is_dir()), None
 
 
 def _is_plume(head: bytes) -> bool:
@@ -160,11 +160,11 @@ def load_sessions(
     sessions, usual = FORMATS[fmt].load(path, memory_mb << 20)
     if start is _USUAL:
         start = usual
+        if start is not None and start.by_key is None and start.every is not None:
+            sessions.without_initial(start.every)
     elif FORMATS[fmt].numbered:
         raise ConfigError(
             f"a {fmt} file has numbers of writes for values: none of them is an initial one",
             remedy="leave --initial out: the file says which reads saw the start",
         )
-    if start is not None and start.by_key is None and start.every is not None:
-        sessions.without_initial(start.every)
     return sessions.columns(start)

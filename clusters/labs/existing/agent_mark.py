@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import glob
 import json
 import os
 import re
@@ -245,6 +246,11 @@ def listed(folder: str) -> list[str]:
 def remove_home(home: str, lab_id: str) -> str:
     """Remove a directory that a run of this lab has made; why not, where it is not removed."""
     gone = home + GONE
+    for unborn in glob.glob(glob.escape(home) + ".dstest.*"):
+        # Of a run that was killed while it made one, which has nothing but the mark at most.
+        bare = os.path.isdir(unborn) and not os.path.islink(unborn)
+        if bare and {HOME_MARK}.issuperset(listed(unborn)):
+            subprocess.run(["rm", "-rf", "--one-file-system", unborn], check=True)
     if os.path.lexists(home):
         if os.path.islink(home) or not os.path.isdir(home):
             return "it is no directory"
