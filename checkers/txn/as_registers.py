@@ -1,8 +1,10 @@
 """A list-append history as one of registers, for what decides models of registers.
 
 A read of a list is a read of its last element that the transaction itself had not appended: that
-element is the version it saw. What the lists say besides are pairs of transactions: whose element
-stands before whose, and that an append which no read shows comes after the longest one.
+element is the version it saw. It shows the elements before as well, and so whoever appended them:
+each of these is a register of its own, written once. What the lists say besides are pairs of
+transactions: whose element stands before whose, and that an append which no read shows comes after
+the longest one.
 
 It says what the lists say only where these agree and every element has a writer, so where the
 analysis of the lists has found nothing.
@@ -11,14 +13,17 @@ analysis of the lists has found nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from checkers.txn.columns import I64, INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from checkers.txn.decided import Known
 
-__all__ = ["registers_of", "replacing"]
+__all__ = ["BYTES_PER_ELEMENT", "registers_of", "replacing"]
+
+BYTES_PER_ELEMENT: Final = 100
+"""Of memory that `registers_of` takes for each element of a read list."""
 
 
 class _Writers:
@@ -90,10 +95,13 @@ class _Spines:
 
 
 def _order_of_versions(c: TxnColumns, spines: _Spines, txn_of: I64) -> Known:
-    """Neighbours in the longest read of each key; its last one and each append that it lacks."""
+    """Neighbours in the longest read of each key; its last one and each append that it lacks, of
+    transactions that took effect."""
     here = np.flatnonzero(spines.goes_on)
     first, then = spines.writer[here - 1], spines.writer[here]
-    appends = np.flatnonzero((c.mop_kind == WRITE) & (c.outcome[txn_of] == OK))
+    happened = c.outcome == OK
+    happened[spines.writer[spines.writer >= 0]] = True
+    appends = np.flatnonzero((c.mop_kind == WRITE) & happened[txn_of])
     there = spines.shows(_Writers.name(c.mop_key[appends], c.mop_value[appends]))
     unseen = appends[~there & (spines.ends[c.mop_key[appends]] >= 0)]
     first = np.concatenate([first, spines.ends[c.mop_key[unseen]]])
@@ -113,11 +121,11 @@ class _Lists:
         known = (c.mop_kind == READ) & (c.mop_known != 0) & (c.outcome[self.txn_of] == OK)
         self.reads = np.flatnonzero(known)
         self.spines = _Spines(c, self.reads, self.writers)
+        self.last = _last_of_others(c, self.reads, self.txn_of[self.reads], self.writers)
 
     def values(self) -> tuple[np.ndarray, np.ndarray]:
         """Per micro-operation its value as a register's, and what is known of it."""
-        c, reads = self.c, self.reads
-        last = _last_of_others(c, reads, self.txn_of[reads], self.writers)
+        c, reads, last = self.c, self.reads, self.last
         value, told = c.mop_value.copy(), c.mop_known.copy()
         value[reads] = np.where(last >= 0, c.elem[np.maximum(last, 0)] if len(c.elem) else NIL, NIL)
         told[reads] = np.where(last >= 0, 1, NULL_READ)
@@ -133,11 +141,15 @@ class _Mops(NamedTuple):
     value: np.ndarray
     known: np.ndarray
 
+    def and_these(self, *more: np.ndarray) -> _Mops:
+        """With others after them."""
+        return _Mops(*(np.concatenate(both) for both in zip(self, more, strict=True)))
 
-def _columns(c: TxnColumns, mops: _Mops) -> TxnColumns:
-    """The transactions with other micro-operations: reads before writes, for each tells what others
-    had left."""
-    order = np.lexsort((np.arange(len(mops.txn)), mops.kind == WRITE, mops.txn))
+
+def _columns(c: TxnColumns, mops: _Mops, place: I64) -> TxnColumns:
+    """The transactions with other micro-operations, in the order of their places, but reads before
+    writes, for each tells what others had left."""
+    order = np.lexsort((place, mops.kind == WRITE, mops.txn))
     counts = np.bincount(mops.txn, minlength=c.txns)
     return TxnColumns(
         outcome=c.outcome,
@@ -157,12 +169,51 @@ def _columns(c: TxnColumns, mops: _Mops) -> TxnColumns:
     )
 
 
+def _sights(lists: _Lists) -> tuple[_Mops, _Mops, I64, list[Any]]:
+    """A register for each append that some read shows before the element it ends with: reads of
+    them, their writes, the places of the reads, and the names of their keys."""
+    c, reads, writers = lists.c, lists.reads, lists.writers
+    sizes = c.elem_start[reads + 1] - c.elem_start[reads]
+    read = np.repeat(reads, sizes)
+    first = np.repeat(c.elem_start[reads] - np.append(0, np.cumsum(sizes)[:-1]), sizes)
+    at = first + np.arange(len(read))
+    value = c.elem[at]
+    key, txn = c.mop_key[read], lists.txn_of[read]
+    writer = writers.of(key, value)
+    same_next = np.append((read[1:] == read[:-1]) & (writer[1:] == writer[:-1]), False)[: len(read)]
+    of_others = (writer >= 0) & (writer != txn) & ~same_next & (at != np.repeat(lists.last, sizes))
+    names, which = np.unique(writers.name(key[of_others], value[of_others]), return_inverse=True)
+    keys, values = names >> 32, names & 0xFFFFFFFF
+    mark = len(c.key_names) + np.arange(len(names))
+    seen = _Mops(
+        txn[of_others],
+        np.full(len(which), READ, c.mop_kind.dtype),
+        mark[which],
+        value[of_others],
+        np.ones(len(which), c.mop_known.dtype),
+    )
+    written = _Mops(
+        writers.of(keys, values),
+        np.full(len(names), WRITE, c.mop_kind.dtype),
+        mark,
+        values,
+        np.ones(len(names), c.mop_known.dtype),
+    )
+    return seen, written, read[of_others], [c.key_names[k] for k in keys]
+
+
 def registers_of(c: TxnColumns) -> tuple[TxnColumns, Known]:
-    """The columns of registers, transactions as they are, and what is known of their versions."""
+    """The columns of registers, transactions as they are, and what is known of their versions. The
+    keys of the history come first; those after them are of single elements, named as their lists
+    are."""
     lists = _Lists(c)
     value, told = lists.values()
-    mops = _Mops(lists.txn_of, c.mop_kind, c.mop_key, value, told)
-    return _columns(c, mops), _order_of_versions(c, lists.spines, lists.txn_of)
+    seen, written, read, names = _sights(lists)
+    mops = _Mops(lists.txn_of, c.mop_kind, c.mop_key, value, told).and_these(*seen)
+    place = np.concatenate([np.arange(len(c.mop_kind)), read, np.zeros(len(names), np.int64)])
+    registers = _columns(c, mops.and_these(*written), place)
+    registers = replace(registers, key_names=[*c.key_names, *names])
+    return registers, _order_of_versions(c, lists.spines, lists.txn_of)
 
 
 def replacing(c: TxnColumns) -> TxnColumns:
@@ -180,12 +231,12 @@ def replacing(c: TxnColumns) -> TxnColumns:
     before = np.where(spines.goes_on, np.roll(spines.writer, 1), -1)
     new = np.flatnonzero((spines.writer >= 0) & (before != spines.writer))
     replaced = np.where(spines.goes_on, np.roll(spines.value, 1), NIL)[new]
-    mops = _Mops(
-        np.concatenate([lists.txn_of, spines.writer[new]]),
-        np.concatenate([c.mop_kind, np.full(len(new), READ, c.mop_kind.dtype)]),
-        np.concatenate([c.mop_key, spines.key[new]]),
-        np.concatenate([value, replaced]),
-        np.concatenate([told, np.where(replaced == NIL, NULL_READ, 1)]),
+    mops = _Mops(lists.txn_of, c.mop_kind, c.mop_key, value, told).and_these(
+        spines.writer[new],
+        np.full(len(new), READ, c.mop_kind.dtype),
+        spines.key[new],
+        replaced,
+        np.where(replaced == NIL, NULL_READ, 1),
     )
     happened = np.unique(spines.writer[new])
     happened = happened[c.outcome[happened] == INFO]
@@ -193,4 +244,5 @@ def replacing(c: TxnColumns) -> TxnColumns:
     outcome[happened] = OK
     end = max(int(c.invoke_pos.max(initial=-1)), int(complete.max(initial=-1))) + 1
     complete[happened] = end + np.arange(len(happened))
-    return replace(_columns(c, mops), outcome=outcome, complete_pos=complete)
+    columns = _columns(c, mops, np.arange(len(mops.txn)))
+    return replace(columns, outcome=outcome, complete_pos=complete)

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from checkers.txn import decided, ordered
-from checkers.txn.as_registers import registers_of, replacing
+from checkers.txn.as_registers import BYTES_PER_ELEMENT, registers_of, replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.decided import Decision, Isolation
 from checkers.txn.models import UNTESTED, canonical, implied_models
@@ -114,7 +114,9 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     below = {m for name in names & set(UNTESTED) & WEAK for m in implied_models(name)}
     weak = [m for m in decided.MODELS if m in below]
     strong = _enough(asked)
-    if weak:
+    if weak and len(c.elem) * BYTES_PER_ELEMENT > budget.memory_mb * 2**20:
+        found.open |= dict.fromkeys(weak, f"{len(c.elem)} elements of lists need more memory")
+    elif weak:
         found.registers, known = registers_of(c)
         found.seen = decided.decide(found.registers, weak, clock.left(), known)
         found.decisions |= found.seen.decisions

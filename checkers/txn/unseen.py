@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from checkers.txn import decided, shrink
 from checkers.txn._values import name_of, shown
 from checkers.txn.columns import READ, WRITE, TxnColumns
@@ -160,13 +162,14 @@ def anomaly_of(
     core = _core(steps)
     small = shrink.shrink(whole, core, shows, deadline_ns)
     if small is None:
-        every = shrink.part_of(whole, shrink.mops_of(whole, sorted(core)))
+        mops = shrink.mops_of(whole, sorted(core))
+        every = shrink.part_of(whole, mops)
         at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
-        keys = {name: n for n, name in enumerate(every.key_names)}
+        keys = {key: n for n, key in enumerate(np.unique(whole.mop_key[mops]).tolist())}
         moved = [
             Step(
                 at[s.txn], at.get(s.to, -1), s.reason, at.get(s.reader, -1),
-                keys[c.key_names[s.key]] if s.key >= 0 else -1, tuple(at[w] for w in s.way),
+                keys[s.key] if s.key >= 0 else -1, tuple(at[w] for w in s.way),
             )
             for s in steps
         ]  # fmt: skip

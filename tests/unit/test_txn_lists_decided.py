@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from isolation_oracle import MODELS, Txn, jepsen
-from list_isolation_oracle import random_lists, satisfies
+from list_isolation_oracle import random_ends, random_lists, satisfies
 
 from checkers.txn.api import check
 from checkers.txn.as_registers import registers_of
-from checkers.txn.columns import NIL
+from checkers.txn.columns import NIL, TxnColumns
 from checkers.txn.ingest import load
 from checkers.txn.opmaps import from_op_maps
 
@@ -24,7 +25,7 @@ def compare(seeds: range) -> Counter[tuple[bool, bool | str]]:
     answers: Counter[tuple[bool, bool | str]] = Counter()
     for seed in seeds:
         rng = random.Random(seed)
-        txns = random_lists(rng)
+        txns = random_ends(rng) if seed % 2 else random_lists(rng)
         columns = load(json.dumps(jepsen(txns, rng)).encode(), "json", threads=1)
         for model in MODELS:
             holds = satisfies(txns, model)
@@ -67,6 +68,16 @@ def test_the_order_of_the_lists_counts() -> None:
     assert check(columns, LISTS, ["causal-cerone"], {"decide?": False}).valid == "unknown"
 
 
+def history(*txns: list[list[Any]]) -> TxnColumns:
+    """Of ["append", k, v] and ["r", k, values], one transaction at a time; those whose first is
+    `"info"` have no known end."""
+    made = []
+    for n, mops in enumerate(txns):
+        info = mops[0] == "info"
+        made.append(Txn(n, "info" if info else "ok", tuple(map(tuple, mops[info:]))))
+    return from_op_maps(jepsen(made))
+
+
 def test_what_is_read_of_others_and_whose_versions_are_earlier() -> None:
     txns = [
         Txn(0, "ok", (("append", "x", 1),)),
@@ -78,3 +89,31 @@ def test_what_is_read_of_others_and_whose_versions_are_earlier() -> None:
     assert sorted(zip(first.tolist(), then.tolist(), strict=True)) == [(0, 1), (1, 2)]
     assert columns.mop_kind.tolist() == [1, 0, 1, 1, 0]
     assert columns.mop_value[[1, 4]].tolist() == [columns.mop_value[0], NIL]
+
+
+def test_each_element_of_a_list_is_seen() -> None:
+    """T3 saw what T1 appended to x, before T2's, and not what it appended to y."""
+    columns = history(
+        [["append", "x", 1], ["append", "y", 3]],
+        [["append", "x", 2]],
+        [["r", "x", [1, 2]], ["r", "y", []]],
+        [["r", "y", [3]]],
+    )
+    for model in ("monotonic-atomic-view", "read-atomic", "causal-cerone"):
+        result = check(columns, LISTS, [model])
+        assert (result.valid, result.anomaly_types) == (False, ["non-monotonic-read"])
+        told = result.anomalies["non-monotonic-read"][0].explanation
+        assert "T5 read 1 in key x, which T1 wrote" in told
+    assert check(columns, LISTS, ["read-committed"]).valid is True
+
+
+def test_a_seen_transaction_of_unknown_end_took_effect_as_a_whole() -> None:
+    """Of T1 some read shows y, so that its append to x comes after T0's."""
+    columns = history(
+        [["append", "x", 2]],
+        ["info", ["append", "x", 3], ["append", "y", 4]],
+        [["r", "y", [4]], ["r", "x", [2]]],
+    )
+    for model in ("monotonic-atomic-view", "read-atomic", "causal-cerone"):
+        assert check(columns, LISTS, [model]).valid is False, model
+    assert check(columns, LISTS, ["read-committed"]).valid is True
