@@ -3,7 +3,7 @@ the search of csrc/aut/."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,14 +34,20 @@ def _told(op: Op) -> bool:
     return op.complete_ts is not None and not op.timeout_marker and op.error is None
 
 
-def _get_of(ops: list[Op], key: Any, traced: Traced, value: str) -> int:
-    """The place of the first get that tells of a value."""
-    while value in traced.after:
-        value = traced.after[value]
+def _gets_of(ops: list[Op], key: Any, traced: Traced, values: Iterable[str]) -> set[int]:
+    """The places of gets that tell of these values, the first ones; of what only a put or nobody
+    tells of there is none."""
+    first: dict[Any, int] = {}
     for place, op in enumerate(ops):
-        if op.op_type == "get" and _told(op) and op.output == value and op.key == key:
-            return place
-    raise AssertionError("what was told was returned by a get")
+        if op.op_type == "get" and _told(op) and op.key == key:
+            first.setdefault(op.output, place)
+    found = set()
+    for value in values:
+        while value in traced.after:
+            value = traced.after[value]
+        if value in first:
+            found.add(first[value])
+    return found
 
 
 def _one_by_one(
@@ -81,18 +87,26 @@ class _Retold:
         if self._illegal(places, deadline, memory_bytes):
             return None
         key, traced = ops[places[0]].key, self.traced[places[0]]
-        values = [traced.made[p] for p in places if p in traced.made]
-        gets = {_get_of(ops, key, traced, value) for value in values}
         mine = [p for p, known in enumerate(self.traced) if known is traced]
         same = as_registers([ops[p] for p in mine], [self.traced[p] for p in mine], mine)
         columns = encode(replace(self.history, ops=same), "cas-register")
         position = np.array(mine, np.int64)[columns.position]
         rule = _witness.Rule(columns)
-        rows = rule.without(np.arange(len(position)), ~np.isin(position, [*places, *gets]))
 
         def illegal(candidate: I64) -> bool:
             return self._illegal(sorted(position[candidate].tolist()), deadline, memory_bytes)
 
+        after = [traced.made[p] for p in places if p in traced.made]
+        before = [traced.made[p][: -len(ops[p].input)] for p in places if p in traced.made]
+        every = np.arange(len(position))
+        gets: set[int] = set()
+        for told in (after, before):
+            gets |= _gets_of(ops, key, traced, told)
+            rows = rule.without(every, ~np.isin(position, [*places, *gets]))
+            if illegal(rows):
+                break
+        else:
+            rows, minimal = every, False
         rows, each = _one_by_one(rule, rows, illegal, deadline)
         places = sorted(position[rows].tolist())
         named = [ops[p] for p in places]
@@ -103,13 +117,36 @@ class _Retold:
         return anomaly_of(key, named, self.history, made.minimal, text)
 
 
+def _tells(sizes: dict[str, int], value: str) -> set[str]:
+    """What a get of this value tells of: it, and what it was before each append."""
+    told = {value}
+    while value in sizes:
+        value = value[: -sizes[value]]
+        told.add(value)
+    return told
+
+
+def _fewest(ops: list[Op], traced: Traced, gets: set[int], values: set[str]) -> set[int]:
+    """Those gets without which one of the values would not be told of."""
+    sizes = {value: len(ops[p].input) for p, value in traced.made.items()}
+    told = {p: _tells(sizes, ops[p].output) for p in gets}
+    for place in sorted(gets):
+        rest = [told[p] for p in told if p != place]
+        if rest and values <= set().union(*rest):
+            del told[place]
+    return set(told)
+
+
 def _short(history: History, places: list[int], traced: Traced) -> Anomaly:
-    """The anomaly of a key whose gets tell of more values than its appends can have made."""
+    """The anomaly of a key whose gets tell of more values than its appends can have made. Without
+    any one of these values the appends would be enough: each is reached from the one that is left
+    over, and could be left over in its place (Hall 1935)."""
     ops = history.ops
     assert traced.short is not None
     key = ops[places[0]].key
     appends = {p for makers in traced.short.values() for p in makers}
-    gets = {_get_of(ops, key, traced, value) for value in traced.short}
+    gets = _gets_of(ops, key, traced, traced.short)
+    gets = _fewest(ops, traced, gets, set(traced.short))
     named = [ops[p] for p in sorted(appends | gets)]
     n = len(appends)
     text = (
