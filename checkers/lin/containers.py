@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers.lin.model import Call, Columns, Model, Told, flag, freeze, plain
+from checkers.lin.model import Call, Columns, Model, Told, flag, freeze, plain, whole
 from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.op import Op
 
@@ -70,7 +70,8 @@ def values_of(value: Any) -> tuple[Any, ...]:
 
 
 def _is_offset(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _OFFSET_END
+    number = type(value) is int or (type(value) is float and value.is_integer())
+    return number and 0 <= value < _OFFSET_END
 
 
 class Container(Model):
@@ -302,7 +303,7 @@ class Log(Model):
             isinstance(r, list | tuple) and len(r) == 2 and _is_offset(r[0]) for r in rows
         ):
             return "its output is no list of [offset, value]"
-        return Call("read", op.input, tuple((o, freeze(v)) for o, v in rows), known)
+        return Call("read", op.input, tuple((int(o), freeze(v)) for o, v in rows), known)
 
     def tabled(self, table: OpTable) -> Told | None:
         append, read = table.is_type("append"), table.is_type("read")
@@ -313,7 +314,7 @@ class Log(Model):
         if not (append | read).all() or offsets is None:
             return None
         if ((offsets < 0) | (offsets >= _OFFSET_END)).any() or any(
-            isinstance(self.read(table[row], known=bool(known[row])), str)
+            isinstance(self.read(whole(table[row]), known=bool(known[row])), str)
             for row in np.flatnonzero(read & ~failed).tolist()
         ):
             return None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from checkers._columns import I32, I64, NEVER, U8
-from checkers.lin.model import Call, Columns, Model, freeze
+from checkers.lin.model import Call, Columns, Model, freeze, whole
 from dstest.core.op import Op
 
 __all__ = ["Coded", "compact", "encode", "only"]
@@ -92,7 +92,7 @@ class _Reader:
         name = f"op {op.op_id} ({op.op_type})"
         if op.op_type not in self.model.op_types:
             return f"{name} is not an operation of model {self.model.name}"
-        call = self.model.read(op, known)
+        call = self.model.read(whole(op), known)
         if isinstance(call, str):
             return f"{name}: {call}"
         if gone and not known and self.model.anonymous(call):

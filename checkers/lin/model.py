@@ -31,13 +31,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from dstest.core.op import Op
 
 if TYPE_CHECKING:
     from checkers.ops.table import OpTable
 
-__all__ = ["Affine", "Call", "Columns", "Model", "Told", "Value", "flag", "freeze", "plain"]
+__all__ = [
+    "Affine",
+    "Call",
+    "Columns",
+    "Model",
+    "Told",
+    "Value",
+    "flag",
+    "freeze",
+    "plain",
+    "whole",
+]
 
 Value = Hashable
 """A JSON value as `freeze` leaves it."""
@@ -75,6 +87,17 @@ def freeze(value: Any) -> Value:
     if isinstance(value, list | tuple):
         return ("list", *map(freeze, value))
     return (kind.__name__, json.dumps(value, sort_keys=True, default=repr))
+
+
+def whole(op: Op) -> Op:
+    """The operation with what is a whole float in it as the integer that equals it."""
+    if type(op.input) is not float and type(op.output) is not float:
+        return op
+    return replace(op, input=_whole(op.input), output=_whole(op.output))
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def plain(value: Value) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from checkers._columns import I32, I64, U8
 from checkers.lin.encode import Coded
-from checkers.lin.model import Call, Model
+from checkers.lin.model import Call, Model, whole
 from checkers.ops.table import FAIL, OK, OpTable
 
 __all__ = ["Calls", "by_key", "coded_of"]
@@ -32,7 +32,8 @@ class Calls(Sequence[Call]):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        call = self._model.read(self._table[index], bool(self._table.outcome[index] == OK))
+        op = whole(self._table[index])
+        call = self._model.read(op, bool(self._table.outcome[index] == OK))
         assert isinstance(call, Call), call
         return call
 

@@ -19,6 +19,7 @@ from lin_oracle import MODELS, PERMITS, random_history
 from msgspec.structs import replace
 
 from checkers.lin.catalogue import make
+from checkers.lin.model import freeze, plain
 from checkers.lin.tabled import columns_of
 from checkers.lin.told import coded_of
 from checkers.linearizable import CHECKER
@@ -59,7 +60,7 @@ def several(model: str, dice: random.Random) -> list[Op]:
 
 def said(result: CheckResult) -> tuple[Any, ...]:
     # Which of several minimal witnesses is found may depend on the numbers of values.
-    found = [a.key for group in result.anomalies.values() for a in group]
+    found = [plain(freeze(a.key)) for group in result.anomalies.values() for a in group]
     return (
         *(result.valid, result.reason, result.ops, result.keys.total, result.keys.decided),
         sorted(map(repr, result.keys.undecided)),
@@ -94,6 +95,30 @@ def test_a_table_is_judged_as_the_list_is(model: str) -> None:
         answers.add(answer.valid)
     assert {True, False} <= answers
     assert model not in STRAIGHT or straight > ROUNDS / 20
+
+
+def floated(value: Any, dice: random.Random, odd: float) -> Any:
+    """Some integers as floats that equal them, or are nearly equal."""
+    if type(value) is int and dice.random() < 0.3:
+        return value + 0.5 if dice.random() < odd else float(value)
+    return [floated(v, dice, odd) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.2])
+@pytest.mark.parametrize("model", list(MODELS))
+def test_whole_floats_are_integers(model: str, odd: float) -> None:
+    dice = random.Random(f"floats {model} {odd}")
+    for _ in range(ROUNDS // 2):
+        ops = several(model, dice)
+        told = [
+            replace(o, input=floated(o.input, dice, odd), output=floated(o.output, dice, odd))
+            for o in ops
+        ]
+        table = table_of(text_of(told), 100)
+        if table is not None:
+            assert said(judged(table, model)) == said(judged(told, model)), told
+        if not odd:
+            assert said(judged(told, model)) == said(judged(ops, model)), told
 
 
 @pytest.mark.parametrize("model", [m for m in STRAIGHT if m in LONG])
