@@ -35,7 +35,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
+from checkers.txn.columns import FAIL, I64, NIL, OK, READ, TxnColumns
 from checkers.txn.exact import SAME, Exact, look, look_at_lists
 from checkers.txn.models import with_sessions
 from checkers.txn.tested import VACUOUS, reads_test
@@ -191,7 +191,7 @@ def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Seen) -> list[str]:
         why.append(f"{_native.STATUS[seen.status]}; not everything was looked at")
     if not reads_test(c):
         why.append(VACUOUS)
-    silent = int(np.count_nonzero((c.invoke_pos < 0) & (c.outcome == OK)))
+    silent = int(np.count_nonzero((c.invoke_pos < 0) & (c.outcome != FAIL)))
     if seen.between and silent:
         why.append(
             f"{silent} transactions have no invocation: what real time and sessions relate is "

@@ -216,13 +216,15 @@ def registers_of(c: TxnColumns) -> tuple[TxnColumns, Known]:
     return registers, _order_of_versions(c, lists.spines, lists.txn_of)
 
 
-def replacing(c: TxnColumns) -> TxnColumns:
+def replacing(c: TxnColumns) -> tuple[TxnColumns, int]:
     """Registers whose writers have read what they replace, as the lists show it. Where a store
     executes transactions as one of registers would, under serializability or snapshot isolation,
     one of lists would, too, and the other way round: an append stands where its predecessor is the
     last, and one that no list shows comes after all reads.
 
-    Unknown transactions of which something is shown have happened; they end after all others.
+    Unknown transactions of which something is shown have happened; they end after all others. Where
+    the history has no invocation of one, real time says nothing of it: how many there are comes
+    with the columns, which have it begin where the history names it.
     """
     lists = _Lists(c)
     value, told = lists.values()
@@ -240,9 +242,12 @@ def replacing(c: TxnColumns) -> TxnColumns:
     )
     happened = np.unique(spines.writer[new])
     happened = happened[c.outcome[happened] == INFO]
-    outcome, complete = c.outcome.copy(), c.complete_pos.copy()
+    silent = happened[c.invoke_pos[happened] < 0]
+    outcome, invoke, complete = c.outcome.copy(), c.invoke_pos.copy(), c.complete_pos.copy()
     outcome[happened] = OK
+    invoke[silent] = complete[silent]
     end = max(int(c.invoke_pos.max(initial=-1)), int(complete.max(initial=-1))) + 1
     complete[happened] = end + np.arange(len(happened))
     columns = _columns(c, mops, np.arange(len(mops.txn)))
-    return replace(columns, outcome=outcome, complete_pos=complete)
+    columns = replace(columns, outcome=outcome, invoke_pos=invoke, complete_pos=complete)
+    return columns, len(silent)

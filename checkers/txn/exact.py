@@ -121,7 +121,12 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         found.seen = decided.decide(found.registers, weak, clock.left(), known)
         found.decisions |= found.seen.decisions
     if strong:
-        order = ordered.decide(replacing(c), strong, clock.left())
+        registers, silent = replacing(c)
+        if silent:
+            why = f"{silent} unknown transactions have no invocation, and took effect"
+            found.open |= dict.fromkeys(set(strong) - ordered.TIMELESS, why)
+            strong = [m for m in strong if m in ordered.TIMELESS]
+        order = ordered.decide(registers, strong, clock.left())
         found.decisions |= order.decisions
         found.open |= dict.fromkeys(
             (m for m, said in order.decisions.items() if said == "open"), order.why_open

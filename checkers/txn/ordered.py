@@ -18,7 +18,7 @@ from checkers.txn.shrink import Writers, neighbourhood, part_of
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "Ordered", "decide"]
+__all__ = ["MODELS", "TIMELESS", "Ordered", "decide"]
 
 MODELS: Final = (
     "strong-serializable",
@@ -31,6 +31,7 @@ MODELS: Final = (
 """In the order of `enum ord_model`."""
 
 TIMELESS: Final = frozenset(MODELS) - {"strong-serializable", "strong-snapshot-isolation"}
+"""What real time says nothing to."""
 
 SLACKS: Final = (100, 1000, 10_000)
 """Events that what is put the other way round may lie apart: without a bound orders wander far."""

@@ -17,6 +17,7 @@ from checkers._start import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
 from checkers.txn.begun import begun
+from checkers.txn.duplicates import ONCE, written_twice
 from dstest.cli.check_lints import require_counts, weakened
 from dstest.cli.check_look import opened
 from dstest.cli.check_models import json_of
@@ -31,9 +32,7 @@ from dstest.store.jsonl import require_plain
 
 __all__ = ["asked_models", "judge_transactions"]
 
-_REMEDY: Final = (
-    "each value may be written to a key only once; --workload list-append or rw-register says which"
-)
+_REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
 
 
 def judge_transactions(
@@ -69,7 +68,9 @@ def judge_transactions(
     try:
         result = api.check(columns, workload, asked, options, budget)
     except ValueError as error:
-        raise HistoryError(f"{path}: {error}", remedy=_REMEDY) from None
+        twice = written_twice(columns)
+        remedy = ONCE if twice else _REMEDY
+        raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
     anomalies = _with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
     if start is not None:

@@ -12,7 +12,11 @@ from isolation_oracle import INFO, OK, ORDERS, Txn, jepsen
 from list_isolation_oracle import in_an_order, random_ends
 
 from checkers.txn.api import check
+from checkers.txn.as_registers import replacing
+from checkers.txn.exact import look_at_lists
 from checkers.txn.ingest import load
+from checkers.txn.opmaps import from_op_maps
+from dstest.core.check import Budget
 
 LISTS = "list-append"
 
@@ -82,3 +86,22 @@ def test_without_deciding_it_is_inferred() -> None:
     txns = [Txn(0, OK, (("append", "x", 1),)), Txn(0, OK, (("r", "x", [1]),))]
     result = judged(jepsen(txns), "serializable", **{"decide?": False})
     assert (result.valid, result.stats["method"]) == (True, "inferred")
+
+
+def test_one_of_unknown_end_that_nobody_saw_begin() -> None:
+    """What it appended is read; when it began is not known, so that real time says nothing."""
+    events: list[dict[str, Any]] = [
+        {"type": "invoke", "process": 0, "value": [["append", "x", 1]]},
+        {"type": "ok", "process": 0, "value": [["append", "x", 1]]},
+        {"type": "info", "process": 9, "value": [["append", "x", 2], ["append", "y", 1]]},
+        {"type": "invoke", "process": 1, "value": [["r", "x", None], ["r", "y", None]]},
+        {"type": "ok", "process": 1, "value": [["r", "x", [1, 2]], ["r", "y", [1]]]},
+    ]
+    events = [{"f": "txn", "index": i, **event} for i, event in enumerate(events)]
+    columns = from_op_maps(events)
+    registers, silent = replacing(columns)
+    assert silent == 1
+    found = look_at_lists(columns, ["snapshot-isolation", "strong-snapshot-isolation"], Budget())
+    assert found.decisions["snapshot-isolation"] == "valid"
+    assert found.holds("strong-snapshot-isolation") is None
+    assert "have no invocation" in (found.why_open("strong-snapshot-isolation") or "")

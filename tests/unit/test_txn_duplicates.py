@@ -1,0 +1,35 @@
+"""Who wrote one value twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from checkers.txn.duplicates import written_twice
+from checkers.txn.ingest import load
+
+
+def said(*txns: list[list[Any]]) -> str | None:
+    events = []
+    for n, mops in enumerate(txns):
+        for kind in ("invoke", "ok"):
+            events.append({"type": kind, "process": n, "f": "txn", "value": mops})
+    rows = [{"index": i, **event} for i, event in enumerate(events)]
+    return written_twice(load(json.dumps(rows).encode(), "json", threads=1))
+
+
+@pytest.mark.parametrize("value", [3, "a", True])
+def test_names_both(value: Any) -> None:
+    told = said([["w", "x", 1]], [["w", "x", value]], [["w", "y", value]], [["w", "x", value]])
+    assert told == f"transactions 3 and 7 write {value!r} to key 'x'"
+
+
+def test_one_that_writes_twice_itself() -> None:
+    told = said([["w", "x", 1], ["w", "x", 2], ["w", "x", 1]])
+    assert told == "transaction 1 writes 1 to key 'x' twice"
+
+
+def test_nothing_twice() -> None:
+    assert said([["w", "x", 1]], [["w", "y", 1]], [["w", "x", "1"]]) is None
