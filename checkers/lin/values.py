@@ -206,8 +206,10 @@ class Counter(Model):
     starts = "an integer"
 
     def state_of(self, value: Any) -> Any:
-        if type(value) is not int or abs(value) >= _BIG:
+        if type(value) is not int:
             raise ValueError("it is no integer")
+        if abs(value) >= _BIG:
+            raise ValueError(f"it is not between {-_BIG} and {_BIG}")
         return value
 
     def read(self, op: Op, known: bool) -> Call | str:
