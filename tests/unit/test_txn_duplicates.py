@@ -12,11 +12,11 @@ from checkers.txn.ingest import load
 
 
 def said(*txns: list[list[Any]]) -> str | None:
-    events = []
-    for n, mops in enumerate(txns):
-        for kind in ("invoke", "ok"):
-            events.append({"type": kind, "process": n, "f": "txn", "value": mops})
-    rows = [{"index": i, **event} for i, event in enumerate(events)]
+    events = [(kind, n, mops) for n, mops in enumerate(txns) for kind in ("invoke", "ok")]
+    rows = [
+        {"index": i, "type": kind, "process": n, "f": "txn", "value": mops}
+        for i, (kind, n, mops) in enumerate(events)
+    ]
     return written_twice(load(json.dumps(rows).encode(), "json", threads=1))
 
 
