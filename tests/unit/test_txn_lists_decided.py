@@ -68,13 +68,13 @@ def test_the_order_of_the_lists_counts() -> None:
     assert check(columns, LISTS, ["causal-cerone"], {"decide?": False}).valid == "unknown"
 
 
-def history(*txns: list[list[Any]]) -> TxnColumns:
-    """Of ["append", k, v] and ["r", k, values], one transaction at a time; those whose first is
-    `"info"` have no known end."""
-    made = []
-    for n, mops in enumerate(txns):
-        info = mops[0] == "info"
-        made.append(Txn(n, "info" if info else "ok", tuple(map(tuple, mops[info:]))))
+def history(*txns: list[list[Any]], unknown: int | None = None) -> TxnColumns:
+    """Of ["append", k, v] and ["r", k, values], one transaction at a time; the end of the
+    `unknown` one is not known."""
+    made = [
+        Txn(n, "info" if n == unknown else "ok", tuple((f, k, v) for f, k, v in mops))
+        for n, mops in enumerate(txns)
+    ]
     return from_op_maps(jepsen(made))
 
 
@@ -111,8 +111,9 @@ def test_a_seen_transaction_of_unknown_end_took_effect_as_a_whole() -> None:
     """Of T1 some read shows y, so that its append to x comes after T0's."""
     columns = history(
         [["append", "x", 2]],
-        ["info", ["append", "x", 3], ["append", "y", 4]],
+        [["append", "x", 3], ["append", "y", 4]],
         [["r", "y", [4]], ["r", "x", [2]]],
+        unknown=1,
     )
     for model in ("monotonic-atomic-view", "read-atomic", "causal-cerone"):
         assert check(columns, LISTS, [model]).valid is False, model
