@@ -10,6 +10,7 @@ import typer
 from dstest.cli.output import say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.formats import AUTO, FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +35,8 @@ def check(
     ] = None,
     format_: Annotated[
         str,
-        typer.Option("--format", help="auto, dstest, edn, json, log, plume, dbcop, cobra, awdit."),
-    ] = "auto",
+        typer.Option("--format", help=f"{', '.join([AUTO, *FORMATS])}."),
+    ] = AUTO,
     independent: Annotated[
         bool | None,
         typer.Option(
@@ -80,7 +81,7 @@ def check(
     budget = _budget(budget_s, budget_mb)
     asked = (history, workload, model, checker, independent, option, report, initial)
     if batch is not None:
-        raise typer.Exit(int(_batch(batch, budget, format_ != "auto", asked)))
+        raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     question = _Question(
@@ -112,6 +113,10 @@ class _Question(NamedTuple):
 
 def _judged(asked: _Question, budget: Budget, report: Path | None, json_: bool) -> Exit:
     """Judges, and says what came out."""
+    if asked.format not in (AUTO, *FORMATS):
+        raise ConfigError(
+            f"no format called {asked.format!r}", remedy=f"one of {', '.join([AUTO, *FORMATS])}"
+        )
     from dstest.cli.check_budget import in_time
     from dstest.cli.check_text import text_of
 
@@ -181,7 +186,7 @@ def _of_sessions(asked: _Question, budget: Budget) -> CheckResult | None:
     """The answer where the file holds other tools' sessions, else None."""
     from dstest.cli.check_look import is_ours
 
-    if asked.format == "dstest" or (asked.format == "auto" and is_ours(asked.history)):
+    if asked.format == "dstest" or (asked.format == AUTO and is_ours(asked.history)):
         return None
     from dstest.cli.check_options import require_no_tuples, transaction_options
     from dstest.cli.check_sessions import judge_sessions, session_format

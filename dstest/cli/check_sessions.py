@@ -18,13 +18,14 @@ from checkers.txn._native import DETECTABLE
 from checkers.txn.columns import WRITE, TxnColumns
 from checkers.txn.models import canonical, implied_models, judged_models
 from checkers.txn.plugin import RW_REGISTER
-from checkers.txn.sessions.formats import FORMATS, load_sessions, sessions_in
+from checkers.txn.sessions.formats import READERS, load_sessions, sessions_in
 from dstest.cli.check_models import json_of
 from dstest.cli.check_objects import memory_limit
 from dstest.cli.check_txn import asked_models
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.formats import AUTO, SESSIONS
 from dstest.core.history import INITIAL, Header, History
 
 __all__ = ["judge_sessions", "session_format"]
@@ -38,9 +39,9 @@ _ONCE: Final = "each value may be written to a key only once"
 
 def session_format(path: Path, format_: str) -> str | None:
     """The format of other tools' sessions that a path is in, or is said to be in."""
-    if format_ == "auto":
+    if format_ == AUTO:
         return sessions_in(path)
-    return format_ if format_ in FORMATS else None
+    return format_ if format_ in SESSIONS else None
 
 
 def _timed(model: str, anomalies: tuple[str, ...] = ()) -> bool:
@@ -109,7 +110,7 @@ def _noted(result: CheckResult, fmt: str, initial: str | None) -> CheckResult:
     """The answer, with the initial state that it holds for."""
     if initial is not None:
         return replace(result, stats={**result.stats, INITIAL: json_of(initial)})
-    if not (assumed := FORMATS[fmt].assumed):
+    if not (assumed := READERS[fmt].assumed):
         return result
     said = f"{assumed}, as in such files; --initial says otherwise"
     return replace(result, reason="; ".join(filter(None, [result.reason, said])))

@@ -21,6 +21,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.formats import AUTO, OPERATIONS, REMEDY, binary
 from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.store import jepsen
@@ -28,17 +29,9 @@ from dstest.store.jepsen_open import cut_off, unfinished
 from dstest.store.jepsen_shapes import as_ours
 from dstest.store.jsonl import read_stream
 
-__all__ = ["FORMATS", "load_history"]
-
-FORMATS = ("auto", "dstest", "edn", "json", "log")
+__all__ = ["load_history"]
 
 _OURS_WITHOUT_SCHEMA = r'\{\s*"(op_id|process_id|run|workload|model|counters|nodes|seed|vantage)"'
-
-_REMEDY = (
-    "give a history of ours (.jsonl), a Jepsen history (EDN or JSON) or a Jepsen log; "
-    "or name the notation with --format " + "|".join(FORMATS)
-)
-
 
 _CHUNK_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16
@@ -80,10 +73,10 @@ def _text_of(path: Path, raw: bytes | bytearray) -> str:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HistoryError(
-            f"{path} is not text: byte {error.start} is not UTF-8", remedy=_REMEDY
+            f"{path} is not text: byte {error.start} is not UTF-8", remedy=REMEDY
         ) from None
     if "\0" in text:
-        raise HistoryError(f"{path} is binary", remedy=_REMEDY)
+        raise HistoryError(f"{path} is binary", remedy=binary())
     return text
 
 
@@ -104,12 +97,12 @@ def _guess(path: Path, text: str) -> str:
         return "log"
     if re.match(r"[\[{(;#]", head):
         return "edn"
-    raise HistoryError(f"{path} is not a history: it starts with {first[:40]!r}", remedy=_REMEDY)
+    raise HistoryError(f"{path} is not a history: it starts with {first[:40]!r}", remedy=REMEDY)
 
 
 def load_history(
     path: Path | str,
-    fmt: str = "auto",
+    fmt: str = AUTO,
     *,
     independent: bool | None = None,
     weak: list[str] | None = None,
@@ -121,16 +114,18 @@ def load_history(
     file cannot show that anything is valid.
     """
     path = Path(path)
-    if fmt not in FORMATS:
-        known = (*FORMATS, "plume", "dbcop", "cobra", "awdit")
-        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(known)}")
+    if fmt not in (AUTO, *OPERATIONS):
+        raise ConfigError(
+            f"no format of operations is called {fmt!r}",
+            remedy=f"one of {', '.join([AUTO, *OPERATIONS])}",
+        )
     raw = _bytes_of(path)
     if not raw.strip():
-        raise HistoryError(f"{path} is empty", remedy=_REMEDY)
+        raise HistoryError(f"{path} is empty", remedy=REMEDY)
     head = bytes(raw[:_HEAD_BYTES]).decode("utf-8-sig", "replace")
     if "\0" in head:
-        raise HistoryError(f"{path} is binary", remedy=_REMEDY)
-    known_format = _guess(path, head) if fmt == "auto" else fmt
+        raise HistoryError(f"{path} is binary", remedy=binary())
+    known_format = _guess(path, head) if fmt == AUTO else fmt
     if known_format == "dstest":
         return read_stream(io.BytesIO(raw), weak)
     text = _text_of(path, raw)
@@ -140,7 +135,7 @@ def load_history(
     ]
     events = list(reader(text))
     if not events and text.strip() not in ("[]", "()"):
-        raise HistoryError(f"{path} holds no {known_format} event", remedy=_REMEDY)
+        raise HistoryError(f"{path} holds no {known_format} event", remedy=REMEDY)
     history = jepsen.pair(events, independent=independent, fail_cas_is_differ=known_format == "log")
     if jepsen.is_ours(events):
         open_ = sum(map(unfinished, history.ops))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -13,15 +14,14 @@ from typing import Any
 
 import pytest
 import session_files as made
+import typer.main
 from session_files import History
 from typer.testing import CliRunner
 
-from checkers.txn.sessions.formats import FORMATS as READERS
+from checkers.txn.sessions.formats import READERS
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.store.importers import FORMATS as IMPORTED
-
-FORMATS = ("plume", "awdit", "dbcop", "cobra")
+from dstest.core.formats import AUTO, FORMATS, OPERATIONS, SESSIONS
 
 GOOD: History = [
     [([("w", 1, 5)], True), ([("r", 2, 6)], True)],
@@ -118,6 +118,12 @@ def test_the_initial_state_may_be_told(tmp_path: Path) -> None:
     assert (got, "does not occur" in said) == (2, True)
     got, said = check(text, "--initial", "8")
     assert (got, "starts with it" in said) == (2, True)
+    for written in ("w 1 5\n---\nr 1 5\n", "w 1 5\n===\nw 2 5\n===\nr 1 5\n", "r 1 5\nw 1 5\n"):
+        text.write_text(written)
+        assert check(text)[0] != 2
+        for start in ("5", '{"1": 5}'):
+            got, said = check(text, "--initial", start)
+            assert (got, "writes 5 to key 1, which starts with it" in said) == (2, True), said
     logs = made.put_logs(tmp_path / "logs", made.cobra(GOOD))
     got, said = check(logs, "--initial", "0")
     assert (got, "numbers of writes" in said) == (2, True)
@@ -150,7 +156,7 @@ def test_a_value_that_two_transactions_write_is_refused(tmp_path: Path) -> None:
     assert (got, "transactions 7 and 9 both write 5 to key 1" in said) == (2, True), said
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("fmt", SESSIONS)
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, fmt: str) -> None:
     foreign = tmp_path / "foreign"
     foreign.write_text('{"process": 0, "type": "invoke", "f": "read"}\n')
@@ -164,7 +170,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, fmt: str) -> None:
             assert check(path, "--format", fmt)[0] == 2, name
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("fmt", SESSIONS)
 def test_bytes_by_chance_are_refused(tmp_path: Path, fmt: str) -> None:
     dice = random.Random(fmt)
     words = [b"r(1,2,3,4)\n", b"w 1 2\n", b"---\n", b"=\n", b"[x:=1]\n", b'{"data": [', b"[[",
@@ -211,8 +217,33 @@ finally:
 """
 
 
-def test_the_page_of_formats_names_them_all() -> None:
+def test_there_is_one_list_of_formats(tmp_path: Path) -> None:
+    """The page, the help, the remedies and the readers have the same."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
-    for fmt in (*FORMATS, *IMPORTED):
-        assert f"`{fmt}`" in page or fmt == "auto"
-    assert set(FORMATS) == set(READERS)
+    rows = re.findall(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \|$", page.split("\n## ")[0], re.M)
+    told = [(name, by, what) for names, by, what in rows for name in re.findall(r"\w+", names)]
+    assert told[1:] == [(name, of.written_by, of.objects) for name, of in FORMATS.items()]
+    assert set(SESSIONS) == set(READERS)
+    assert (*OPERATIONS, *SESSIONS) == tuple(FORMATS)
+    path = tmp_path / "h"
+    for content in (b"x", b"\0\1", b"", "\u00ff".encode("latin-1")):
+        path.write_bytes(content)
+        got, said = check(path)
+        assert got == 2
+        assert "|".join([AUTO, *FORMATS]) in said, said
+    got, said = check(path, "--format", "xml")
+    assert (got, ", ".join([AUTO, *FORMATS]) in said) == (2, True)
+    for fmt in OPERATIONS:
+        assert "no format" not in check(path, "--format", fmt)[1]
+    command = typer.main.get_command(app).commands["check"]  # type: ignore[attr-defined]
+    shown = next(p.help for p in command.params if p.name == "format_")
+    assert shown == f"{', '.join([AUTO, *FORMATS])}."
+
+
+def test_binary_files_that_nobody_knows_name_the_formats_they_may_be_in(tmp_path: Path) -> None:
+    path = tmp_path / "h"
+    path.write_bytes(bytes(100))
+    got, said = check(path)
+    assert (got, "--format dbcop or --format cobra" in said) == (2, True), said
+    path.write_bytes(made.cobra([[*GOOD[0][:1], ([("r", 1, 5)], True)]])["T0.log"])
+    assert check(path)[0] == 0

@@ -84,8 +84,21 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(text)) + text.encode()
 
 
+def sizes(history: History) -> tuple[int, int, int, int]:
+    """Sessions, variables, transactions and events in all, as PolySI tells them."""
+    txns = [mops for session in history for mops, _ in session]
+    keys = {key for mops in txns for _, key, _ in mops}
+    return len(history), len(keys), len(txns), sum(map(len, txns))
+
+
+def params(history: History) -> dict[str, int]:
+    """The same under DBCop's names."""
+    names = ("n_node", "n_variable", "n_transaction", "n_event")
+    return {"id": 0, **dict(zip(names, sizes(history), strict=True))}
+
+
 def bincode(history: History) -> bytes:
-    made = bytearray(struct.pack("<5Q", 0, len(history), 3, 5, 3) + _text("made"))
+    made = bytearray(struct.pack("<5Q", 0, *sizes(history)) + _text("made"))
     made += 2 * _text("2026-11-24T10:00:00+00:00") + struct.pack("<Q", len(history))
     for session in history:
         made += struct.pack("<Q", len(session))
@@ -111,7 +124,7 @@ def old_json(history: History) -> str:
         ]
         for session in history
     ]
-    return json.dumps({"params": {"id": 0, "n_node": 3}, "info": "", "data": data})
+    return json.dumps({"params": params(history), "info": "", "data": data})
 
 
 def new_json(history: History, compact: bool = False) -> str:
@@ -124,7 +137,7 @@ def new_json(history: History, compact: bool = False) -> str:
         [{"events": [event(*mop) for mop in mops], "committed": done} for mops, done in session]
         for session in history
     ]
-    return json.dumps({"params": {"id": 0, "n_node": 3}, "data": data}, indent=1)
+    return json.dumps({"params": params(history), "data": data}, indent=1)
 
 
 def marks(history: History) -> str:
@@ -173,6 +186,14 @@ def put_logs(folder: Path, logs: dict[str, bytes]) -> Path:
     for name, log in logs.items():
         (folder / name).write_bytes(log)
     return folder
+
+
+def put(folder: Path, content: Any) -> Path:
+    if isinstance(content, dict):
+        return put_logs(folder / "logs", content)
+    path = folder / "history.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 def committed(history: History) -> History:

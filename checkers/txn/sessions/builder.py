@@ -18,7 +18,7 @@ from checkers.txn.begun import begun
 from checkers.txn.columns import FAIL, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from dstest.core.errors import HistoryError
 
-__all__ = ["INITIAL_TXN", "NO_SESSION", "Sessions", "dense"]
+__all__ = ["INITIAL_TXN", "NO_SESSION", "Sessions", "dense", "require_once"]
 
 I64 = NDArray[np.int64]
 
@@ -36,6 +36,16 @@ def dense(values: Any) -> tuple[I64, list[Any]]:
     ids: dict[Any, int] = {}
     rows = np.fromiter((ids.setdefault(v, len(ids)) for v in values), np.int64, len(values))
     return rows, list(ids)
+
+
+def require_once(names: Any) -> None:
+    """Raises HistoryError where a name stands for two transactions."""
+    named = np.sort(names)
+    twice = np.flatnonzero(named[1:] == named[:-1])
+    if len(twice):
+        raise HistoryError(
+            f"transaction {named[twice[0]]} stands twice", remedy="record the history again"
+        )
 
 
 @dataclass
@@ -114,12 +124,7 @@ class Sessions:
     def columns(self, start: Start | None) -> TxnColumns:
         """The columns; keys start with what `start` says. Raises HistoryError where a name stands
         for two transactions, ConfigError and HistoryError for a start that cannot be."""
-        named = np.sort(self.name)
-        twice = np.flatnonzero(named[1:] == named[:-1])
-        if len(twice):
-            raise HistoryError(
-                f"transaction {named[twice[0]]} stands twice", remedy="record the history again"
-            )
+        require_once(self.name)
         places = self._places()
         number = np.empty(len(places), np.int64)
         number[places] = np.arange(len(places))

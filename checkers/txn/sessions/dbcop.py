@@ -7,9 +7,10 @@
 | JSON, new | `{"Write": {"variable": 0, "version": 1}}`, `["r", 0, null]` | `events`, `committed` |
 | text, new | `x:=1`, `x==1`, `x==?` | `[x:=1 y==2]`, with `!` behind it where it was aborted |
 
-bincode has five numbers, three texts (info, start, end) and the sessions, each list and text after
-its length, all little-endian. JSON has the sessions under `data`, or is the list of them. In text a
-line of - stands between sessions, // begins a comment.
+bincode has five numbers (`params`: an id and the sizes), three texts (info, start, end) and the
+sessions, each list and text after its length, all little-endian. JSON has the sessions under `data`
+and perhaps the sizes under `params`, or is the list of the sessions. In text a line of - stands
+between sessions, // begins a comment. What the sizes mean is in `dbcop_sizes.py`.
 
 Keys start with 0, in new ones also with null; where a new one writes 0 itself, 0 is that write. An
 event that failed in a committed transaction was not done: whoever reads it reads what was aborted.
@@ -20,11 +21,12 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from checkers.txn.columns import FAIL, OK, READ, WRITE
 from checkers.txn.sessions.builder import NO_SESSION, Sessions
+from checkers.txn.sessions.dbcop_sizes import SIZES, Held
 from dstest.core.errors import HistoryError
 
 __all__ = ["is_bincode", "read"]
@@ -32,8 +34,8 @@ __all__ = ["is_bincode", "read"]
 _NUMBER: Final = struct.Struct("<Q")
 _EVENT: Final = struct.Struct("<BQQB")
 _TIME: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_NUMBERS: Final = 40
-"""Bytes of the five numbers that a file begins with."""
+_NUMBERS: Final = _NUMBER.size * (1 + len(SIZES))
+"""Bytes of the numbers that a file begins with."""
 
 _TEXT_MAX: Final = 1 << 16
 _REMEDY: Final = "a whole history of DBCop's: history.bincode, its JSON, or its text"
@@ -43,6 +45,15 @@ _MARK: Final = re.compile(r"(\w+)(:=|==)(\d{1,20}|\?)")
 _Event = tuple[int, Any, Any, bool]
 """Kind, key, value (None = the initial state), done."""
 _Txn = tuple[list[_Event], bool]
+
+
+class _Read(NamedTuple):
+    """Sessions, the sizes that the header promises, and whether 0 may be a value that somebody
+    wrote, as in new notations."""
+
+    sessions: Iterator[list[_Txn]]
+    sizes: Mapping[str, Any]
+    new: bool
 
 
 def _refuse(why: str, line: int | None = None) -> HistoryError:
@@ -86,36 +97,50 @@ def is_bincode(raw: bytes) -> bool:
     return all(_TIME.match(text) for text in texts[1:])
 
 
-def _binary(raw: bytes) -> Iterator[list[_Txn]]:
+def _binary(raw: bytes) -> _Read:
     source = _Bytes(raw)
-    source.take(_NUMBERS)
+    _, *sizes = (source.number() for _ in range(1 + len(SIZES)))
     for _ in range(3):
         source.take(source.number())
+    return _Read(_binary_sessions(source), dict(zip(SIZES, sizes, strict=True)), False)
+
+
+def _binary_sessions(source: _Bytes) -> Iterator[list[_Txn]]:
     for _ in range(source.number()):
-        txns: list[_Txn] = []
-        for _ in range(source.number()):
-            body = source.take(_EVENT.size * source.number())
-            events: list[_Event] = []
-            for write, key, value, done in _EVENT.iter_unpack(body):
-                if write > 1 or done > 1:
-                    raise _refuse(f"byte {source.at}: an event before it is none")
-                events.append((WRITE if write else READ, key, value, done == 1))
-            txns.append((events, source.flag()))
-        yield txns
-    if source.at < len(raw):
+        yield _binary_session(source)
+    if source.at < len(source.raw):
         raise _refuse(f"byte {source.at}: the history ends here, the file does not")
+
+
+def _binary_session(source: _Bytes) -> list[_Txn]:
+    txns: list[_Txn] = []
+    for _ in range(source.number()):
+        body = source.take(_EVENT.size * source.number())
+        events: list[_Event] = []
+        for write, key, value, done in _EVENT.iter_unpack(body):
+            if write > 1 or done > 1:
+                raise _refuse(f"byte {source.at}: an event before it is none")
+            events.append((WRITE if write else READ, key, value, done == 1))
+        txns.append((events, source.flag()))
+    return txns
 
 
 def _is(value: Any, *kinds: type) -> bool:
     return type(value) in kinds
 
 
-def _event(event: Any) -> _Event:
-    """One event of JSON. Raises HistoryError."""
-    if isinstance(event, dict) and event.keys() == {"write", "variable", "value", "success"}:
-        write, key, value, done = (event[k] for k in ("write", "variable", "value", "success"))
-        if _is(write, bool) and _is(key, int) and _is(value, int) and _is(done, bool):
-            return WRITE if write else READ, key, value, done
+def _old_event(event: Any) -> _Event | None:
+    """One event of old JSON."""
+    if not isinstance(event, dict) or event.keys() != {"write", "variable", "value", "success"}:
+        return None
+    write, key, value, done = (event[k] for k in ("write", "variable", "value", "success"))
+    if _is(write, bool) and _is(key, int) and _is(value, int) and _is(done, bool):
+        return WRITE if write else READ, key, value, done
+    return None
+
+
+def _new_event(event: Any) -> _Event | None:
+    """One event of new JSON, in either notation."""
     named = event
     if isinstance(event, dict) and len(event) == 1:
         (name, fields), *_ = event.items()
@@ -127,7 +152,7 @@ def _event(event: Any) -> _Event:
         absent = value is None and letter == "r"
         if _is(key, int, str) and (absent or _is(value, int)):
             return WRITE if letter == "w" else READ, key, value, True
-    raise _refuse(f"no event: {json.dumps(event)[:60]}")
+    return None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -146,24 +171,49 @@ def _parsed(raw: bytes) -> Any:
         raise _refuse(f"no JSON: {error}") from None
 
 
-def _of_json(raw: bytes) -> Iterator[list[_Txn]]:
+_ENDS: Final = {"success": _old_event, "committed": _new_event}
+"""The field that tells in an old and in a new transaction of JSON whether it was committed, and
+what its events are."""
+
+
+def _end_of(txn: Any) -> str | None:
+    """The field of a transaction of JSON that tells whether it was committed."""
+    ends = txn.keys() - {"events"} if isinstance(txn, dict) else ()
+    return next(iter(ends)) if len(ends) == 1 and ends <= _ENDS.keys() else None
+
+
+def _json_txn(txn: Any, end: str) -> _Txn:
+    """One transaction of JSON, in a file whose transactions have this field."""
+    named = _end_of(txn)
+    if named is None or not isinstance(txn[named], bool):
+        raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
+    if named != end:
+        raise _refuse("old transactions (success) and new ones (committed) in one file")
+    if not isinstance(txn.get("events"), list):
+        raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
+    events: list[_Event] = []
+    for event in txn["events"]:
+        one = _ENDS[end](event)
+        if one is None:
+            other = any(read_event(event) for read_event in _ENDS.values())
+            why = f" of a transaction with {end!r}" if other else ""
+            raise _refuse(f"no event{why}: {json.dumps(event)[:60]}")
+        events.append(one)
+    return events, txn[end]
+
+
+def _of_json(raw: bytes) -> _Read:
     whole = _parsed(raw)
     data = whole.get("data") if isinstance(whole, dict) else whole
     if not isinstance(data, list) or not all(isinstance(session, list) for session in data):
         raise _refuse("`data` is no list of sessions, which are lists of transactions")
-    for session in data:
-        txns: list[_Txn] = []
-        for txn in session:
-            fields = txn if isinstance(txn, dict) else {}
-            ends = fields.keys() - {"events"}
-            done = fields.get(next(iter(ends))) if len(ends) == 1 else None
-            if not ends <= {"success", "committed"} or not isinstance(done, bool):
-                raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
-            events = fields.get("events")
-            if not isinstance(events, list):
-                raise _refuse(f"no transaction: {json.dumps(txn)[:60]}")
-            txns.append(([_event(event) for event in events], done))
-        yield txns
+    params = whole.get("params") if isinstance(whole, dict) else None
+    if not isinstance(params, dict | None):
+        raise _refuse("`params` is no object")
+    sizes = {name: params[name] for name in SIZES if name in params} if params else {}
+    end = next((_end_of(txn) for session in data for txn in session), None) or "committed"
+    sessions = ([_json_txn(txn, end) for txn in session] for session in data)
+    return _Read(sessions, sizes, end == "committed")
 
 
 def _marks(text: str, line: int) -> list[_Event]:
@@ -200,16 +250,15 @@ def _of_text(raw: bytes) -> Iterator[list[_Txn]]:
     yield txns
 
 
-def _sessions(raw: bytes) -> tuple[Iterable[list[_Txn]], bool]:
-    """The sessions, and whether the notation may be a new one."""
+def _sessions(raw: bytes) -> _Read:
     if is_bincode(raw):
-        return _binary(raw), False
+        return _binary(raw)
     head = raw[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if head[:1] == b"{" or re.match(rb"\[\s*(\[|\])", head):
-        return _of_json(raw.removeprefix(b"\xef\xbb\xbf")), b'"success"' not in head
+        return _of_json(raw.removeprefix(b"\xef\xbb\xbf"))
     if head[:1] in (b"[", b"/", b"-"):
-        return _of_text(raw), True
-    return _binary(raw), False
+        return _Read(_of_text(raw), {}, True)
+    return _binary(raw)
 
 
 class _Rows:
@@ -242,9 +291,11 @@ def read(raw: bytes) -> tuple[Sessions, frozenset[Any]]:
     """The sessions, and the keys of a new history to which 0 is written, which do not start with
     it. Raises HistoryError for what is none."""
     rows = _Rows()
-    sessions, new = _sessions(raw)
+    found = _sessions(raw)
+    held = Held()
     lost: list[_Event] = []
-    for number, txns in enumerate(sessions):
+    for number, txns in enumerate(found.sessions):
+        held.add(txns)
         for events, done in txns:
             rows.begin(number if done else NO_SESSION, OK if done else FAIL)
             rows.add(event for event in events if event[3] or (not done and event[0] == WRITE))
@@ -255,6 +306,7 @@ def read(raw: bytes) -> tuple[Sessions, frozenset[Any]]:
     for event in lost:
         rows.begin(NO_SESSION, FAIL)
         rows.add([event])
+    held.require(found.sizes)
     if not rows.kind:
         raise _refuse("the history is empty")
     written = frozenset(
@@ -266,4 +318,4 @@ def read(raw: bytes) -> tuple[Sessions, frozenset[Any]]:
         rows.kind, rows.key, rows.value, rows.txn, rows.session, rows.outcome,
         range(len(rows.session)), null=rows.null, skipped=rows.skipped,
     )  # fmt: skip
-    return made, written if new else frozenset()
+    return made, written if found.new else frozenset()

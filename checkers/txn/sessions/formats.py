@@ -14,7 +14,7 @@ from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 
-__all__ = ["FORMATS", "load_sessions", "sessions_in"]
+__all__ = ["READERS", "load_sessions", "sessions_in"]
 
 _HEAD_BYTES: Final = 1 << 16
 _BINCODE: Final = "history.bincode"
@@ -22,7 +22,7 @@ _ZERO: Final = Start(0, None)
 _MORE: Final = "a larger --budget-mb, or a part of the history"
 
 
-class Format(NamedTuple):
+class Reader(NamedTuple):
     """`looks` tells by a file's first bytes; `load` gives the sessions and what their keys start
     with, which `assumed` says in words where the file does not. `numbered`: values are numbers of
     writes, and reads of the start say so themselves."""
@@ -88,26 +88,35 @@ def _is_awdit(head: bytes) -> bool:
     return awdit.LINE.fullmatch(first.rstrip()) is not None
 
 
+_TXN_STARTS: Final = rb'\[\s*(?:\[\s*\]\s*,\s*)*\[\s*\{\s*"(?:events|committed|success)"\s*:'
+"""A list of lists of transactions of DBCop's, some of the first perhaps empty."""
+
+_FLAT: Final = rb"[^{}\[\]]*"
+_DBCOP_JSON: Final = re.compile(
+    rb"(?:\{%b(?:\"params\"\s*:\s*\{%b\}%b)?\"data\"\s*:\s*)?%b"
+    % (_FLAT, _FLAT, _FLAT, _TXN_STARTS)
+)
+_DBCOP_TEXT: Final = re.compile(rb"(?:(?://[^\n]*|-+[ \t\r]*)\n\s*)*\[\w+(:=\d|==[\d?])")
+
+
 def _is_dbcop(head: bytes) -> bool:
     text = head.lstrip()
     named = text[:1] == b"{" and b'"params"' in text and b'"n_node"' in text
-    bare = re.match(rb'\[\s*\[\s*\{\s*"(events|committed|success)"\s*:', text)
-    marks = re.match(rb"(?:(?://[^\n]*|-+[ \t\r]*)\n\s*)*\[\w+(:=\d|==[\d?])", text)
-    return named or bare is not None or marks is not None or dbcop.is_bincode(head)
+    return (
+        named
+        or _DBCOP_JSON.match(text) is not None
+        or _DBCOP_TEXT.match(text) is not None
+        or dbcop.is_bincode(head)
+    )
 
 
-def _never(head: bytes) -> bool:
-    del head
-    return False
-
-
-FORMATS: Final[Mapping[str, Format]] = {
-    "plume": Format(_is_plume, _plume, "every key starts as 0"),
-    "dbcop": Format(
+READERS: Final[Mapping[str, Reader]] = {
+    "plume": Reader(_is_plume, _plume, "every key starts as 0"),
+    "dbcop": Reader(
         _is_dbcop, _dbcop, "every key starts as 0, but for those to which a new file writes 0"
     ),
-    "cobra": Format(_never, _cobra, numbered=True),
-    "awdit": Format(_is_awdit, _awdit),
+    "cobra": Reader(cobra.is_log, _cobra, numbered=True),
+    "awdit": Reader(_is_awdit, _awdit),
 }
 
 
@@ -117,7 +126,8 @@ def _directory(path: Path) -> str | None:
     if (path / _BINCODE).is_file():
         return "dbcop"
     heads = [_head(log) for log in _logs(path)]
-    return "cobra" if heads and all(h[:1] in (b"S", b"") for h in heads) and any(heads) else None
+    like = all(h[:1] in (b"S", b"") for h in heads) and any(map(cobra.is_log, heads))
+    return "cobra" if like else None
 
 
 def _head(path: Path) -> bytes:
@@ -143,7 +153,7 @@ def sessions_in(path: Path) -> str | None:
     if not path.is_file():
         return None  # a pipe cannot be looked at twice
     head = _head(path).removeprefix(b"\xef\xbb\xbf")
-    return next((name for name, found in FORMATS.items() if found.looks(head)), None)
+    return next((name for name, found in READERS.items() if found.looks(head)), None)
 
 
 _USUAL: Final[Any] = object()
@@ -152,17 +162,17 @@ _USUAL: Final[Any] = object()
 def load_sessions(
     path: Path, fmt: str, start: Start | None = _USUAL, memory_mb: int = MEMORY_MB
 ) -> TxnColumns:
-    """Columns of a path in one of FORMATS; what its keys start with is the format's, or `start`.
+    """Columns of a path in one of these; what its keys start with is the format's, or `start`.
 
     Raises HistoryError for what is none or contradicts itself, MemorySpent where `memory_mb` is not
     enough, ConfigError for a start that cannot be.
     """
-    sessions, usual = FORMATS[fmt].load(path, memory_mb << 20)
+    sessions, usual = READERS[fmt].load(path, memory_mb << 20)
     if start is _USUAL:
         start = usual
         if start is not None and start.by_key is None and start.every is not None:
             sessions.without_initial(start.every)
-    elif FORMATS[fmt].numbered:
+    elif READERS[fmt].numbered:
         raise ConfigError(
             f"a {fmt} file has numbers of writes for values: none of them is an initial one",
             remedy="leave --initial out: the file says which reads saw the start",
