@@ -20,6 +20,7 @@ from checkers.txn.models import canonical, implied_models, judged_models
 from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import READERS, load_sessions, sessions_in
 from dstest.cli.check_models import json_of
+from dstest.cli.check_notes import ASKED, SUCH, start_told, with_notes
 from dstest.cli.check_objects import memory_limit
 from dstest.cli.check_txn import asked_models
 from dstest.core.check import Anomaly, Budget, CheckResult
@@ -109,11 +110,11 @@ def _twice(c: TxnColumns) -> str | None:
 def _noted(result: CheckResult, fmt: str, initial: str | None) -> CheckResult:
     """The answer, with the initial state that it holds for."""
     if initial is not None:
-        return replace(result, stats={**result.stats, INITIAL: json_of(initial)})
-    if not (assumed := READERS[fmt].assumed):
-        return result
-    said = f"{assumed}, as in such files; --initial says otherwise"
-    return replace(result, reason="; ".join(filter(None, [result.reason, said])))
+        start = json_of(initial)
+        told = with_notes(result, start_told(start, ASKED))
+        return replace(told, stats={**result.stats, INITIAL: start})
+    reader = READERS[fmt]
+    return with_notes(result, reader.assumed if reader.numbered else f"{reader.assumed}, {SUCH}")
 
 
 def judge_sessions(
