@@ -82,11 +82,17 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How an object that is a register in other words is spoken of."""
+    """How an object that is a register in other words is spoken of: "the register can hold: null",
+    "it needs the register to hold 1". `something` stands for any value but null."""
 
     noun: str
     verb: str
     nothing: str = "null"
+    something: str = ""
+
+    def of(self, value: Any) -> str:
+        """What it may do with this value."""
+        return self.nothing if value is None else self.something or text(value)
 
 
 REGISTER = Words("the register", "hold")
@@ -260,9 +266,9 @@ def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     """What the operation that cannot be placed asks for."""
     kind, wanted = int(columns.kind[stuck]), int(columns.a[stuck])
     told = columns.values[wanted]
-    value = words.nothing if told is None else text(told)
+    value = words.of(told)
     if words != REGISTER and kind in (READ, CAS_TRUE):
-        return f"it needs {words.noun} to {words.verb} {value}"
+        return " ".join(filter(None, [f"it needs {words.noun} to", words.verb, value]))
     if kind == CAS_FALSE:
         return f"it needs any value other than {value}"
     if kind not in (READ, CAS_TRUE):
@@ -304,7 +310,7 @@ def explain(
         else "Not even the first completion can be placed."
     )
     held = [columns.values[s] for s in decision.states if s >= 0]
-    states = _listed([words.nothing if v is None else text(v) for v in held])
+    can = f"{words.noun} can {words.verb}".rstrip()
     beside = [
         phrase(op_at(int(r)))
         for r in rows
@@ -316,6 +322,6 @@ def explain(
         else "No other operation is running then."
     )
     return (
-        f"{lead} {prefix} There {words.noun} can {words.verb}: {states}. Next completes "
+        f"{lead} {prefix} There {can}: {_listed(list(map(words.of, held)))}. Next completes "
         f"{phrase(op_at(stuck))}: {_why_not(columns, stuck, words)}. {running}"
     )

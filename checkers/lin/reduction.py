@@ -22,7 +22,7 @@ from dstest.core.op import Op
 __all__ = ["WORDS", "to_register"]
 
 WORDS = {
-    "set": Words("the set", "hold the element (true) or not (null):"),
+    "set": Words("the set", "", "not hold the element", "hold the element"),
     "kv-map": Words("the key", "hold"),
     "multi-register": REGISTER,
 }

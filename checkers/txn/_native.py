@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from checkers import _core
 from checkers.txn.columns import I64, TxnColumns
+from checkers.txn.workloads import KINDS
 from dstest.core.check import Budget
 
 __all__ = [
@@ -63,8 +64,6 @@ SMALL: Final = 2000
 """Transactions that are judged before a thread would have begun."""
 
 T = TypeVar("T")
-
-_WORKLOADS: Final = {"list-append": 0, "rw-register": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def analyse(
             c.outcome, c.process, invoke, complete, c.mop_start, c.mop_kind, c.mop_key,
             c.mop_value, c.mop_known, c.elem_start, c.elem, order, value_hash, stop,
             len(c.key_names), len(c.value_names), int(c.process.max(initial=-1)) + 1,
-            n_positions, _WORKLOADS[workload], between, sources,
+            n_positions, KINDS[workload].code, between, sources,
             int(budget.time_s * 1e9), budget.memory_mb * 2**20,
         ),
         stop,

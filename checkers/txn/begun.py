@@ -6,6 +6,7 @@ of null, and what was null before is a value that nobody has written, unless som
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from checkers._start import USUAL, Start
 from checkers.txn.columns import NIL, NULL_READ, READ, WRITE, TxnColumns
+from checkers.txn.workloads import KINDS
 from dstest.core.errors import ConfigError, HistoryError
 
 __all__ = ["begun"]
@@ -52,11 +54,12 @@ def begun(c: TxnColumns, workload: str, start: Start) -> TxnColumns:
     Raises ConfigError for what no key can start with, HistoryError where a key's first value is
     written to it.
     """
-    if workload == "list-append":
+    kind = KINDS[workload]
+    if not kind.starts:
         values = [start.every] if start.by_key is None else list(start.by_key.values())
-        if any(value not in (None, []) for value in values):
+        if any(value not in (None, json.loads(kind.first)) for value in values):
             raise ConfigError(
-                "list-append has no initial state but the empty list",
+                f"{workload} has no initial state but {kind.first}",
                 remedy="leave --initial out, and let a first transaction append what was there",
             )
         return c

@@ -25,6 +25,7 @@ from checkers.txn.columns import FAIL, INFO, OK, TxnColumns
 from checkers.txn.models import judged_models, proscribed, require_judged
 from checkers.txn.models import weaker as weaker_models
 from checkers.txn.opmaps import Builder, contradiction
+from checkers.txn.workloads import KINDS
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
@@ -101,10 +102,11 @@ class TxnChecker:
     prefix_closed = True
     models: tuple[str, ...] = judged_models(DETECTABLE)
     op_types = dict.fromkeys(models, frozenset({"txn"}))
-    initial = dict.fromkeys(models, "a scalar; of list-append the empty list alone")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        starts = KINDS[name].starts
+        self.initial = dict.fromkeys(self.models, starts) if starts else {}
 
     def forbids(self, model: str) -> frozenset[str]:
         """The anomalies that a history under `model` must not hold."""

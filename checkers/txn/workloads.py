@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-__all__ = ["WORKLOADS"]
+__all__ = ["KINDS", "WORKLOADS", "Kind"]
 
-WORKLOADS: Final = ("list-append", "rw-register")
+
+class Kind(NamedTuple):
+    """`code` is its number in csrc/txn. `starts` is what the value that a key starts with is given
+    as; empty where all start alike, with `first`."""
+
+    code: int
+    first: str
+    starts: str = ""
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "list-append": Kind(0, "[]"),
+    "rw-register": Kind(1, "null", "a scalar"),
+}
+WORKLOADS: Final = tuple(KINDS)

@@ -92,8 +92,6 @@ def require_asked(
 ) -> None:
     """Raises ConfigError for an option of `-o`, and for an initial state, that one of the `judges`
     (checkers, each with its model) would pass over."""
-    from checkers.lin.catalogue import STARTS
-
     traits = [(checker.name, model, CheckerTraits.of(checker)) for checker, model in judges]
     known = {option for _, _, trait in traits for option in trait.options}
     for option in (pair.partition("=")[0] for pair in pairs):
@@ -107,8 +105,8 @@ def require_asked(
         if model not in trait.initial:
             raise ConfigError(
                 f"checker {name} has no initial state under {model}: it would be passed over",
-                remedy=f"leave --initial out, or ask {_of(INITIAL)}, rw-register: --checker "
-                f"linearizable with --model {', '.join(STARTS)}",
+                remedy=f"leave --initial out, or ask {_of(INITIAL)}: `dstest models --objects` "
+                "says which --model starts as what",
             )
 
 

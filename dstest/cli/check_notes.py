@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -12,29 +12,72 @@ from dstest.store.jepsen_keys import NOT_READ
 
 if TYPE_CHECKING:
     from dstest.core.check import CheckResult
-    from dstest.core.history import Header
+    from dstest.core.history import Header, History
 
-__all__ = ["noted"]
+__all__ = ["ASKED", "HEADER", "SUCH", "USUAL", "noted", "of_asked", "start_told", "with_notes"]
+
+ASKED: Final = "as --initial says"
+HEADER: Final = "as the history's header says"
+SUCH: Final = "as in such files; --initial says otherwise"
+USUAL: Final = "as usual; --initial says otherwise"
+
+_SHOWN_MAX: Final = 80
+
+
+def start_told(value: Any, why: str) -> str:
+    """The sentence that tells which initial state an answer holds for."""
+    told = json.dumps(value, default=repr)
+    shown = told if len(told) <= _SHOWN_MAX else f"{told[:_SHOWN_MAX]}.."
+    many = isinstance(value, dict)
+    return f"{'keys start' if many else 'every key starts'} as {shown}, {why}"
+
+
+def with_notes(result: CheckResult, *notes: str | None) -> CheckResult:
+    """The answer with sentences after its reason."""
+    reason = "; ".join(filter(None, [result.reason, *notes])) or None
+    return result if reason == result.reason else replace(result, reason=reason)
+
+
+def of_asked(history: History, asked: Any, *, alone: bool) -> History:
+    """The history, without what is only implied of its own model where another one is asked.
+    `asked` is the model, `alone`: nothing else is asked that may judge otherwise."""
+    header = history.header
+    implied = header.source is not None and header.model is not None
+    if not implied or asked == header.model or (asked is None and alone):
+        return history
+    left = {name: value for name, value in header.options.items() if name != INITIAL}
+    return replace(history, header=replace(header, model=None, options=left))
+
+
+def _start(result: CheckResult, header: Header, initial: str | None) -> str | None:
+    """Which initial state the answer holds for; None where that is no assumption."""
+    if INITIAL in header.options:
+        why = SUCH if header.source is not None else HEADER
+        return start_told(header.options[INITIAL], ASKED if initial is not None else why)
+    if header.source is None:
+        return None
+    from checkers.lin import catalogue
+
+    if result.checker != "linearizable" or result.model not in catalogue.STARTS:
+        return None
+    model = catalogue.make(result.model, header.options)
+    return f"every key starts as {model.show(model.initial)}, {USUAL}"
 
 
 def noted(result: CheckResult, header: Header, initial: str | None) -> CheckResult:
     """The answer, with the initial state that it holds for, and the fields that nobody read."""
-    notes, stats = [], dict(result.stats)
+    stats = dict(result.stats)
     if INITIAL in header.options:
         stats[INITIAL] = header.options[INITIAL]
-        if initial is None and header.source is not None:
-            told = json.dumps(header.options[INITIAL])
-            notes.append(f"every key starts as {told}, as in such logs; --initial says otherwise")
     unread = {
         name.removeprefix(NOT_READ): n
         for name, n in header.counters.items()
         if name.startswith(NOT_READ)
     }
+    said = None
     if unread:
         stats["fields_not_read"] = unread
-        said = ", ".join(f"{name} ({n:,} events)" for name, n in sorted(unread.items()))
-        notes.append(f"fields that nobody read: {said}")
-    if not notes and stats == result.stats:
-        return result
-    reason = "; ".join(filter(None, [result.reason, *notes])) or None
-    return replace(result, reason=reason, stats=stats)
+        rows = ", ".join(f"{name} ({n:,} events)" for name, n in sorted(unread.items()))
+        said = f"fields that nobody read: {rows}"
+    told = with_notes(result, _start(result, header, initial), said)
+    return told if stats == result.stats else replace(told, stats=stats)

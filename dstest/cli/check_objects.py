@@ -12,16 +12,17 @@ from msgspec.structs import replace
 
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
-from dstest.cli.check_notes import noted
+from dstest.cli.check_notes import noted, of_asked
 from dstest.cli.check_source import looks_independent
 from dstest.cli.check_table import read_table
+from dstest.core import registry
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
 from dstest.judge.budgeted import size_bytes
 
 if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
-    from dstest.core.history import History
+    from dstest.core.history import Header, History
 
 __all__ = ["judge_file", "memory_limit"]
 
@@ -69,6 +70,11 @@ def _may_be_tuples(history: History) -> bool:
     return all(op.key is None for op in history.ops) and looks_independent(history)
 
 
+def _knows(checker: str | None, header: Header) -> bool:
+    """Does it know the model that the history is of? So does whoever is not named."""
+    return checker is None or header.model in registry.load("checkers", checker).models
+
+
 def judge_file(
     path: Path,
     workload: str | None,
@@ -84,7 +90,9 @@ def judge_file(
     where reading takes more than the budget, ConfigError for what cannot be asked."""
     started = monotonic_ns()
     weak: list[str] = []
-    loaded = with_options(_loaded(path, format_, independent, budget, weak), option, initial)
+    loaded = _loaded(path, format_, independent, budget, weak)
+    loaded = of_asked(loaded, model, alone=workload is None and _knows(checker, loaded.header))
+    loaded = with_options(loaded, option, initial)
     weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None

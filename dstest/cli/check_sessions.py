@@ -9,17 +9,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from checkers._start import Start, start_of
 from checkers.txn import api
 from checkers.txn._native import DETECTABLE
-from checkers.txn.columns import WRITE, TxnColumns
+from checkers.txn.duplicates import ONCE, written_twice
 from checkers.txn.models import canonical, implied_models, judged_models
 from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import READERS, load_sessions, sessions_in
 from dstest.cli.check_models import json_of
+from dstest.cli.check_notes import ASKED, SUCH, start_told, with_notes
 from dstest.cli.check_objects import memory_limit
 from dstest.cli.check_txn import asked_models
 from dstest.core.check import Anomaly, Budget, CheckResult
@@ -34,7 +34,6 @@ USUAL: Final = "strong-session-serializable"
 """The strongest model that the order of sessions decides."""
 
 _WORKLOAD: Final = RW_REGISTER.name
-_ONCE: Final = "each value may be written to a key only once"
 
 
 def session_format(path: Path, format_: str) -> str | None:
@@ -91,29 +90,14 @@ def _untold(anomaly: Anomaly) -> Anomaly:
     return replace(anomaly, witness=[{**row, **nowhere} for row in anomaly.witness])
 
 
-def _twice(c: TxnColumns) -> str | None:
-    """Which transactions write the same value to one key."""
-    writes = np.flatnonzero(c.mop_kind == WRITE)
-    seen: dict[tuple[int, int], int] = {}
-    for at in writes.tolist():
-        pair = (int(c.mop_key[at]), int(c.mop_value[at]))
-        first = seen.setdefault(pair, at)
-        one, other = np.searchsorted(c.mop_start, [first, at], side="right") - 1
-        if one != other:
-            key, value = c.key_names[pair[0]], c.value_names[pair[1]]
-            who = f"transactions {c.op_index[one]} and {c.op_index[other]}"
-            return f"{who} both write {value!r} to key {key!r}"
-    return None
-
-
 def _noted(result: CheckResult, fmt: str, initial: str | None) -> CheckResult:
     """The answer, with the initial state that it holds for."""
     if initial is not None:
-        return replace(result, stats={**result.stats, INITIAL: json_of(initial)})
-    if not (assumed := READERS[fmt].assumed):
-        return result
-    said = f"{assumed}, as in such files; --initial says otherwise"
-    return replace(result, reason="; ".join(filter(None, [result.reason, said])))
+        start = json_of(initial)
+        told = with_notes(result, start_told(start, ASKED))
+        return replace(told, stats={**result.stats, INITIAL: start})
+    reader = READERS[fmt]
+    return with_notes(result, reader.assumed if reader.numbered else f"{reader.assumed}, {SUCH}")
 
 
 def judge_sessions(
@@ -141,7 +125,7 @@ def judge_sessions(
     try:
         result = api.check(columns, _WORKLOAD, judged, options, budget)
     except ValueError as error:
-        raise HistoryError(f"{path}: {_twice(columns) or error}", remedy=_ONCE) from None
+        raise HistoryError(f"{path}: {written_twice(columns) or error}", remedy=ONCE) from None
     result = replace(
         result,
         model=",".join(asked),

@@ -18,9 +18,11 @@ from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
 from checkers.txn.begun import begun
 from checkers.txn.duplicates import ONCE, written_twice
+from checkers.txn.workloads import KINDS
 from dstest.cli.check_lints import require_counts, weakened
 from dstest.cli.check_look import opened
 from dstest.cli.check_models import json_of
+from dstest.cli.check_notes import ASKED, HEADER, USUAL, start_told, with_notes
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
@@ -73,10 +75,24 @@ def judge_transactions(
         raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
     anomalies = _with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    return weakened(_noted(whole, workload, start, header, initial), weak)
+
+
+def _noted(
+    result: CheckResult, workload: str, start: Start | None, header: Header | None,
+    initial: str | None,
+) -> CheckResult:  # fmt: skip
+    """The answer, with the initial state that it holds for."""
     if start is not None:
         told = start.every if start.by_key is None else dict(start.by_key)
-        whole = replace(whole, stats={**whole.stats, INITIAL: told})
-    return weakened(whole, weak)
+        said = start_told(told, HEADER if initial is None else ASKED)
+        return with_notes(replace(result, stats={**result.stats, INITIAL: told}), said)
+    if header is not None:
+        return result
+    kind = KINDS[workload]
+    return with_notes(
+        result, f"every key starts as {kind.first}, {USUAL if kind.starts else 'as usual'}"
+    )
 
 
 def _start(header: Header | None, initial: str | None) -> Start | None:

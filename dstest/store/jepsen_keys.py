@@ -17,7 +17,7 @@ logs: its keys start as "".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -132,8 +132,10 @@ def split(event: Event, independent: bool) -> tuple[Any, Any]:
     return event.value[0], event.value[1]
 
 
-def _is_kv_log(events: Iterable[Event]) -> bool:
-    return all(e.key is not None and e.f in ("get", "put", "append") for e in events)
+def _is_kv_log(events: Sequence[Event]) -> bool:
+    """Appends alone may be of a log as well."""
+    keyed = all(e.key is not None and e.f in ("get", "put", "append") for e in events)
+    return keyed and any(e.f != "append" for e in events)
 
 
 def described(header: Header, events: list[Event]) -> Header:

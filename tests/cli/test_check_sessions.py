@@ -112,7 +112,7 @@ def test_the_initial_state_may_be_told(tmp_path: Path) -> None:
     text.write_text("r 1 7\nw 1 8\n---\nr 1 8\n===\nr 1 7\n")
     assert check(text)[0] == 1
     got, said = check(text, "--initial", "7")
-    assert got == 0 and "starts as" not in said
+    assert got == 0 and "every key starts as 7, as --initial says" in said
     assert check(text, "--initial", '{"1": 7}')[0] == 0
     got, said = check(text, "--initial", '{"2": 7}')
     assert (got, "does not occur" in said) == (2, True)

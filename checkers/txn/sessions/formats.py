@@ -24,12 +24,12 @@ _MORE: Final = "a larger --budget-mb, or a part of the history"
 
 class Reader(NamedTuple):
     """`looks` tells by a file's first bytes; `load` gives the sessions and what their keys start
-    with, which `assumed` says in words where the file does not. `numbered`: values are numbers of
+    with, which `assumed` says in words. `numbered`: values are numbers of
     writes, and reads of the start say so themselves."""
 
     looks: Callable[[bytes], bool]
     load: Callable[[Path, int], tuple[Sessions, Start | None]]
-    assumed: str = ""
+    assumed: str
     numbered: bool = False
 
 
@@ -115,8 +115,10 @@ READERS: Final[Mapping[str, Reader]] = {
     "dbcop": Reader(
         _is_dbcop, _dbcop, "every key starts as 0, but for those to which a new file writes 0"
     ),
-    "cobra": Reader(cobra.is_log, _cobra, numbered=True),
-    "awdit": Reader(_is_awdit, _awdit),
+    "cobra": Reader(
+        cobra.is_log, _cobra, "every key starts as what no write has, as the marks say", True
+    ),
+    "awdit": Reader(_is_awdit, _awdit, "no key starts with a value"),
 }
 
 
