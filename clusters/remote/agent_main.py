@@ -91,6 +91,7 @@ class Agent:
             "services": partial(agent_services.rows, groups=groups),
             "strike": partial(agent_services.strike, groups=groups),
             "processes": agent_processes.look,
+            "memory_kills": agent_processes.memory_kills,
         }
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -10,7 +11,10 @@ from typing import Any
 
 from clusters.remote.agent_exec import process_info
 
-__all__ = ["look"]
+__all__ = ["look", "memory_kills"]
+
+KILLS = ("memory.oom_control", "memory.events")
+"""Of version 1 of control groups, and of version 2."""
 
 V1 = re.compile(r"^\d+:(?:[^:]*,)?freezer(?:,[^:]*)?:(.*)$", re.MULTILINE)
 V2 = re.compile(r"^0::(.*)$", re.MULTILINE)
@@ -99,3 +103,28 @@ def _frozen(pid: int, freezers: list[tuple[str, str]]) -> str:
     except OSError:
         return ""
     return ""
+
+
+def memory_kills(groups: str = "/sys/fs/cgroup", machine: str = "/proc/vmstat") -> dict[str, int]:
+    """Processes that the kernel has killed for lack of memory, by the file that says so: of each
+    control group; where no group tells, of the whole machine, which may be too many.
+
+    Read here and without programs: of a slow node they would take more than its servers can spare.
+    """
+    paths = [
+        f"{folder}/{name}"
+        for folder, _, names in os.walk(groups)
+        for name in KILLS
+        if name in names
+    ]
+    return _counts(paths) or _counts([machine])
+
+
+def _counts(paths: list[str]) -> dict[str, int]:
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(path).read_text(encoding="ascii").splitlines():
+                if line.startswith("oom_kill "):
+                    found[path] = int(line.split()[1])
+    return found

@@ -165,6 +165,7 @@ _VERBS: Final[dict[str, Any]] = {
     "read": _Read,
     "write": _Written,
     "processes": list[_Look],
+    "memory_kills": dict[str, Count],
 }
 
 _MESSAGE: Final = msgspec.json.Decoder(Message)

@@ -29,17 +29,6 @@ UNSEEN_S: Final = 12.0
 
 OOM_EVERY: Final = 5
 
-_OOM: Final = r"""
-rows=$(find /sys/fs/cgroup -name memory.oom_control -o -name memory.events 2>/dev/null |
-    while read -r file; do
-        count=$(sed -n 's/^oom_kill //p' "$file" 2>/dev/null)
-        echo "${count:-0} $file"
-    done)
-[ -n "$rows" ] || rows=$(sed -n 's#^oom_kill \([0-9]*\)$#\1 /proc/vmstat#p' /proc/vmstat)
-printf '%s\n' "$rows"
-"""
-"""A node without control groups has the count of the whole machine: it may be too high, not too
-low."""
 _CORES: Final = """\
 pattern=$(cat /proc/sys/kernel/core_pattern)
 case $pattern in
@@ -127,10 +116,8 @@ class ProcessWatch:
         one.looks += 1
 
     async def _count_kills(self, one: _Node) -> None:
-        done = await one.node.run(["sh", "-c", _OOM], timeout_s=LOOK_TIMEOUT_S, check=False)
-        rows = (line.split(maxsplit=1) for line in done.stdout.splitlines())
-        now = {row[1]: int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()}
-        if done.status != 0 or not now:
+        now: dict[str, int] = await one.node.call("memory_kills", timeout_s=LOOK_TIMEOUT_S)
+        if not now:
             message = "the kernel's kills for lack of memory were not counted"
             self._untaken[f"{one.node.name} oom"] = f"{one.node.name}: {message}"
             return

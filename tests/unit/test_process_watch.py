@@ -39,7 +39,7 @@ class Node:
         self.name = name
         self.away = False
         self.lost = False
-        self.kills = 0
+        self.counted = {"/sys/fs/cgroup/memory/memory.oom_control": 0}
         self.cores = ""
 
     async def run(self, argv: list[str], **_: Any) -> Completed:
@@ -47,11 +47,16 @@ class Node:
             raise RemoteLost(f"{self.name}: gone")
         if argv[0] == "readlink":
             text = "/opt/etcd\n"
-        elif argv[2] == process_watch._CORES:
-            text = self.cores
         else:
-            text = f"{self.kills} /sys/fs/cgroup/memory/memory.oom_control\n"
+            assert argv[2] == process_watch._CORES
+            text = self.cores
         return Completed(status=0, stdout=text, stderr="")
+
+    async def call(self, verb: str, **_: Any) -> dict[str, int]:
+        if self.lost:
+            raise RemoteLost(f"{self.name}: gone")
+        assert verb == "memory_kills"
+        return self.counted
 
 
 class System:
@@ -154,9 +159,10 @@ def test_a_node_that_is_never_seen_again_is_unseen() -> None:
 
 def test_kills_for_lack_of_memory_and_core_files() -> None:
     seen = Watched()
-    seen.nodes["n1"].kills = 3  # before the run
+    group = "/sys/fs/cgroup/memory/memory.oom_control"
+    seen.nodes["n1"].counted = {group: 3}  # before the run
     seen.look(0)
-    seen.nodes["n2"].kills = 2
+    seen.nodes["n2"].counted = {group: 2}
     seen.nodes["n2"].cores = "/opt/etcd/core\n"
     seen.look(5)
     found = seen.end()
@@ -164,6 +170,13 @@ def test_kills_for_lack_of_memory_and_core_files() -> None:
         ("n2", "2", 5)
     ]
     assert found.cores == {"n2": ["/opt/etcd/core"]}
+
+
+def test_kills_that_no_node_tells_of_are_said_not_to_be_counted() -> None:
+    seen = Watched()
+    seen.nodes["n2"].counted = {}
+    seen.look(0)
+    assert seen.end().untaken == ["n2: the kernel's kills for lack of memory were not counted"]
 
 
 class Logging(Node):
