@@ -25,5 +25,5 @@ def written_twice(c: TxnColumns) -> str | None:
     one, other = (int(np.searchsorted(c.mop_start, i, side="right")) - 1 for i in (first, then))
     key, value = c.key_names[c.mop_key[first]], name_of(c, int(c.mop_value[first]))
     twice = f"transaction {c.op_index[one]} writes {value!r} to key {key!r} twice"
-    both = f"transactions {c.op_index[one]} and {c.op_index[other]} write {value!r} to key {key!r}"
-    return twice if one == other else both
+    who = f"transactions {c.op_index[one]} and {c.op_index[other]}"
+    return twice if one == other else f"{who} both write {value!r} to key {key!r}"

@@ -23,7 +23,7 @@ def said(*txns: list[list[Any]]) -> str | None:
 @pytest.mark.parametrize("value", [3, "a", True])
 def test_names_both(value: Any) -> None:
     told = said([["w", "x", 1]], [["w", "x", value]], [["w", "y", value]], [["w", "x", value]])
-    assert told == f"transactions 3 and 7 write {value!r} to key 'x'"
+    assert told == f"transactions 3 and 7 both write {value!r} to key 'x'"
 
 
 def test_one_that_writes_twice_itself() -> None:
