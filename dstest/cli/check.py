@@ -29,7 +29,7 @@ def check(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Consistency model, or object: fifo-queue, mutex, .. (dstest models)."),
+        typer.Option(help="Of transactions or an object: fifo-queue, .. (`dstest models`)."),
     ] = None,
     checker: Annotated[
         str | None, typer.Option(help="One checker, by name or file, not the workload's.")

@@ -1,4 +1,4 @@
-"""`dstest models`: what histories can be held to, consistency models of transactions and objects."""
+"""`dstest models`: what histories can be held to: models of transactions, objects, and others."""
 
 from __future__ import annotations
 
