@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,17 +95,18 @@ def interruptible(call: Callable[[], None], stop: I32, *, small: bool = False) -
 
 
 def in_halves(
-    offsets: I64, memory_bytes: int, part: Callable[[slice, slice, I64, int], None]
-) -> bool:
+    offsets: I64, memory_bytes: int, verdict: U8, part: Callable[[slice, slice, I64, int], None]
+) -> None:
     """Either half of the keys in a thread of its own, or all of them in this one where that would
     not pay. `part` is told keys, operations, where each key begins among those, and how much memory
-    it has. Whether there were two."""
+    it has. Keys for which half of the memory was too little, by their `verdict`, are looked at
+    again with all of it: two threads leave no more open than one."""
     n_keys, n_ops = len(offsets) - 1, int(offsets[-1])
     middle = int(np.searchsorted(offsets, n_ops // 2))
     at = int(offsets[middle]) if 0 < middle < n_keys else 0
     if n_ops < OPS_WORTH_TWO or not n_ops // 8 <= at <= n_ops - n_ops // 8:
         part(slice(0, n_keys), slice(0, None), offsets, memory_bytes)
-        return False
+        return
     failed: list[BaseException] = []
 
     def second() -> None:
@@ -121,7 +123,21 @@ def in_halves(
         thread.join()
     if failed:
         raise failed[0]
-    return True
+    # Together first, which is dear only once; then each alone, which takes the least memory.
+    for found in (_runs, _each):
+        for first, last in found(verdict == MEMORY):
+            rows = slice(int(offsets[first]), int(offsets[last]))
+            part(slice(first, last), rows, offsets[first : last + 1] - rows.start, memory_bytes)
+
+
+def _each(marked: Any) -> list[tuple[int, int]]:
+    return [(at, at + 1) for at in np.flatnonzero(marked).tolist()]
+
+
+def _runs(marked: Any) -> list[tuple[int, int]]:
+    """Where marks begin and end that stand side by side."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]]).view(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def check_registers(
@@ -159,12 +175,7 @@ def check_registers(
         bad[bad >= 0] += rows.start
 
     def call() -> None:
-        if not in_halves(offsets, limits.memory_bytes, part):
-            return
-        for key in np.flatnonzero(decision.verdict == MEMORY).tolist():  # half was too little
-            rows = slice(int(offsets[key]), int(offsets[key + 1]))
-            own = np.array([0, rows.stop - rows.start], np.int64)
-            part(slice(key, key + 1), rows, own, limits.memory_bytes)
+        in_halves(offsets, limits.memory_bytes, decision.verdict, part)
 
     interruptible(call, stop, small=limits.steps_max > 0 and len(kind) < _OPS_WORTH_A_THREAD)
     return decision

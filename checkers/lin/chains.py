@@ -33,7 +33,7 @@ def chains(columns: Columns, memory_bytes: int) -> U8:
         )  # fmt: skip
 
     def call() -> None:
-        in_halves(columns.offsets, memory_bytes, part)
+        in_halves(columns.offsets, memory_bytes, verdict, part)
 
     interruptible(call, stop, small=len(columns.kind) < 5_000)
     return verdict

@@ -103,7 +103,7 @@ def monitor(
         )  # fmt: skip
 
     def call() -> None:
-        in_halves(offsets, memory_bytes, part)
+        in_halves(offsets, memory_bytes, verdict, part)
 
     interruptible(call, stop, small=len(kind) < 5_000)
     return verdict

@@ -28,7 +28,8 @@ def check(
         str | None, typer.Option(help="What the clients did; default: as the history says.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Consistency model, or object: fifo-queue, mutex, ..")
+        str | None,
+        typer.Option(help="Of transactions or an object: fifo-queue, .. (`dstest models`)."),
     ] = None,
     checker: Annotated[
         str | None, typer.Option(help="One checker, by name or file, not the workload's.")

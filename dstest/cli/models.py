@@ -1,29 +1,36 @@
-"""`dstest models`: the consistency models that transactions can be held to."""
+"""`dstest models`: what histories can be held to: models of transactions, objects, and others."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dstest.cli.output import say
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["models"]
 
 
 def models(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="Only the models of objects and of other checkers.")
+    ] = False,
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the lattice there, as SVG.")
     ] = None,
 ) -> None:
-    """List the consistency models, what each implies and which anomalies it rules out."""
+    """List the consistency models of transactions, what each implies and which anomalies it rules
+    out; then the objects that are linearizable or not, and what other checkers hold histories to.
+
+    `dstest check --model NAME` asks for one, with --checker where several checkers know it."""
     import json
 
-    from checkers.txn import decided, exact
-    from checkers.txn.models import UNTESTED, lattice
-    from checkers.txn.plugin import LIST_APPEND
+    from checkers.txn.models import lattice
 
     graph = lattice()
     if svg is not None:
@@ -32,19 +39,37 @@ def models(
 
         write_whole(svg, lattice_svg(graph).encode(), "--svg")
     if json_:
-        rows = {
-            model: {
-                "implies": sorted(graph.successors(model)),
-                "aliases": facts["aliases"],
-                "proscribes": facts["proscribes"],
-                "judged": model in LIST_APPEND.models,
-                "decided": model in exact.MODELS,
-                "untested": UNTESTED.get(model),
-            }
-            for model, facts in graph.nodes(data=True)
-        }
-        say(json.dumps(rows, indent=2))
+        say(json.dumps(_by_checker() if objects else _as_json(graph), indent=2))
         return
+    if not objects:
+        _print(graph)
+    _print_objects()
+
+
+def _as_json(graph: nx.DiGraph) -> dict[str, Any]:
+    from checkers.txn import exact
+    from checkers.txn.models import UNTESTED
+    from checkers.txn.plugin import LIST_APPEND
+
+    return {
+        model: {
+            "implies": sorted(graph.successors(model)),
+            "aliases": facts["aliases"],
+            "proscribes": facts["proscribes"],
+            "judged": model in LIST_APPEND.models,
+            "decided": model in exact.MODELS,
+            "untested": UNTESTED.get(model),
+        }
+        for model, facts in graph.nodes(data=True)
+    }
+
+
+def _print(graph: nx.DiGraph) -> None:
+    from checkers.txn import exact
+    from checkers.txn.models import UNTESTED
+    from checkers.txn.plugin import LIST_APPEND
+
+    typer.echo("Models of transactions (list-append, rw-register):\n")
     for model, facts in graph.nodes(data=True):
         also = f" ({', '.join(facts['aliases'])})" if facts["aliases"] else ""
         typer.echo(f"{model}{also}")
@@ -54,9 +79,44 @@ def models(
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
         if model not in LIST_APPEND.models:
             typer.echo("  not judged of transactions: asking for it is refused")
-        if model in decided.MODELS:
-            typer.echo("  decided for registers (rw-register), and for lists that agree")
-        elif model in exact.MODELS:
-            typer.echo("  decided for registers (rw-register)")
+        if model in exact.MODELS:
+            typer.echo("  decided for registers, and for lists that agree on their order")
         elif model in UNTESTED:
             typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")
+
+
+def _by_checker() -> dict[str, Any]:
+    """What each checker but those of transactions holds histories to, by model: the operations
+    that it knows (null = any), and what the initial state may be given as."""
+    from checkers.txn.workloads import WORKLOADS
+    from dstest.core import registry
+    from dstest.core.protocols import CheckerTraits
+
+    found = {}
+    for name in registry.names("checkers"):
+        if name in WORKLOADS:
+            continue
+        checker = registry.load("checkers", name)
+        traits = CheckerTraits.of(checker)
+        found[name] = {
+            model: {
+                "operations": sorted(traits.op_types[model]) if model in traits.op_types else None,
+                "initial": traits.initial.get(model),
+            }
+            for model in checker.models
+        }
+    return found
+
+
+def _print_objects() -> None:
+    found = _by_checker()
+    objects = found.pop("linearizable")
+    wide = max(map(len, objects))
+    typer.echo("\nObjects (checker linearizable: each key is one), and their operations:\n")
+    for model, facts in objects.items():
+        start = f"; --initial: {facts['initial']}" if facts["initial"] else ""
+        typer.echo(f"{model.ljust(wide)}  {', '.join(facts['operations'])}{start}")
+    typer.echo("\nOther checkers (--checker NAME), and the models that they know:\n")
+    wide = max(map(len, found))
+    for name, known in found.items():
+        typer.echo(f"{name.ljust(wide)}  {', '.join(known)}")

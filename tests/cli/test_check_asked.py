@@ -135,6 +135,8 @@ def test_a_workload_and_a_checker_that_fit(register: Path) -> None:
         ["--format", "edn"],
         ["--independent"],
         ["-o", "wfr-keys=true"],
+        ["--initial", "0"],
+        ["--initial", "null"],
         ["--report", "there"],
     ],
 )
@@ -144,6 +146,8 @@ def test_a_batch_is_asked_line_by_line(flags: list[str], tmp_path: Path) -> None
     code, said = check("--batch", path, *flags)
     assert code == 2
     assert f"--batch takes no {flags[0]}" in said
+    both = ["--initial", "0", "-o", "wfr-keys=true"]
+    assert "--batch takes no -o, --initial" in check("--batch", path, *both)[1]
 
 
 @pytest.mark.parametrize("line", [b"{broken\n", b'{"op_id": \xff}\n', b'{"op_id": 7}\n'])

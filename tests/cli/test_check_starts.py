@@ -114,6 +114,17 @@ def test_a_key_value_log_names_its_model_where_it_is_refused(tmp_path: Path) -> 
     assert check(path, "--checker", "linearizable", "--model", "kv-map")[0] == 0
 
 
+def test_the_example_of_the_page_is_judged_as_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    part = page.split("## Key-value logs")[1].split("\n## ")[0]
+    lines = [line.strip() for line in part.splitlines() if line.startswith("    {")]
+    assert len(lines) == 4
+    code, said = check(put(tmp_path, "\n".join(lines), "h.txt"))
+    assert (code, "valid under kv-map" in said, 'starts as ""' in said) == (0, True, True)
+    wrong = "\n".join([*lines[:3], lines[3].replace('"x"', '"y"')])
+    assert check(put(tmp_path, wrong, "h.txt"))[0] == 1
+
+
 def test_appends_alone_are_not_taken_for_those_of_a_map(tmp_path: Path) -> None:
     path = put(tmp_path, edn(("append", "1", "1"), key=', :key "x"'), "h.edn")
     code, said = check(path)

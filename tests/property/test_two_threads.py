@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from lin_generator import MODELS, generate
+from msgspec.structs import replace
 
-from checkers import _native
+from checkers import _core, _native
 from checkers._columns import Columns, encode
 from checkers._native import ILLEGAL, MEMORY, OK, Decision, Limits, check_registers
-from checkers.lin import registers
+from checkers.lin import catalogue, monitor, registers
+from checkers.lin.chains import chains
+from checkers.lin.encode import encode as encode_calls
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
@@ -71,12 +77,95 @@ def test_half_of_the_memory_being_too_little_changes_nothing(
         assert (decided(columns, Limits(10**11, max(1, enough - 4_000))).verdict == MEMORY).any()
 
 
-@pytest.mark.parametrize("model", ["register", "cas-register", "fifo-queue", "stack"])
-def test_whole_checker(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+FACTS = ("valid", "reason", "anomaly_types", "anomalies", "ops", "keys")
+MODELS_OF_HALVES = ("register", "cas-register", "fifo-queue", "stack", "priority-queue")
+READS = frozenset({"read", "dequeue", "pop", "delete-min"})
+
+
+def lied(history: History, wrong: set[Any]) -> History:
+    """The same history, in which the last result of each of these keys is one of long before."""
+    ops = list(history.ops)
+    for key in wrong:
+        told = [i for i, op in enumerate(ops)
+                if op.key == key and op.op_type in READS and op.output is not None
+                and op.complete_ts is not None]  # fmt: skip
+        ops[told[-1]] = replace(ops[told[-1]], output=ops[told[0]].output)
+    return replace(history, ops=ops)
+
+
+def order_of_keys(history: History) -> list[Any]:
+    """The keys as they lie in the columns: as they occur."""
+    return list(dict.fromkeys(op.key for op in history.ops))
+
+
+def parts_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Which engine is called for how many keys from now on."""
+    asked: list[tuple[str, int]] = []
+
+    def watched(name: str, at: int) -> Callable[..., None]:
+        real = getattr(_core, name)
+
+        def call(*args: Any) -> None:
+            asked.append((name, len(args[at])))
+            real(*args)
+
+        return call
+
+    for name, at in (("check_registers", 6), ("monitor", 5), ("chains", 6)):
+        monkeypatch.setattr(_core, name, watched(name, at))
+    return asked
+
+
+@pytest.mark.parametrize("model", MODELS_OF_HALVES)
+@pytest.mark.parametrize("wrong", [(), (0,), (-1,), (0, -1), (0, 1, 2, 3, 4, 5)])
+def test_whole_checker(model: str, wrong: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong in the first key lies in one half, what is wrong in the last in the other."""
     assert model in MODELS
     history = generate(model, 1, 400, keys=6)
+    keys = order_of_keys(history)
+    illegal = {keys[i] for i in wrong}
+    history = lied(history, illegal)
     one = CHECKER.check(history, model, Budget())
     monkeypatch.setattr(_native, "OPS_WORTH_TWO", 10)
+    asked = parts_asked(monkeypatch)
     two = CHECKER.check(history, model, Budget())
-    assert one.valid is True
-    assert two.valid is True
+    assert one.valid is not bool(wrong)
+    assert {a.key for found in two.anomalies.values() for a in found} == illegal
+    for fact in FACTS:
+        assert getattr(one, fact) == getattr(two, fact), fact
+    assert len([n for _, n in asked if 1 < n < 6]) >= 2, asked
+
+
+def least(enough: Callable[[int], bool]) -> int:
+    """The least memory that is enough."""
+    low, high = 1, 2**28
+    assert enough(high)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
+
+
+@pytest.mark.parametrize("model", ["cas-register", "fifo-queue", "stack", "priority-queue"])
+def test_half_of_the_memory_leaves_no_more_open_to_monitors(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = generate(model, 2, 2_000, keys=6, crash=0)
+    keys = order_of_keys(history)
+    history = lied(history, {keys[0], keys[-1]})
+    judged: Callable[[int], Any]
+    if model == "cas-register":
+        columns = encode(history, model)
+        judged = partial(chains, columns)
+    else:
+        coded = encode_calls(catalogue.make(model, {}), history.ops)
+        parts = monitor.parts_of(coded)
+        assert parts is not None
+        judged = partial(monitor.some, coded, parts, parts.kind != monitor.LOOK)
+    memory = least(lambda m: bool((judged(m) != MEMORY).all()))
+    alone = judged(memory).tolist()
+    assert {OK, ILLEGAL} <= set(alone) and (judged(memory - 1) == MEMORY).any()
+    monkeypatch.setattr(_native, "OPS_WORTH_TWO", 10)
+    asked = parts_asked(monkeypatch)
+    assert judged(memory).tolist() == alone
+    assert len(asked) > 2, asked
