@@ -109,8 +109,10 @@ def _by_checker() -> dict[str, Any]:
 
 
 def _print_objects() -> None:
+    from checkers.linearizable import CHECKER
+
     found = _by_checker()
-    objects = found.pop("linearizable")
+    objects = found.pop(CHECKER.name)
     wide = max(map(len, objects))
     typer.echo("\nObjects (checker linearizable: each key is one), and their operations:\n")
     for model, facts in objects.items():
