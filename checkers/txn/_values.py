@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkers.txn.columns import NIL, TxnColumns
+import numpy as np
 
-__all__ = ["name_of", "read_value", "shown"]
+from checkers.txn.columns import I64, NIL, TxnColumns
+
+__all__ = ["name_of", "pairs_of", "read_value", "shown"]
 
 _LIST_SHOWN_MAX: Final = 12
 """Elements of a list that a sentence shows, from its end."""
@@ -18,6 +20,12 @@ def shown(value: Any) -> str:
         dots = "... " if len(value) > _LIST_SHOWN_MAX else ""
         return "[" + dots + " ".join(shown(v) for v in value[-_LIST_SHOWN_MAX:]) + "]"
     return "nil" if value is None else value if isinstance(value, str) else repr(value)
+
+
+def pairs_of(key: np.ndarray, value: np.ndarray) -> I64:
+    """A number for each key with its value, the same for the same two; NIL is a value like any."""
+    pairs: I64 = key.astype(np.int64) << 32 | (value.astype(np.int64) + 1)
+    return pairs
 
 
 def name_of(c: TxnColumns, value: int) -> Any:

@@ -35,9 +35,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import _native, models
-from checkers.txn.columns import FAIL, I64, NIL, OK, READ, TxnColumns
+from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
 from checkers.txn.exact import SAME, Exact, look, look_at_lists
 from checkers.txn.models import with_sessions
+from checkers.txn.silent import silent
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
 from checkers.txn.workloads import WORKLOADS
@@ -191,10 +192,9 @@ def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Seen) -> list[str]:
         why.append(f"{_native.STATUS[seen.status]}; not everything was looked at")
     if not reads_test(c):
         why.append(VACUOUS)
-    silent = int(np.count_nonzero((c.invoke_pos < 0) & (c.outcome != FAIL)))
-    if seen.between and silent:
+    if seen.between and (unplaced := len(silent(c))):
         why.append(
-            f"{silent} transactions have no invocation: what real time and sessions relate is "
+            f"{unplaced} transactions have no invocation: what real time and sessions relate is "
             "not known"
         )
     why += [f"{n} {what}" for what, n in c.weak.items()]

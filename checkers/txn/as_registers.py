@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from checkers.txn._values import pairs_of
 from checkers.txn.columns import I64, INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from checkers.txn.decided import Known
 
@@ -31,20 +32,15 @@ class _Writers:
 
     def __init__(self, c: TxnColumns, txn_of: I64) -> None:
         appends = np.flatnonzero(c.mop_kind == WRITE)
-        names = self.name(c.mop_key[appends], c.mop_value[appends])
+        names = pairs_of(c.mop_key[appends], c.mop_value[appends])
         order = np.argsort(names, kind="stable")
         self._names = names[order]
         self._txns = txn_of[appends][order]
 
-    @staticmethod
-    def name(key: np.ndarray, value: np.ndarray) -> I64:
-        names: I64 = key.astype(np.int64) << 32 | value.astype(np.int64)
-        return names
-
     def of(self, key: np.ndarray, value: np.ndarray) -> I64:
         if not len(self._names):
             return np.full(len(key), -1, np.int64)
-        names = self.name(key, value)
+        names = pairs_of(key, value)
         at = np.minimum(np.searchsorted(self._names, names), len(self._names) - 1)
         found: I64 = np.where(self._names[at] == names, self._txns[at], -1)
         return found
@@ -86,7 +82,7 @@ class _Spines:
 
     def shows(self, names: I64) -> np.ndarray:
         """Which of these appends it has."""
-        shown = np.sort(_Writers.name(self.key, self.value))
+        shown = np.sort(pairs_of(self.key, self.value))
         if not len(shown):
             return np.zeros(len(names), np.bool_)
         place = np.minimum(np.searchsorted(shown, names), len(shown) - 1)
@@ -102,7 +98,7 @@ def _order_of_versions(c: TxnColumns, spines: _Spines, txn_of: I64) -> Known:
     happened = c.outcome == OK
     happened[spines.writer[spines.writer >= 0]] = True
     appends = np.flatnonzero((c.mop_kind == WRITE) & happened[txn_of])
-    there = spines.shows(_Writers.name(c.mop_key[appends], c.mop_value[appends]))
+    there = spines.shows(pairs_of(c.mop_key[appends], c.mop_value[appends]))
     unseen = appends[~there & (spines.ends[c.mop_key[appends]] >= 0)]
     first = np.concatenate([first, spines.ends[c.mop_key[unseen]]])
     then = np.concatenate([then, txn_of[unseen]])
@@ -182,8 +178,8 @@ def _sights(lists: _Lists) -> tuple[_Mops, _Mops, I64, list[Any]]:
     writer = writers.of(key, value)
     same_next = np.append((read[1:] == read[:-1]) & (writer[1:] == writer[:-1]), False)[: len(read)]
     of_others = (writer >= 0) & (writer != txn) & ~same_next & (at != np.repeat(lists.last, sizes))
-    names, which = np.unique(writers.name(key[of_others], value[of_others]), return_inverse=True)
-    keys, values = names >> 32, names & 0xFFFFFFFF
+    names, which = np.unique(pairs_of(key[of_others], value[of_others]), return_inverse=True)
+    keys, values = names >> 32, (names & 0xFFFFFFFF) - 1
     mark = len(c.key_names) + np.arange(len(names))
     seen = _Mops(
         txn[of_others],

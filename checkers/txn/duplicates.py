@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.txn._values import name_of
+from checkers.txn._values import name_of, pairs_of
 from checkers.txn.columns import WRITE, TxnColumns
 
 __all__ = ["ONCE", "written_twice"]
@@ -15,9 +15,9 @@ ONCE = "each value may be written to a key only once"
 def written_twice(c: TxnColumns) -> str | None:
     """Which transactions write the same value to one key; None where none do."""
     writes = np.flatnonzero(c.mop_kind == WRITE)
-    names = c.mop_key[writes].astype(np.int64) << 32 | (c.mop_value[writes] + 1)
-    order = np.argsort(names, kind="stable")
-    again = np.flatnonzero(names[order][1:] == names[order][:-1])
+    pairs = pairs_of(c.mop_key[writes], c.mop_value[writes])
+    order = np.argsort(pairs, kind="stable")
+    again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     if not len(again):
         return None
     at = again[np.argmin(order[again + 1])]

@@ -96,6 +96,11 @@ def _enough(asked: Iterable[str]) -> list[str]:
     return [m for m in ordered.MODELS if m in wanted]
 
 
+def _without_time(model: str) -> str:
+    """The strongest of `ordered.MODELS` that a model implies and real time says nothing to."""
+    return next(m for m in ordered.MODELS if m in ordered.TIMELESS & implied_models(model))
+
+
 class _Clock:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -125,7 +130,7 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         if silent:
             why = f"{silent} unknown transactions have no invocation, and took effect"
             found.open |= dict.fromkeys(set(strong) - ordered.TIMELESS, why)
-            strong = [m for m in strong if m in ordered.TIMELESS]
+            strong = sorted({_without_time(model) for model in strong})
         order = ordered.decide(registers, strong, clock.left())
         found.decisions |= order.decisions
         found.open |= dict.fromkeys(

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from checkers.txn._values import pairs_of
 from checkers.txn.columns import I64, NIL, READ, WRITE, TxnColumns
 from dstest.core.clock import monotonic_ns
 
@@ -87,7 +88,7 @@ class Writers:
 
 
 def _names(c: TxnColumns, mops: I64) -> I64:
-    return c.mop_key[mops].astype(np.int64) << 32 | c.mop_value[mops]
+    return pairs_of(c.mop_key[mops], c.mop_value[mops])
 
 
 def neighbourhood(c: TxnColumns, writers: Writers, txns: Iterable[int], radius: int) -> I64:

@@ -13,9 +13,11 @@ from list_isolation_oracle import in_an_order, random_ends
 
 from checkers.txn.api import check
 from checkers.txn.as_registers import replacing
+from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import look_at_lists
 from checkers.txn.ingest import load
 from checkers.txn.opmaps import from_op_maps
+from checkers.txn.silent import silent
 from dstest.core.check import Budget
 
 LISTS = "list-append"
@@ -88,19 +90,39 @@ def test_without_deciding_it_is_inferred() -> None:
     assert (result.valid, result.stats["method"]) == (True, "inferred")
 
 
-def test_one_of_unknown_end_that_nobody_saw_begin() -> None:
-    """What it appended is read; when it began is not known, so that real time says nothing."""
+def late(read: list[int], wrote: str = "x") -> TxnColumns:
+    """One of unknown end, which nobody saw begin, appends 2 after 1 to x, or to another key."""
     events: list[dict[str, Any]] = [
         {"type": "invoke", "process": 0, "value": [["append", "x", 1]]},
         {"type": "ok", "process": 0, "value": [["append", "x", 1]]},
-        {"type": "info", "process": 9, "value": [["append", "x", 2], ["append", "y", 1]]},
+        {"type": "info", "process": 9, "value": [["append", wrote, 2], ["append", "y", 1]]},
         {"type": "invoke", "process": 1, "value": [["r", "x", None], ["r", "y", None]]},
-        {"type": "ok", "process": 1, "value": [["r", "x", [1, 2]], ["r", "y", [1]]]},
+        {"type": "ok", "process": 1, "value": [["r", "x", read], ["r", "y", [1] * (2 in read)]]},
     ]
-    events = [{"f": "txn", "index": i, **event} for i, event in enumerate(events)]
-    columns = from_op_maps(events)
-    assert replacing(columns)[1] == 1
+    return from_op_maps([{"f": "txn", "index": i, **event} for i, event in enumerate(events)])
+
+
+def test_one_of_unknown_end_that_nobody_saw_begin() -> None:
+    """What it appended is read; when it began is not known, so that real time says nothing."""
+    columns = late([1, 2])
+    assert (replacing(columns)[1], silent(columns).tolist()) == (1, [1])
     found = look_at_lists(columns, ["snapshot-isolation", "strong-snapshot-isolation"], Budget())
     assert found.decisions["snapshot-isolation"] == "valid"
     assert found.holds("strong-snapshot-isolation") is None
     assert "have no invocation" in (found.why_open("strong-snapshot-isolation") or "")
+
+
+@pytest.mark.parametrize("model", ["strong-snapshot-isolation", "strong-serializable"])
+def test_what_real_time_alone_could_refute_is_open(model: str) -> None:
+    found = look_at_lists(late([1, 2]), [model], Budget())
+    assert set(found.decisions.values()) == {"valid"}
+    assert found.holds(model) is None
+    answer = check(late([1, 2]), LISTS, [model])
+    assert answer.valid == "unknown"
+    assert "no invocation" in (answer.reason or "")
+
+
+def test_one_that_nobody_saw_changes_nothing() -> None:
+    columns = late([1], wrote="z")
+    assert silent(columns).tolist() == []
+    assert check(columns, LISTS, ["strong-serializable"]).valid is True
