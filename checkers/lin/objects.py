@@ -11,7 +11,6 @@ import numpy as np
 from checkers._native import ILLEGAL, OK, STEPS, UNDECIDED, Limits
 from checkers.lin import monitor, witness
 from checkers.lin.encode import Coded, encode, only
-from checkers.lin.holds import LOCKS
 from checkers.lin.judged import Judged, anomaly_of
 from checkers.lin.logs import LogFinding, decide_log
 from checkers.lin.model import Model
@@ -132,7 +131,7 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
-        elif self.coded.model.name == "log" and self.coded.model.fresh:
+        elif self.coded.model.exact_shape == "log" and self.coded.model.fresh:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
@@ -160,7 +159,7 @@ class _Engine:
             made = witness.of_values(coded, self.parts, key, deadline, self.memory_bytes)
             if made is None:
                 return None
-        elif coded.model.name in LOCKS:
+        elif coded.model.exact_shape == "lock":
             made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
         if made is None:
             most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkers.txn.columns import NIL, TxnColumns
+from checkers.txn.workloads import KINDS
 
 __all__ = ["name_of", "read_value", "shown"]
 
@@ -29,7 +30,7 @@ def read_value(c: TxnColumns, workload: str, i: int) -> Any:
     """What micro-op i read: a list of scalars, a scalar, or None."""
     if not c.mop_known[i]:
         return None
-    if workload == "rw-register":
+    if not KINDS[workload].lists:
         return name_of(c, int(c.mop_value[i]))
     if c.mop_known[i] == 2:
         return None
