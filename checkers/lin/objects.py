@@ -12,6 +12,13 @@ from checkers._native import ILLEGAL, OK, STEPS, UNDECIDED, Limits
 from checkers.lin import monitor, witness
 from checkers.lin.encode import Coded, encode, only
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.limits import (
+    ANOMALIES_MAX,
+    FIRST_STEPS,
+    WITNESS_LEAST_NS,
+    WITNESS_TIME_NS,
+    WITNESSES_TIME_NS,
+)
 from checkers.lin.logs import LogFinding, decide_log
 from checkers.lin.model import Model
 from checkers.lin.search import Found, search
@@ -25,17 +32,8 @@ from dstest.core.op import Op
 
 __all__ = ["judge"]
 
-FIRST_STEPS: Final = 4_000_000
-"""Steps that each key gets before any key gets more, and as many again for each operation of the
-longest."""
-
 STEPS_PER_OP: Final = 64
-
-ANOMALIES_MAX: Final = 16
-WITNESS_TIME_NS: Final = 10_000_000_000
-WITNESSES_TIME_NS: Final = 20_000_000_000
-WITNESS_LEAST_NS: Final = 100_000_000
-"""For all of them where deciding has left nothing of the budget."""
+"""Beside the first steps of each key, for each operation of the longest."""
 
 CHECK_STEPS_LEAST: Final = 50_000
 """What is left after leaving something out may cost so much, or a few times what the key cost."""
