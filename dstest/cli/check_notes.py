@@ -57,8 +57,9 @@ def _start(result: CheckResult, header: Header, initial: str | None) -> str | No
     if header.source is None:
         return None
     from checkers.lin import catalogue
+    from checkers.linearizable import CHECKER
 
-    if result.checker != "linearizable" or result.model not in catalogue.STARTS:
+    if result.checker != CHECKER.name or result.model not in catalogue.STARTS:
         return None
     model = catalogue.make(result.model, header.options)
     return f"every key starts as {model.show(model.initial)}, {USUAL}"
