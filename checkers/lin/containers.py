@@ -141,6 +141,7 @@ class FifoQueue(Container):
     """State = values, the oldest first."""
 
     name = "fifo-queue"
+    shape = "queue"
     op_types = ("enqueue", "dequeue", "peek")
     put, take, _ = op_types
 
@@ -152,6 +153,7 @@ class Stack(Container):
     """State = values, the newest last."""
 
     name = "stack"
+    shape = "stack"
     op_types = ("push", "pop", "peek")
     put, take, _ = op_types
 
@@ -200,6 +202,7 @@ class PriorityQueue(Container):
     """State = values, the least first."""
 
     name = "priority-queue"
+    shape = "priority"
     op_types = ("insert", "delete-min", "peek")
     put, take, _ = op_types
     starts = "a list of numbers"
@@ -280,6 +283,7 @@ class Log(Model):
     """State = the values in the order of their offsets."""
 
     name = "log"
+    shape = "log"
     op_types = ("append", "read")
     initial = ()
     starts = "a list, the value at offset 0 first"

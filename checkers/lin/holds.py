@@ -18,9 +18,8 @@ from checkers._columns import I64, NEVER
 from checkers.lin.encode import Coded
 from dstest.core.op import Op
 
-__all__ = ["LOCKS", "REFUSED", "holds"]
+__all__ = ["REFUSED", "holds"]
 
-LOCKS: Final = ("mutex", "reentrant-mutex", "fencing-lock", "semaphore")
 REFUSED: Final = -1
 
 

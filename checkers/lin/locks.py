@@ -10,8 +10,8 @@ permits (null = 1), anybody may give permits back, and there are never more than
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
 
 from checkers.lin.model import Affine, Call, Model, flag
 from dstest.core.errors import ConfigError
@@ -50,6 +50,7 @@ class Mutex(_Lock):
     """One holder at a time; state = the holder, as `(process,)`."""
 
     name = "mutex"
+    shape = "lock"
     starts = "the process that holds it, null = none"
 
     def state_of(self, value: Any) -> Any:
@@ -73,6 +74,7 @@ class ReentrantMutex(_Lock):
     """Its holder may acquire it again and must release it as often; state = (holder, depth)."""
 
     name = "reentrant-mutex"
+    shape = "lock"
     starts = "the process that holds it, or [process, how often]; null = none"
 
     def state_of(self, value: Any) -> Any:
@@ -106,6 +108,7 @@ class FencingLock(_Lock):
     allows all that any other would."""
 
     name = "fencing-lock"
+    shape = "lock"
     initial = (None, _NO_TOKEN)
     starts = "[the process that holds it or null, the last token]"
 
@@ -146,6 +149,7 @@ class Semaphore(Model):
     integer."""
 
     name = "semaphore"
+    shape = "lock"
     op_types = ("acquire", "release")
     starts = "how many permits are free"
 
@@ -165,6 +169,10 @@ class Semaphore(Model):
                 remedy="for example -o permits=3",
             )
         self.initial = self.total = total
+
+    @classmethod
+    def made(cls, options: Mapping[str, Any]) -> Self:
+        return cls(options.get("permits", 0))
 
     def read(self, op: Op, known: bool) -> Call | str:
         permits = 1 if op.input is None else op.input

@@ -16,6 +16,7 @@ from checkers.lin import objects, registers
 from checkers.lin.appends import Traced, as_registers, trace
 from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of, merge
+from checkers.lin.limits import ANOMALIES_MAX
 from checkers.lin.reduction import WORDS
 from checkers.lin.search import search
 from checkers.lin.values import KvMap
@@ -163,7 +164,7 @@ def _judge_short(history: History, found: dict[int, tuple[list[int], Traced]]) -
     judged = Judged(tested=True, illegal=len(found))
     for places, traced in found.values():
         judged.keys = [*judged.keys, history.ops[places[0]].key]
-        if len(judged.anomalies) < registers.ANOMALIES_MAX:
+        if len(judged.anomalies) < ANOMALIES_MAX:
             judged.anomalies.append(_short(history, places, traced))
         for op in (history.ops[p] for p in places):
             unknown = op.timeout_marker or op.complete_ts is None

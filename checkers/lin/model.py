@@ -24,7 +24,7 @@ States are hashable and compared by equality; the search numbers them and rememb
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -144,6 +144,9 @@ class Model:
     starts: str = ""
     owned: bool = False
     """Does it matter which process calls?"""
+    shape: str = ""
+    """`queue`, `stack`, `priority`, `log` or `lock`: it is one to the letter, so that what is known
+    of those decides it or shortens its witnesses. Ask `exact_shape`."""
 
     def read(self, op: Op, known: bool) -> Call | str:
         """The call that an operation stands for, or why it is malformed."""
@@ -179,6 +182,18 @@ class Model:
     def state_of(self, value: Any) -> Any:
         """The state that a JSON value tells of. Raises ValueError where it tells of none."""
         raise ValueError(f"model {self.name} always starts as {self.show(self.initial)}")
+
+    @property
+    def exact_shape(self) -> str:
+        """Its shape. A class has the one that it names itself: what is derived from it may step
+        otherwise."""
+        return str(vars(type(self)).get("shape", ""))
+
+    @classmethod
+    def made(cls, options: Mapping[str, Any]) -> Self:
+        """One for a history with these options in its header."""
+        del options
+        return cls()
 
     def begun(self, value: Any) -> Self:
         """This model, starting from the state that a JSON value tells of. Raises ValueError."""

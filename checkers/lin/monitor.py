@@ -36,7 +36,8 @@ __all__ = [
 
 UNFIT = 8
 QUEUE, STACK, PRIORITY, REGISTER = range(4)
-_MODELS: Final = {"fifo-queue": QUEUE, "stack": STACK, "priority-queue": PRIORITY}
+_MONITORS: Final = {"queue": QUEUE, "stack": STACK, "priority": PRIORITY}
+"""By the shape of a model."""
 
 
 class Parts:
@@ -46,7 +47,7 @@ class Parts:
     def __init__(self, coded: Coded) -> None:
         model = coded.model
         assert isinstance(model, Container)
-        self.model = _MODELS[model.name]
+        self.model = _MONITORS[model.exact_shape]
         self.kind: U8
         self.value: I32
         if coded.told is not None:
@@ -85,7 +86,7 @@ def _kind(model: Container, call: Call) -> int:
 
 def parts_of(coded: Coded) -> Parts | None:
     """The parts of a container's operations, None for models without a monitor."""
-    return Parts(coded) if coded.model.name in _MODELS and coded.calls else None
+    return Parts(coded) if coded.model.exact_shape in _MONITORS and coded.calls else None
 
 
 def monitor(

@@ -11,8 +11,14 @@ import numpy as np
 from checkers._native import ILLEGAL, OK, STEPS, UNDECIDED, Limits
 from checkers.lin import monitor, witness
 from checkers.lin.encode import Coded, encode, only
-from checkers.lin.holds import LOCKS
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.limits import (
+    ANOMALIES_MAX,
+    FIRST_STEPS,
+    WITNESS_LEAST_NS,
+    WITNESS_TIME_NS,
+    WITNESSES_TIME_NS,
+)
 from checkers.lin.logs import LogFinding, decide_log
 from checkers.lin.model import Model
 from checkers.lin.search import Found, search
@@ -26,17 +32,8 @@ from dstest.core.op import Op
 
 __all__ = ["judge"]
 
-FIRST_STEPS: Final = 4_000_000
-"""Steps that each key gets before any key gets more, and as many again for each operation of the
-longest."""
-
 STEPS_PER_OP: Final = 64
-
-ANOMALIES_MAX: Final = 16
-WITNESS_TIME_NS: Final = 10_000_000_000
-WITNESSES_TIME_NS: Final = 20_000_000_000
-WITNESS_LEAST_NS: Final = 100_000_000
-"""For all of them where deciding has left nothing of the budget."""
+"""Beside the first steps of each key, for each operation of the longest."""
 
 CHECK_STEPS_LEAST: Final = 50_000
 """What is left after leaving something out may cost so much, or a few times what the key cost."""
@@ -132,7 +129,7 @@ class _Engine:
         bad = np.full(n_keys, -1, np.int64)
         if self.parts is not None:
             verdict = monitor.verdicts(self.coded, self.parts, self.memory_bytes)
-        elif self.coded.model.name == "log" and self.coded.model.fresh:
+        elif self.coded.model.exact_shape == "log" and self.coded.model.fresh:
             words = {True: OK, False: ILLEGAL, None: monitor.UNFIT}
             self.logs = {key: decide_log(self.coded, key) for key in range(n_keys)}
             verdict[:] = [words[finding.legal] for finding in self.logs.values()]
@@ -160,7 +157,7 @@ class _Engine:
             made = witness.of_values(coded, self.parts, key, deadline, self.memory_bytes)
             if made is None:
                 return None
-        elif coded.model.name in LOCKS:
+        elif coded.model.exact_shape == "lock":
             made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
         if made is None:
             most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))

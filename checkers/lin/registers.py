@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from checkers.lin.catalogue import make
 from checkers.lin.chains import chains, contradiction, only
 from checkers.lin.encode import encode as encode_calls
 from checkers.lin.judged import Judged, anomaly_of
+from checkers.lin.limits import (
+    ANOMALIES_MAX,
+    FIRST_STEPS,
+    WITNESS_LEAST_NS,
+    WITNESS_TIME_NS,
+    WITNESSES_TIME_NS,
+)
 from checkers.lin.model import Model
 from checkers.lin.search import search
 from checkers.lin.values import KvMap, Register
@@ -33,23 +40,6 @@ __all__ = ["decide", "judge", "judge_columns"]
 Retold = Callable[[list[int], bool, int, int], Anomaly | None]
 """The anomaly of the operations at these places, minimal or not, within a deadline and so many
 bytes, where more operations belong to it; else None."""
-
-FIRST_STEPS: Final = 4_000_000
-"""Steps that each key gets before any key gets more, so that one hard key cannot starve the
-rest: some tens of milliseconds."""
-
-ANOMALIES_MAX: Final = 16
-"""Illegal keys that get a witness of their own; the others are counted in the reason."""
-
-WITNESS_TIME_NS: Final = 10_000_000_000
-"""For reducing one witness; spent only where a reduction is hard."""
-
-WITNESSES_TIME_NS: Final = 20_000_000_000
-"""For reducing all of them, and never more than the deciding has left of the budget."""
-
-
-WITNESS_LEAST_NS: Final = 100_000_000
-"""For all of them where deciding has left nothing."""
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:

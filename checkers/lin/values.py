@@ -50,7 +50,7 @@ class Register(Model):
     """State = the value."""
 
     name = "cas-register"
-    op_types = ("read", "write", "cas")
+    op_types: tuple[str, ...] = ("read", "write", "cas")
     starts = "a value"
 
     def state_of(self, value: Any) -> Any:

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from checkers._columns import NEVER
 from checkers.ops.values import Values
 from dstest.core.op import Op
 
 __all__ = ["FAIL", "NEVER", "OK", "UNKNOWN", "OpTable"]
 
-NEVER: Final = 2**63 - 1
 OK, FAIL, UNKNOWN = range(3)
 
 I32 = npt.NDArray[np.int32]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers import _core
+from checkers._native import interruptible
 from checkers.txn.columns import I64, TxnColumns
 from checkers.txn.workloads import KINDS
 from dstest.core.check import Budget
@@ -177,27 +177,7 @@ def analyse(
 def in_core(
     call: Callable[[], T], stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
 ) -> T:
-    """The answer of `call`, made in a thread unless it is over at once; an exception here (Ctrl-C)
-    raises the stop flag and waits."""
-    if small:
-        return call()
+    """The answer of `call`, which Ctrl-C can end."""
     answers: list[T] = []
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            answers.append(call())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work, name="checkers._core")
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        stop[0] = 1
-        thread.join()
-        raise
-    if failed:
-        raise failed[0]
+    interruptible(lambda: answers.append(call()), stop, small=small)
     return answers[0]

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.txn.columns import I64, NIL, TxnColumns
+from checkers.txn.workloads import KINDS
 
 __all__ = ["name_of", "pairs_of", "read_value", "shown"]
 
@@ -37,7 +38,7 @@ def read_value(c: TxnColumns, workload: str, i: int) -> Any:
     """What micro-op i read: a list of scalars, a scalar, or None."""
     if not c.mop_known[i]:
         return None
-    if workload == "rw-register":
+    if not KINDS[workload].lists:
         return name_of(c, int(c.mop_value[i]))
     if c.mop_known[i] == 2:
         return None

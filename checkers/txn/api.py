@@ -41,7 +41,7 @@ from checkers.txn.models import with_sessions
 from checkers.txn.silent import silent
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.ties import value_hashes
-from checkers.txn.workloads import WORKLOADS
+from checkers.txn.workloads import KINDS, WORKLOADS
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
@@ -132,9 +132,10 @@ def _require(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> None:
 
 def _require_kind(c: TxnColumns, workload: str) -> None:
     """Raises ValueError for reads of the other kind of object: they would be taken for empty."""
-    if workload == "rw-register" and len(c.elem):
+    lists = KINDS[workload].lists
+    if not lists and len(c.elem):
         raise ValueError("reads return lists: this is no rw-register history, but list-append")
-    if workload == "list-append" and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
+    if lists and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
         raise ValueError(
             "reads return single values: this is no list-append history, but rw-register"
         )
@@ -231,7 +232,7 @@ def _look(
     started = monotonic_ns()
     between = _between(reportable(tuple(asked), tuple(opts.get("anomalies") or ())))
     seen = _Seen(None, None, between)
-    if workload == "rw-register" and asked and opts.get("decide?", True):
+    if not KINDS[workload].lists and asked and opts.get("decide?", True):
         seen = seen._replace(exact=look(c, asked, budget))
         _require_kind(c, workload)
     plain = not any(opts.get(name) for name in MORE)
@@ -254,7 +255,7 @@ def _look(
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
     seen = seen._replace(analysis=analysis)
-    if workload == "list-append" and opts.get("decide?", True):
+    if KINDS[workload].lists and opts.get("decide?", True):
         left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
         seen = seen._replace(exact=_lists(c, asked, seen, replace(budget, time_s=left_s)))
     return seen

@@ -13,7 +13,7 @@ from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, STATUS, in_core, po
 from checkers.txn.columns import I32, TxnColumns
 from dstest.core.check import Budget
 
-__all__ = ["MODELS", "Decision", "Isolation", "Known", "Step", "call_of", "decide"]
+__all__ = ["ANSWERS", "MODELS", "Decision", "Isolation", "Known", "Step", "call_of", "decide"]
 
 MODELS: Final = (
     "strong-session-causal",
@@ -29,7 +29,7 @@ MODELS: Final = (
 
 Decision = Literal["valid", "violated", "open"]
 
-_ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
+ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
 _REASONS: Final = ("session", "read", "seen", "initial", "known")
 
 NO_ORDER: Final = np.empty(0, np.int64)
@@ -127,7 +127,7 @@ def decide(
     found = np.frombuffer(answers, np.int64).tolist()
     return Isolation(
         status=status,
-        decisions={MODELS[m]: _ANSWERS[found[m]] for m in asked},
+        decisions={MODELS[m]: ANSWERS[found[m]] for m in asked},
         counts=dict(zip(FINDINGS, np.frombuffer(counts, np.int64).tolist(), strict=True)),
         cycles=dict(_cycles(np.frombuffer(steps, np.int64).tolist())),
         reads=reads,

@@ -21,6 +21,7 @@ from checkers.txn._native import Analysis, Cycle, Finding
 from checkers.txn._values import name_of, read_value, shown
 from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
 from checkers.txn.reasons import Reasons
+from checkers.txn.workloads import KINDS
 from dstest.core.check import Anomaly
 
 __all__ = ["EXPLAINED_MAX", "anomalies_of", "records_of"]
@@ -38,7 +39,7 @@ _CYCLES: Final = {
 
 
 def _micro_ops(c: TxnColumns, workload: str, t: int, *, results: bool) -> list[list[Any]]:
-    write = "append" if workload == "list-append" else "w"
+    write = KINDS[workload].write
     return [
         ["r", c.key_names[c.mop_key[i]], read_value(c, workload, i) if results else None]
         if c.mop_kind[i] == READ

@@ -34,7 +34,7 @@ from checkers.txn.columns import TxnColumns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.op import FIELDS
 
-__all__ = ["FORMATS", "MEMORY_MB", "bytes_of", "load", "unpacked"]
+__all__ = ["FORMATS", "MEMORY_MB", "MORE", "bytes_of", "load", "unpacked"]
 
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
@@ -52,7 +52,7 @@ _WEAK: Final = (
 )
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
 _FIELDS: Final = f"a record has {', '.join(FIELDS)}"
-_MORE: Final = "a larger --budget-mb, or a part of the history"
+MORE: Final = "a larger --budget-mb, or a part of the history"
 _STRANGE: Final = "a field that is none of a record's"
 _SPENT: Final = "memory budget spent"
 _COLUMNS: Final = {
@@ -96,7 +96,7 @@ def unpacked(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
         with gzip.GzipFile(fileobj=io.BytesIO(raw[:])) as file:
             while part := file.read(_CHUNK):
                 if len(text) + len(part) > limit:
-                    raise MemorySpent("memory budget spent on unpacking", remedy=_MORE)
+                    raise MemorySpent("memory budget spent on unpacking", remedy=MORE)
                 text += part
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
@@ -204,7 +204,7 @@ def load(
     except ValueError as error:
         message, line, column = error.args
         if message == _SPENT:
-            raise MemorySpent("memory budget spent on reading", remedy=_MORE) from None
+            raise MemorySpent("memory budget spent on reading", remedy=MORE) from None
         if message == _STRANGE:
             message = f"{_word_at(text, line, column)} is no field of a record"
             raise HistoryError(message, line=line, column=column, remedy=_FIELDS) from None

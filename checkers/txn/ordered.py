@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from checkers import _core
 from checkers.txn._native import SMALL, STATUS, in_core
 from checkers.txn.columns import TxnColumns
-from checkers.txn.decided import Decision, call_of
+from checkers.txn.decided import ANSWERS, Decision, call_of
 from checkers.txn.shrink import Writers, neighbourhood, part_of
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
@@ -40,8 +40,6 @@ RADII: Final = (32, 256)
 """Transactions before and after each one involved that are looked at."""
 
 NEARBY: Final = Budget(time_s=2.0, memory_mb=512)
-
-_ANSWERS: Final[tuple[Decision, ...]] = ("open", "valid", "violated", "open")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def _call(c: TxnColumns, asked: Iterable[str], budget: Budget, slack: int) -> Or
     found = np.frombuffer(answers, np.int64).tolist()
     return Ordered(
         status=status,
-        decisions={MODELS[m]: _ANSWERS[found[m]] for m in wanted},
+        decisions={MODELS[m]: ANSWERS[found[m]] for m in wanted},
         order_model=MODELS[order_model] if order_model >= 0 else None,
         order=np.frombuffer(order, np.int64).tolist(),
         involved=dict(_involved(np.frombuffer(involved, np.int64).tolist())),

@@ -12,6 +12,7 @@ import numpy as np
 from checkers.txn._native import SOURCES
 from checkers.txn._values import name_of, read_value, shown
 from checkers.txn.columns import I32, I64, NIL, OK, READ, WRITE, TxnColumns
+from checkers.txn.workloads import KINDS
 
 __all__ = ["Reason", "Reasons"]
 
@@ -29,7 +30,8 @@ class Reasons:
 
     def __init__(self, c: TxnColumns, workload: str, sources: int) -> None:
         self.c = c
-        self.lists = workload == "list-append"
+        self.workload = workload
+        self.lists = KINDS[workload].lists
         self.sources = sources
 
     def txn_of(self, mop: int) -> int:
@@ -73,7 +75,7 @@ class Reasons:
         return shown(name_of(self.c, value))
 
     def _read(self, mop: int) -> str:
-        return shown(read_value(self.c, "list-append" if self.lists else "rw-register", mop))
+        return shown(read_value(self.c, self.workload, mop))
 
     def of(self, a: int, b: int, label: str) -> Reason:
         """Why `a` comes before `b`, by an edge of that label."""

@@ -114,7 +114,7 @@ def _print_objects() -> None:
     found = _by_checker()
     objects = found.pop(CHECKER.name)
     wide = max(map(len, objects))
-    typer.echo("\nObjects (checker linearizable: each key is one), and their operations:\n")
+    typer.echo(f"\nObjects (checker {CHECKER.name}: each key is one), and their operations:\n")
     for model, facts in objects.items():
         start = f"; --initial: {facts['initial']}" if facts["initial"] else ""
         typer.echo(f"{model.ljust(wide)}  {', '.join(facts['operations'])}{start}")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from checkers._start import Start
 from checkers.txn.columns import TxnColumns
-from checkers.txn.ingest import MEMORY_MB, bytes_of, unpacked
+from checkers.txn.ingest import MEMORY_MB, MORE, bytes_of, unpacked
 from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
@@ -19,7 +19,6 @@ __all__ = ["READERS", "load_sessions", "sessions_in"]
 _HEAD_BYTES: Final = 1 << 16
 _BINCODE: Final = "history.bincode"
 _ZERO: Final = Start(0, None)
-_MORE: Final = "a larger --budget-mb, or a part of the history"
 
 
 class Reader(NamedTuple):
@@ -39,7 +38,7 @@ def _text(path: Path, limit: int) -> bytes:
         raise HistoryError(f"{path} is a directory", remedy="give the file itself")
     raw = bytes_of(path)
     if len(raw) > limit:
-        raise MemorySpent("memory budget spent on reading", remedy=_MORE)
+        raise MemorySpent("memory budget spent on reading", remedy=MORE)
     return bytes(unpacked(raw, limit))
 
 
