@@ -19,7 +19,7 @@ from dstest.core.spec import RunSpec
 from dstest.runner.nemesis_loop import describe
 from dstest.runner.requirements import check_lab, lacking
 
-__all__ = ["TESTED", "Tried", "faults_on", "lacks", "pairs_of", "systems_page", "systems_table"]
+__all__ = ["TESTED", "Tried", "elsewhere", "faults_on", "lacks", "pairs_of", "systems_page", "systems_table"]
 
 TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 """Systems on which each fault is tried; etcd's are tried one by one, by `make nemesis-selftest`."""
@@ -65,10 +65,10 @@ def lacks(system: str, nemesis: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def elsewhere(nemesis: str) -> bool:
-    """Does the nemesis ask for another lab than that of these tests?"""
+def elsewhere(nemesis: str, lab: str = RunSpec().lab) -> bool:
+    """Does the nemesis ask for what a lab cannot do?"""
     try:
-        check_lab(registry.load("labs", RunSpec().lab), registry.load("nemeses", nemesis))
+        check_lab(registry.load("labs", lab), registry.load("nemeses", nemesis))
     except ConfigError:
         return True
     return False
