@@ -22,7 +22,7 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["INFERRED", "MODELS", "SAME", "Exact", "look", "look_at_lists"]
+__all__ = ["INFERRED", "MODELS", "SAME", "Exact", "look", "look_at_lists", "needed"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
@@ -82,7 +82,7 @@ class Exact:
         return next((o.involved[model] for o in self.orders if model in o.involved), [])
 
 
-def _enough(asked: Iterable[str]) -> list[str]:
+def needed(asked: Iterable[str]) -> list[str]:
     """Models that are searched for an order first: those asked, and for one that is not decided the
     weakest that implies it."""
     wanted = set()
@@ -118,7 +118,7 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     names = {canonical(model) for model in asked}
     below = {m for name in names & set(UNTESTED) & WEAK for m in implied_models(name)}
     weak = [m for m in decided.MODELS if m in below]
-    strong = _enough(asked)
+    strong = needed(asked)
     if weak and len(c.elem) * BYTES_PER_ELEMENT > budget.memory_mb * 2**20:
         found.open |= dict.fromkeys(weak, f"{len(c.elem)} elements of lists need more memory")
     elif weak:
@@ -143,7 +143,7 @@ def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     """Decides what is asked; where that is violated, also what it implies. Raises ValueError for
     columns that break the rules of csrc/txn/txn.h, or write a value twice to its key."""
     found, clock = Exact(), _Clock(budget)
-    first = _enough(asked)
+    first = needed(asked)
     if first:
         found.orders.append(ordered.decide(c, first, clock.left()))
         found.decisions |= found.orders[0].decisions

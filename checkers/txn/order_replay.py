@@ -22,17 +22,21 @@ from typing import Final
 
 import numpy as np
 
-from checkers.txn.columns import FAIL, NIL, OK, READ, WRITE, TxnColumns
+from checkers.txn.columns import FAIL, I64, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["PROVABLE", "refuted"]
+__all__ = ["PROVABLE", "REALTIME", "refuted"]
+
+REALTIME: Final = "realtime"
+SESSIONS: Final = "sessions"
+NOTHING: Final = "nothing"
 
 PROVABLE: Final = {
-    "strong-serializable": (False, "realtime"),
-    "strong-session-serializable": (False, "sessions"),
-    "serializable": (False, "none"),
-    "strong-snapshot-isolation": (True, "realtime"),
-    "strong-session-snapshot-isolation": (True, "sessions"),
-    "snapshot-isolation": (True, "none"),
+    "strong-serializable": (False, REALTIME),
+    "strong-session-serializable": (False, SESSIONS),
+    "serializable": (False, NOTHING),
+    "strong-snapshot-isolation": (True, REALTIME),
+    "strong-session-snapshot-isolation": (True, SESSIONS),
+    "snapshot-isolation": (True, NOTHING),
 }
 """By model: are reads of a snapshot, and what relates transactions besides what they read."""
 
@@ -108,20 +112,20 @@ class _Replay:
                 self.keys[key].lengths.append(len(self.keys[key].values))
                 self.keys[key].places.append(place)
 
-    def since(self, snapshot: bool, between: str) -> np.ndarray:
+    def since(self, snapshot: bool, between: str) -> I64:
         """By transaction how many commits it has to see at least."""
         c = self.c
         least = np.zeros(c.txns, np.int64) if snapshot else np.maximum(self.place, 0)
-        if between == "none":
+        if between == NOTHING:
             return least
         done = (c.outcome == OK) & (c.complete_pos >= 0)
-        if between == "realtime":
+        if between == REALTIME:
             if (mute := (self.place >= 0) & (c.invoke_pos < 0)).any():
                 raise _Refuted(f"of {self.named(int(np.argmax(mute)))} no invocation is known")
             ends = np.flatnonzero(done)
             ends = ends[np.argsort(c.complete_pos[ends], kind="stable")]
             latest = np.append(0, np.maximum.accumulate(self.place[ends] + 1))
-            before = latest[np.searchsorted(c.complete_pos[ends], c.invoke_pos)]
+            before: I64 = latest[np.searchsorted(c.complete_pos[ends], c.invoke_pos)]
             return np.maximum(least, before)
         for process in np.unique(c.process[(c.process >= 0) & (self.place >= 0)]).tolist():
             self._session(np.flatnonzero(c.process == process), least)
@@ -221,5 +225,3 @@ def refuted(c: TxnColumns, lists: bool, model: str, order: Sequence[int]) -> str
     except _Refuted as why:
         return str(why)
     return None
-
-

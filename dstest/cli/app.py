@@ -19,6 +19,7 @@ from dstest.cli.listing import list_
 from dstest.cli.models import models
 from dstest.cli.nemeses import nemeses
 from dstest.cli.new import new
+from dstest.cli.proof import proof
 from dstest.cli.report import report
 from dstest.cli.run import recover, replay, run
 from dstest.cli.sessions import resume
@@ -60,6 +61,7 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("resume")(resume)
 app.command("check")(check)
+app.command("proof")(proof)
 app.command("recover")(recover)
 app.command("replay")(replay)
 app.command("report")(report)

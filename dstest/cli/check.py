@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 
+_Proof = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write an order of transactions that proves the answer there."
+    ),
+]
+_Batch = Annotated[
+    Path | None,
+    typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
+]
+
+
 def check(
     history: Annotated[
         Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
@@ -68,10 +80,8 @@ def check(
         Path | None,
         typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
     ] = None,
-    batch: Annotated[
-        Path | None,
-        typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
-    ] = None,
+    proof: _Proof = None,
+    batch: _Batch = None,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
     Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
@@ -80,7 +90,7 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
     budget = _budget(budget_s, budget_mb)
-    asked = (history, workload, model, checker, independent, option, report, initial)
+    asked = (history, workload, model, checker, independent, option, report, initial, proof)
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
     if history is None:
@@ -88,6 +98,8 @@ def check(
     question = _Question(
         history, workload, model, checker, format_, independent, option or [], initial
     )
+    if proof is not None:
+        _prove(question, budget, proof)
     raise typer.Exit(int(_judged(question, budget, report, json_)))
 
 
@@ -114,19 +126,32 @@ class _Question(NamedTuple):
 
 def _judged(asked: _Question, budget: Budget, report: Path | None, json_: bool) -> Exit:
     """Judges, and says what came out."""
-    if asked.format not in (AUTO, *FORMATS):
-        raise ConfigError(
-            f"no format called {asked.format!r}", remedy=f"one of {', '.join([AUTO, *FORMATS])}"
-        )
     from dstest.cli.check_budget import in_time
+    from dstest.cli.check_options import require_format
     from dstest.cli.check_text import text_of
 
+    require_format(asked.format)
     result = _believed(asked.history, lambda: in_time(_answer(asked, budget), budget))
     text = text_of(asked.history.name or str(asked.history), result)
     if report is not None:
         _write(report, result, text)
     say(_json(result).decode() if json_ else text)
     return _CODES[result.valid]
+
+
+def _prove(asked: _Question, budget: Budget, file: Path) -> None:
+    """Writes an order that proves what is asked, or says why there is none: the answer is another
+    matter."""
+    from dstest.cli.proof import write_order
+
+    if asked.option or asked.checker is not None or asked.independent:
+        raise ConfigError(
+            "--proof takes no -o, --checker or --independent: an order has the same value whatever "
+            "they say",
+            remedy="leave them out; --model strong-session-.. counts the order of sessions",
+        )
+    write_order(asked.history, asked.format, asked.workload, asked.model, asked.initial, budget,
+                file)  # fmt: skip
 
 
 def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
@@ -235,7 +260,7 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
 
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    "--initial",
+    *("--initial", "--proof"),
 )
 
 

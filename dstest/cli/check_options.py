@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.formats import AUTO, FORMATS
 from dstest.core.protocols import Option
 from dstest.core.registry import parse_options
 
-__all__ = ["TRANSACTION_OPTIONS", "require_no_tuples", "transaction_options"]
+__all__ = ["TRANSACTION_OPTIONS", "require_format", "require_no_tuples", "transaction_options"]
 
 TRANSACTION_OPTIONS: Final = {
     "wfr-keys": Option(
@@ -63,6 +64,14 @@ def require_no_tuples(independent: bool | None) -> None:
             "transactions name the keys of their micro-operations: --independent would be passed "
             "over",
             remedy="leave it out",
+        )
+
+
+def require_format(name: str) -> None:
+    """Raises ConfigError for what no history is in."""
+    if name not in (AUTO, *FORMATS):
+        raise ConfigError(
+            f"no format called {name!r}", remedy=f"one of {', '.join([AUTO, *FORMATS])}"
         )
 
 

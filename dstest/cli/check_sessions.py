@@ -28,7 +28,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.formats import AUTO, SESSIONS
 from dstest.core.history import INITIAL, Header, History
 
-__all__ = ["judge_sessions", "session_format"]
+__all__ = ["USUAL", "begun_as", "judge_sessions", "session_format"]
 
 USUAL: Final = "strong-session-serializable"
 """The strongest model that the order of sessions decides."""
@@ -76,7 +76,7 @@ def _require(workload: str | None, checker: str | None, fmt: str, options: dict[
         )
 
 
-def _told(initial: str | None) -> dict[str, Start | None]:
+def begun_as(initial: str | None) -> dict[str, Start | None]:
     """What `--initial` says the keys start with, for `load_sessions`."""
     if initial is None:
         return {}
@@ -117,7 +117,7 @@ def judge_sessions(
     timed = [m for m in asked if _timed(m)]
     judged = [m for name in asked for m in (_untimed(name) if name in timed else [name])]
     judged = list(dict.fromkeys(judged))
-    told = _told(initial)
+    told = begun_as(initial)
     started = monotonic_ns()
     with memory_limit(budget.memory_mb):
         columns = load_sessions(path, fmt, memory_mb=budget.memory_mb, **told)

@@ -7,7 +7,7 @@ up again in the file, for its times and fault epochs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from checkers._start import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
 from checkers.txn.begun import begun
+from checkers.txn.columns import TxnColumns
 from checkers.txn.duplicates import ONCE, written_twice
 from checkers.txn.workloads import KINDS
 from dstest.cli.check_lints import require_counts, weakened
@@ -32,7 +33,7 @@ from dstest.store.jepsen import from_edn, from_json
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = ["asked_models", "judge_transactions"]
+__all__ = ["Read", "asked_models", "judge_transactions", "read_transactions"]
 
 _REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
 
@@ -53,6 +54,41 @@ def judge_transactions(
     """
     asked = asked_models(model)
     started = monotonic_ns()
+    read = read_transactions(path, format_, workload, budget, initial)
+    if model is None and read.model is not None:
+        asked = [read.model]
+    load_s = (monotonic_ns() - started) / 1e9
+    try:
+        result = api.check(read.columns, workload, asked, options, budget)
+    except ValueError as error:
+        twice = written_twice(read.columns)
+        remedy = ONCE if twice else _REMEDY
+        raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
+    anomalies = _with_records(path, result.anomalies)
+    whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
+    return weakened(_noted(whole, workload, read.start, read.header, initial), read.weak)
+
+
+class Read(NamedTuple):
+    """A file's transactions, each key starting with null; `weak` says what keeps a clean one from
+    being valid, `start` what the keys started with where somebody says."""
+
+    columns: TxnColumns
+    header: Header | None
+    start: Start | None
+    weak: list[str]
+
+    @property
+    def model(self) -> str | None:
+        """What the file says it is held to, where that can be judged."""
+        said = None if self.header is None else self.header.model
+        return said if said in models.judged_models(DETECTABLE) else None
+
+
+def read_transactions(
+    path: Path, format_: str, workload: str, budget: Budget, initial: str | None
+) -> Read:
+    """What a file holds. Raises HistoryError, MemorySpent where it takes more than the budget."""
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
     header, exported = _header(path)
     weak: list[str] = []
@@ -61,21 +97,10 @@ def judge_transactions(
         if exported and (open_ := int(np.count_nonzero(columns.complete_pos < 0))):
             weak.append(cut_off(open_))
         require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)), weak)
-        if model is None and header.model in models.judged_models(DETECTABLE):
-            asked = [str(header.model)]
     start = _start(header, initial)
     if start is not None:
         columns = begun(columns, workload, start)
-    load_s = (monotonic_ns() - started) / 1e9
-    try:
-        result = api.check(columns, workload, asked, options, budget)
-    except ValueError as error:
-        twice = written_twice(columns)
-        remedy = ONCE if twice else _REMEDY
-        raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
-    anomalies = _with_records(path, result.anomalies)
-    whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
-    return weakened(_noted(whole, workload, start, header, initial), weak)
+    return Read(columns, header, start, weak)
 
 
 def _noted(

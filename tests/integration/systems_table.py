@@ -19,7 +19,16 @@ from dstest.core.spec import RunSpec
 from dstest.runner.nemesis_loop import describe
 from dstest.runner.requirements import check_lab, lacking
 
-__all__ = ["TESTED", "Tried", "elsewhere", "faults_on", "lacks", "pairs_of", "systems_page", "systems_table"]
+__all__ = [
+    "TESTED",
+    "Tried",
+    "elsewhere",
+    "faults_on",
+    "lacks",
+    "pairs_of",
+    "systems_page",
+    "systems_table",
+]
 
 TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 """Systems on which each fault is tried; etcd's are tried one by one, by `make nemesis-selftest`."""

@@ -1,5 +1,5 @@
-"""Every fault that fits etcd, on machines that exist already: it lands there, through a jump host and
-sudo, and is healed; and after all of them the release finds the machines as they were.
+"""Every fault that fits etcd, on machines that exist already: it lands there, through a jump host
+and sudo, and is healed; and after all of them the release finds the machines as they were.
 
 `DSTEST_OTHER_ETCD` names a second build, for mixtures and upgrades.
 """

@@ -1,0 +1,181 @@
+"""`dstest check --proof` writes an order, `dstest proof` believes it only as far as it goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import session_files as made
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.core.errors import DstestError
+
+
+def call(*words: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    if isinstance(done.exception, DstestError):
+        said = f"{done.exception}\n{done.exception.remedy}"
+        return int(done.exception.exit_code), done.stdout, said
+    return done.exit_code, done.stdout, done.stderr
+
+
+def generated(folder: Path, workload: str, level: str, form: str = "jsonl") -> Path:
+    path = folder / f"{workload}-{level}.{form}"
+    words = ("--workload", workload, "--level", level, "--format", form, "--txns", "300")
+    assert call("generate", *words, "-o", path)[0] == 0
+    return path
+
+
+def change(path: Path, **changes: Any) -> Path:
+    other = path.with_name("changed.json")
+    other.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
+    return other
+
+
+@pytest.mark.parametrize("form", ["jsonl", "edn"])
+@pytest.mark.parametrize("workload", ["list-append", "rw-register"])
+@pytest.mark.parametrize(
+    ("level", "model"),
+    [
+        ("strict-serializable", "strong-serializable"),
+        ("serializable", "serializable"),
+        ("strong-session-snapshot-isolation", "strong-session-snapshot-isolation"),
+        ("snapshot-isolation", "snapshot-isolation"),
+    ],
+)
+def test_what_is_valid_is_proved(
+    tmp_path: Path, form: str, workload: str, level: str, model: str
+) -> None:
+    path, order = generated(tmp_path, workload, level, form), tmp_path / "order.json"
+    words = ("--workload", workload, "--model", level)
+    code, _, said = call("check", path, *words, "--proof", order)
+    assert (code, f"transactions is in {order}: {model}" in said) == (0, True), said
+    code, told, _ = call("proof", path, order)
+    assert code == 0
+    assert f"{model} is proved, by an order of " in told
+
+
+def test_what_is_violated_has_no_order(tmp_path: Path) -> None:
+    path, order = generated(tmp_path, "rw-register", "snapshot-isolation"), tmp_path / "order.json"
+    words = ("--workload", "rw-register", "--proof", order, "--model")
+    code, _, said = call("check", path, *words, "serializable")
+    assert (code, order.exists()) == (1, False)
+    assert f"no order is written to {order}: none exists" in said
+    assert call("check", path, *words, "snapshot-isolation")[0] == 0
+    code, told, _ = call("proof", path, order, "--model", "serializable")
+    assert code == 3
+    assert "serializable is not proved by this order: transaction" in told
+
+
+def test_what_was_changed_proves_nothing(tmp_path: Path) -> None:
+    path, order = generated(tmp_path, "list-append", "serializable"), tmp_path / "order.json"
+    assert call("check", path, "--model", "serializable", "--proof", order)[0] == 0
+    txns = json.loads(order.read_bytes())["transactions"]
+    for changed, why in (
+        (txns[::-1], "what no commit has left"),
+        (txns[1:], "was acknowledged, and is not in it"),
+        ([*txns, txns[0]], "is in it twice"),
+        ([*txns, 10**6], "names 1000000, which is no transaction"),
+        ([*txns, "x"], "names 'x', which is no transaction"),
+    ):
+        code, told, said = call("proof", path, change(order, transactions=changed))
+        assert (code, why in told) == (3, True), (told, said)
+    lines = path.read_text().splitlines(keepends=True)
+    assert call("check", path, "--proof", order)[0] in (0, 1)
+    path.write_text("".join(lines[:-1]))
+    assert call("proof", path, order)[0] == 3
+
+
+def test_a_history_in_which_nothing_is_read_is_not_proved(tmp_path: Path) -> None:
+    path, order = tmp_path / "h.json", tmp_path / "order.json"
+    txn = {"process": 0, "f": "txn", "value": [["w", "x", 1]]}
+    events = [{**txn, "type": kind, "index": at} for at, kind in enumerate(("invoke", "ok"))]
+    path.write_text("\n".join(json.dumps(event) for event in events))
+    words = ("--workload", "rw-register", "--model", "serializable")
+    assert call("check", path, *words, "--proof", order)[0] == 3
+    code, told, _ = call("proof", path, order)
+    assert code == 3
+    assert "nothing was tested" in told
+
+
+def test_real_time_is_not_proved_of_files_without_times(tmp_path: Path) -> None:
+    history: made.History = [
+        [([("w", 1, 5)], True), ([("r", 2, 6)], True)],
+        [([("r", 1, 5), ("w", 2, 6)], True)],
+    ]
+    path, order = tmp_path / "plume.txt", tmp_path / "order.json"
+    path.write_text(made.plume(history))
+    code, _, said = call("check", path, "--proof", order)
+    assert (code, "strong-session-serializable" in said) == (0, True), said
+    assert call("proof", path, order)[0] == 0
+    for words in (
+        ("proof", path, order, "--model", "strict-serializable"),
+        ("check", path, "--proof", order, "--model", "strict-serializable"),
+    ):
+        code, _, said = call(*words)
+        assert code == 2
+        assert "the file has no times" in said
+
+
+def test_what_the_keys_start_with_is_kept(tmp_path: Path) -> None:
+    path, order = tmp_path / "h.json", tmp_path / "order.json"
+    reads = [{"process": 0, "f": "txn", "value": [["r", "x", 0]]}]
+    writes = [{"process": 1, "f": "txn", "value": [["w", "x", 1]]}]
+    later = [{"process": 0, "f": "txn", "value": [["r", "x", 1]]}]
+    rows = [{**txn, "type": kind} for txn in [*reads, *writes, *later] for kind in ("invoke", "ok")]
+    path.write_text("\n".join(json.dumps({**row, "index": at}) for at, row in enumerate(rows)))
+    words = ("--workload", "rw-register", "--initial", "0")
+    code, _, said = call("check", path, *words, "--proof", order)
+    assert (code, json.loads(order.read_bytes())["initial"]) == (0, 0), said
+    assert call("proof", path, order)[0] == 0
+    assert call("proof", path, change(order, initial=7))[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("-o", "decide=no"), "--proof takes no -o"),
+        (("--model", "read-committed"), "asks for no order of all transactions"),
+        (("--workload", "register"), "for list-append and rw-register alone"),
+        (("--format", "nonsense"), "no format called 'nonsense'"),
+    ],
+)
+def test_what_an_order_does_not_tell_is_refused(
+    tmp_path: Path, words: tuple[str, ...], why: str
+) -> None:
+    path = generated(tmp_path, "list-append", "serializable")
+    code, _, said = call("check", path, *words, "--proof", tmp_path / "order.json")
+    assert (code, why in said) == (2, True), said
+    assert not (tmp_path / "order.json").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": "x/2", "workload": "list-append", "model": "serializable", "transactions": []}',
+        '{"workload": "list-append", "model": "serializable", "transactions": [1.5]}',
+        '{"workload": "list-append", "model": "nonsense", "transactions": []}',
+        '{"workload": "nonsense", "model": "serializable", "transactions": []}',
+        '{"workload": "rw-register", "model": "serializable", "transactions": []}',
+    ],
+)
+def test_what_is_no_order_is_refused(tmp_path: Path, text: str) -> None:
+    path, order = generated(tmp_path, "list-append", "serializable"), tmp_path / "order.json"
+    order.write_text(text)
+    code, told, said = call("proof", path, order)
+    assert code in (2, 3), told + said
+    assert told or said.splitlines()[1]
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    path = generated(tmp_path, "list-append", "serializable")
+    code, _, said = call("proof", path, tmp_path / "nowhere")
+    assert (code, "cannot read" in said) == (2, True)
+    code, _, said = call("proof", tmp_path / "nowhere", tmp_path / "nowhere")
+    assert code == 2
