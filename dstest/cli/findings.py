@@ -28,7 +28,8 @@ def findings(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Measurements: runs add to them, seeds that are there are not run again."
+            help="Measurements: runs add to them, seeds that are there are not run again; --json "
+            "and --markdown tell what they say."
         ),
     ] = None,
     store: Annotated[
@@ -49,13 +50,12 @@ def findings(
     _refuse_both(as_json, as_markdown, chosen)
     if as_json or not chosen:
         of_runs: dict[str, object] = {"--seeds": seeds, "--store": store, "--lab-id": lab_id}
-        _refuse_unused(of_runs if as_markdown else {**of_runs, "--results": results})
+        told = as_markdown or as_json
+        _refuse_unused(of_runs if told else {**of_runs, "--results": results})
     if as_markdown:
         say(markdown(_known(results, must=True)), end="")
     elif as_json:
-        import msgspec
-
-        say(msgspec.json.format(msgspec.json.encode(chosen or CATALOGUE), indent=2).decode())
+        say(_array(chosen or list(CATALOGUE), results))
     elif not chosen:
         for row in CATALOGUE:
             ends = _ENDS[row.expect]
@@ -63,6 +63,22 @@ def findings(
             typer.echo(f"{row.id:14} {row.system:16} {ends:10} {row.claim}{beside}")
     else:
         _run(chosen, seeds or 1, results, store or Path("store"), lab_id)
+
+
+def _array(chosen: list[Finding], results: Path | None) -> str:
+    """The entries as JSON, with what was measured of each where a file has it."""
+    import msgspec
+
+    from dstest.findings.measure import measured_of
+    from dstest.findings.summary import summary
+
+    rows: list[dict[str, object]] = [msgspec.to_builtins(finding) for finding in chosen]
+    if results is not None:
+        known = _known(results, must=True)
+        for row, finding in zip(rows, chosen, strict=True):
+            trials = measured_of(finding, known).trials
+            row["measured"] = summary(finding, trials) if trials else None
+    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
 
 
 def _refuse_both(as_json: bool, as_markdown: bool, chosen: list[Finding]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Sequence
 from typing import Final
 
 from dstest.core.errors import Exit
 from dstest.findings.catalogue import CATALOGUE
 from dstest.findings.entries.finding import Finding
-from dstest.findings.measure import Measured, Trial, as_expected, interval, measured_of
+from dstest.findings.measure import Measured, Trial, as_expected, measured_of
+from dstest.findings.summary import summary
 
 __all__ = ["markdown"]
 
@@ -47,20 +47,15 @@ _MISSES: Final = """
 
 
 def _row(finding: Finding, trials: Sequence[Trial]) -> str:
-    good = [trial for trial in trials if as_expected(finding, trial)]
-    rate = interval(len(good), len(trials))
-    shares = f"{rate.hits} of {rate.total} ({rate.low:.0%} to {rate.high:.0%})"
-    times = [trial.found_s for trial in good if trial.found_s is not None]
-    after = f"{statistics.median(times):.0f} s" if times else "-"
-    versions = ", ".join(sorted({trial.version for trial in trials if trial.version})) or "-"
-    seen = sorted({kind for trial in good for kind in trial.anomalies})
+    told = summary(finding, trials)
+    shares = f"{told.as_expected} of {told.trials} ({told.rate_low:.0%} to {told.rate_high:.0%})"
     cells = [
         f"{finding.id} ({_kind(finding)})",
         finding.claim + (f"; control: {finding.control}" if finding.control else ""),
         shares if trials else "not measured",
-        after,
-        versions,
-        ", ".join(seen) or "-",
+        "-" if told.after_s is None else f"{told.after_s:.0f} s",
+        ", ".join(told.versions) or "-",
+        ", ".join(told.anomalies) or "-",
         f"`dstest {shlex.join(finding.command)}`",
         finding.source,
     ]

@@ -374,6 +374,26 @@ def test_the_array_for_programs() -> None:
     assert {"id", "command", "expect", "anomalies"} <= rows[0].keys()
 
 
+def test_the_array_has_what_was_measured(lost: Finding, tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    results.write_bytes(msgspec.json.encode(measured(lost, (1, 2, 3))))
+    done = CliRunner().invoke(app, ["findings", "--json", "--results", str(results)])
+    rows = {row["id"]: row for row in msgspec.json.decode(done.stdout)}
+    told = rows[lost.id]["measured"]
+    assert {key: told[key] for key in ("trials", "as_expected", "after_s", "missed")} == {
+        "trials": 3,
+        "as_expected": 1,
+        "after_s": 7.5,
+        "missed": [2, 3],
+    }
+    assert (round(told["rate_low"], 2), round(told["rate_high"], 2)) == (0.06, 0.79)
+    assert (told["versions"], told["anomalies"]) == (["1.2"], ["lost"])
+    assert [id_ for id_, row in rows.items() if row["measured"] is not None] == [lost.id]
+    assert "measured" not in CliRunner().invoke(app, ["findings", "--json"]).stdout
+    missing = CliRunner().invoke(app, ["findings", "--json", "--results", str(tmp_path / "none")])
+    assert isinstance(missing.exception, ConfigError)
+
+
 def test_a_wrong_name_is_refused() -> None:
     done = CliRunner().invoke(app, ["findings", "X9"])
     assert done.exception is not None
