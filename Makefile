@@ -115,12 +115,12 @@ systems-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
-## make labs-selftest   runs on virtual machines (clocks, netem, power cuts) and without root: minutes, and
-##                 emulated machines need both processors
+## make labs-selftest   runs on virtual machines (clocks, netem, power cuts), without root, and every fault
+##                 on adopted machines: half an hour, and emulated machines need both processors
 labs-selftest: setup
 	@.ci/setup vm
 	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py tests/integration/test_rootless.py \
-		$(TEST_ARGS)
+		tests/integration/test_hosts_faults.py $(TEST_ARGS)
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup
