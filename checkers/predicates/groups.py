@@ -28,6 +28,7 @@ class Txn:
     -1 is a completion that never came."""
 
     at: int
+    name: str
     process: int
     invoke_pos: int
     complete_pos: int
@@ -137,7 +138,9 @@ def groups_of(history: History, skip: Callable[[Op, str], None]) -> list[Group]:
             continue
         process = processes.setdefault(op.process_id, len(processes))
         group.txns.append(
-            Txn(at, process, invoked[at], completed[at], op.outcome, told, mops)
+            Txn(
+                at, f"T{op.op_id}", process, invoked[at], completed[at], op.outcome, told, mops
+            )
         )  # fmt: skip
     _start(history, groups)
     for group in groups.values():

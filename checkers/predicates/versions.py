@@ -199,7 +199,7 @@ class _Reads:
         """What a predicate returned it must hold of."""
         for key, value in mop.found:
             if mop.predicate is not None and not mop.predicate.holds(value):
-                text = f"T{self.txn.at} found {value!r} by predicate {mop.predicate}"
+                text = f"{self.txn.name} found {value!r} by predicate {mop.predicate}"
                 number = self.universe.found(key, named=mop.named)
                 self.fault("predicate-mismatch", number, f"{text}, which does not hold of it")
 
@@ -224,7 +224,7 @@ class _Reads:
             self.problem.returned += identity(value) != first and not mine
 
     def _look(self, seen: _Seen) -> None:
-        who, key = f"T{self.txn.at}", seen.key
+        who, key = self.txn.name, seen.key
         name = repr(self.problem.names[key][1])
         if key in self.own:
             if seen.fits(self.own[key]):
@@ -263,11 +263,11 @@ class _Reads:
             self.fault("future-read", seen.key, f"{said}, which it wrote only later")
         elif at in universe.middle:
             other = universe.middle[at]
-            text = f"{said}, which was not the last that T{other.at} wrote there"
+            text = f"{said}, which was not the last that {other.name} wrote there"
             self.fault("G1b", seen.key, text, other)
         elif at in universe.failed:
             other = universe.failed[at]
-            self.fault("G1a", seen.key, f"{said}, as T{other.at} left it; but it failed", other)
+            self.fault("G1a", seen.key, f"{said}, as {other.name} left it; but it failed", other)
         else:
             self.fault("garbage-read", seen.key, f"{said}, and nobody left it so")
 
