@@ -79,7 +79,9 @@ class _Teller:
             for look in self.problem.looks
             if (look.txn, look.key) in wanted and len(look.domain) == 1
         ]
-        return f"By their predicates: {', '.join(said)}, the only version that fits. " if said else ""
+        return (
+            f"By their predicates: {', '.join(said)}, the only version that fits. " if said else ""
+        )
 
 
 class _Ordered(_Teller):
@@ -103,7 +105,9 @@ class _Ordered(_Teller):
         cases = cases_of(part, names, until_ns, snapshot=snapshot, between=self.between) or []
         called = {n: f"T{name}" for n, name in enumerate(names)}
         keys = self._whole_keys(part.key_names)
-        seen = [(story.txns[e.first], keys[e.key]) for y in cases for e in y.edges if e.label == "rw"]
+        seen = [
+            (story.txns[e.first], keys[e.key]) for y in cases for e in y.edges if e.label == "rw"
+        ]
         story.text = self.certain(seen) + " ".join(f"{sentence(called, y)}." for y in cases)
         if len(cases) == 1:
             story.edges = self._edges(cases[0], story.txns, keys)
@@ -183,7 +187,7 @@ def _together(stories: list[tuple[Story, Leaf]], teller: _Teller, many: int) -> 
 
 
 def _common(kinds: set[str], model: str) -> str:
-    """What circles of several kinds all are: each one with an rw edge is a G2, those of items too."""
+    """What circles of several kinds all are: each with an rw edge is a G2, those of items too."""
     if "snapshot" in model or not all(kind.startswith(_RANK) for kind in kinds):
         return NO_ORDER[model]
     return "G2-item" if all(kind.endswith("-item") for kind in kinds) else "G2"

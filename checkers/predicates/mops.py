@@ -5,7 +5,7 @@
 | `["r", k, v]` | read the row of key k; null: there was none |
 | `["w", k, v]`, `["insert", k, v]` | the row of key k holds v from now on |
 | `["delete", k]` | key k has no row from now on |
-| `["rp", predicate, found]` | all rows that the predicate holds of, key -> value or `[[k, v], ..]` |
+| `["rp", predicate, found]` | the rows that it holds of, value by key or `[[k, v], ..]` |
 
 Predicates are `true`, `["=", v]` and `["mod", m, r]` (v mod m is r, of integers). Where there is no
 row (not yet, or no more) none of them holds. Source: Elle's `elle.closed-predicate`; version sets

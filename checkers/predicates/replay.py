@@ -29,7 +29,9 @@ class Replay:
         """Looks that see a version outside of their domain, by number, with its writer. Those that
         are `pinned` see theirs, which the order was made for."""
         places = {at: place for place, at in enumerate(order)}
-        history: list[tuple[list[int], list[int]]] = [([-1], [BEGINNING]) for _ in self.problem.names]
+        history: list[tuple[list[int], list[int]]] = [
+            ([-1], [BEGINNING]) for _ in self.problem.names
+        ]
         for place, at in enumerate(order):
             for key in self.problem.writes[at]:
                 history[key][0].append(place)

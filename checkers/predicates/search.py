@@ -26,7 +26,7 @@ from checkers.txn.columns import TxnColumns
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "Answer", "Leaf", "decide"]
+__all__ = ["MODELS", "Answer", "Leaf", "between_of", "decide", "guess_holds"]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 
@@ -135,10 +135,6 @@ class _Search:
         return found
 
     def run(self) -> Answer:
-        if not self.engine.has_order:
-            guess = self.forced | _guess(self.problem)
-            if self.engine.ask(guess)[0] == "valid":
-                return self._answer("valid")
         while True:
             if self.engine.over:
                 return self._answer("open", why=self._spent())
@@ -159,7 +155,9 @@ class _Search:
                 else:
                     conflict = self._learn(involved)
             if not self._back(conflict):
-                return self._answer("open", why=self.open) if self.open else self._answer("violated")
+                return (
+                    self._answer("open", why=self.open) if self.open else self._answer("violated")
+                )
 
     def _spent(self) -> str:
         total = sum(len(look.domain) > 1 for look in self.problem.looks)
@@ -212,10 +210,7 @@ class _Search:
             near = {n: w for n, w in kept.items() if looks[n].txn in touched or w in touched}
             if len(near) < len(kept) and self._violated(near):
                 kept = near
-            for number in list(kept)[:-1]:
-                fewer = {n: w for n, w in kept.items() if n != number}
-                if self._violated(fewer):
-                    kept = fewer
+            kept = self._fewer(kept)
         if len(self.leaves) < LEAVES_MAX:
             self.leaves.append(Leaf(kept, involved))
         if self.learned_many < LEARNED_MAX:
@@ -223,6 +218,22 @@ class _Search:
             for pin in kept.items():
                 self.learned.setdefault(pin, []).append(kept)
         return set(kept)
+
+    def _fewer(self, pins: Pins) -> Pins:
+        """As few of these as contradict what is forced, the last one among them: without it there
+        was an order. Halves are tried before single ones."""
+        step = max(1, (len(pins) - 1) // 2)
+        while step:
+            at = 0
+            while at < len(pins) - 1:
+                rows = list(pins.items())
+                fewer = dict(rows[:at] + rows[min(at + step, len(rows) - 1) :])
+                if self._violated(fewer):
+                    pins = fewer
+                else:
+                    at += step
+            step //= 2
+        return pins
 
     def _violated(self, pins: Pins) -> bool:
         return not self.engine.over and self.engine.ask(self.forced | pins)[0] == "violated"
@@ -251,6 +262,11 @@ def _guess(problem: Problem) -> Pins:
         early = [w for w in look.domain if w != BEGINNING and 0 <= txns[w].complete_pos < begun]
         found[number] = max(early, default=look.domain[0])
     return found
+
+
+def guess_holds(problem: Problem, model: str, budget: Budget) -> bool:
+    """Does a choice that is easily made satisfy a weak model?"""
+    return _Engine(problem, model, budget).ask(_guess(problem))[0] == "valid"
 
 
 def decide(problem: Problem, model: str, budget: Budget) -> Answer:

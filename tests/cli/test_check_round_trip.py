@@ -44,6 +44,7 @@ KIND = {
     "append-log": "kafka",
     "atomic-view": "atomic-view",
     "g2": "g2",
+    "closed-predicate": "closed-predicate",
     "ledger": "exactly-once",
     "tenants": "causal",
     "register": "causal",

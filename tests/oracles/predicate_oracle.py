@@ -20,8 +20,8 @@ __all__ = [
     "STRONG",
     "WEAK",
     "History",
-    "Txn",
     "TooMany",
+    "Txn",
     "allowed",
     "mutated",
     "records",
@@ -115,9 +115,7 @@ def _key(rows: dict[Any, Any]) -> frozenset[Any]:
 class _Orders:
     def __init__(self, history: History, chosen: list[Txn], snapshot: bool, between: str) -> None:
         self.txns, self.initial, self.snapshot = chosen, history.initial, snapshot
-        self.first = [
-            [i for i, a in enumerate(chosen) if _before(a, b, between)] for b in chosen
-        ]
+        self.first = [[i for i, a in enumerate(chosen) if _before(a, b, between)] for b in chosen]
         self.dead: set[Any] = set()
 
     def serial(self, done: frozenset[int], rows: dict[Any, Any]) -> bool:
@@ -178,8 +176,10 @@ def _in_some_order(history: History, snapshot: bool, between: str) -> bool:
         for more in itertools.combinations(maybe, size):
             orders = _Orders(history, [*sure, *more], snapshot, between)
             rows = dict(history.initial)
-            if orders.snapshots(frozenset(), frozenset(), rows) if snapshot else (
-                orders.serial(frozenset(), rows)
+            if (
+                orders.snapshots(frozenset(), frozenset(), rows)
+                if snapshot
+                else (orders.serial(frozenset(), rows))
             ):
                 return True
     return False
@@ -231,7 +231,9 @@ def _by_choice(history: History, model: str) -> bool:
     if math.prod(len(o) for o in options) > CHOICES_MAX:
         raise TooMany
     outcomes = {"ok": isolation_oracle.OK, "unknown": isolation_oracle.INFO}
-    order = sorted(range(len(shapes)), key=lambda n: (history.txns[n].end is None, history.txns[n].end or 0))
+    order = sorted(
+        range(len(shapes)), key=lambda n: (history.txns[n].end is None, history.txns[n].end or 0)
+    )
     for choice in itertools.product(*options):
         txns = [
             isolation_oracle.Txn(
@@ -359,7 +361,9 @@ def _piecewise(mops: list[list[Any]], rows: dict[Any, Any]) -> list[list[Any]]:
 
 def mutated(rng: random.Random, history: History) -> History:
     """The same with one answer or one time changed."""
-    txns = [Txn(t.process, t.outcome, t.begin, t.end, [list(m) for m in t.mops]) for t in history.txns]
+    txns = [
+        Txn(t.process, t.outcome, t.begin, t.end, [list(m) for m in t.mops]) for t in history.txns
+    ]
     reads = [m for t in txns if t.outcome == "ok" for m in t.mops if m[0] in ("r", "rp")]
     values = [m[2] for t in txns for m in t.mops if m[0] in ("w", "insert")]
     keys = history.keys
@@ -385,6 +389,10 @@ def mutated(rng: random.Random, history: History) -> History:
             txn.outcome, other.outcome = other.outcome, txn.outcome
             txn.end, other.end = (
                 None if txn.outcome == "unknown" else txn.begin + 1 if txn.end is None else txn.end,
-                None if other.outcome == "unknown" else other.begin + 1 if other.end is None else other.end,
+                None
+                if other.outcome == "unknown"
+                else other.begin + 1
+                if other.end is None
+                else other.end,
             )
     return History(txns, history.initial)
