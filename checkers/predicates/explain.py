@@ -30,6 +30,9 @@ CASES_MAX: Final = 6
 NO_CHOICE: Final = dict(KINDS)
 """Weak model -> what is found where no choice of versions satisfies it."""
 
+_FLOW: Final = "G1c"
+"""Of reads alone: it is there whatever the order was. Choices that end in it are none."""
+
 _RANK: Final = ("G-single", "G-nonadjacent", "G2")
 _SUFFIXES: Final = {"process": "-process", "realtime": "-realtime"}
 
@@ -146,11 +149,15 @@ class _Ordered(_Teller):
         for case in cases:
             shape = kind_of(case.edges).removesuffix("-item")
             labels = [self._label(edge, txns, keys) for edge in case.edges]
+            if shape == _FLOW and not {*labels} - {"wr", "wrp"}:
+                continue
             if shape not in _RANK:
                 return NO_ORDER[self.model]
             predicate = predicate or "rwp" in labels
             suffixes |= {_SUFFIXES[label] for label in labels if label in _SUFFIXES}
             found.add(shape if self._sure(case, shape) else self._weakest())
+        if not found and cases:
+            return _FLOW
         if not found or "" in found:
             return NO_ORDER[self.model]
         shape = max(found, key=_RANK.index)
@@ -171,6 +178,7 @@ class _Ordered(_Teller):
 def _together(stories: list[tuple[Story, Leaf]], teller: _Teller, many: int) -> Story:
     """Several contradictions, one for each choice."""
     kinds = {story.kind for story, _ in stories}
+    kinds = kinds - {_FLOW} or kinds
     bases = {kind.split("-process")[0].split("-realtime")[0] for kind in kinds}
     whole = Story(kinds.pop() if len(kinds) == 1 else _common(bases, teller.model))
     lines = []

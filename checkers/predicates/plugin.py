@@ -127,7 +127,7 @@ class _Run:
         except MemoryError:
             why = self.found.over_memory()
         else:
-            self.consumed += sum(len(group.txns) for group in groups)
+            self.consumed += sum(len(group.txns) + len(group.inits) for group in groups)
             return
         for group in groups:
             self.found.undecide(group.key, why)

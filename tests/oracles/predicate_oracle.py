@@ -308,7 +308,8 @@ def simulated(rng: random.Random, kind: str) -> History:
     keys = ["x", "y", "z", "w"][: rng.choice([2, 2, 3, 4])]
     values = itertools.count(1)
     initial = {k: next(values) for k in keys if rng.random() < 0.3}
-    rows, committed = dict(initial), []
+    rows = dict(initial)
+    committed: list[set[Any]] = []
     clock = itertools.count(1)
     waiting = [_asked(rng, keys, values) for _ in range(rng.choice([2, 3, 3, 4, 4, 5, 6]))]
     processes = rng.choice([1, 2, 3])
