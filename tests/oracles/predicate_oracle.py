@@ -274,16 +274,18 @@ def records(history: History) -> list[dict[str, Any]]:
     ]
 
 
-def _asked(rng: random.Random, keys: list[str], values: Iterator[int]) -> list[list[Any]]:
+def _asked(
+    rng: random.Random, keys: list[str], values: Iterator[int], predicates: float = 0.35
+) -> list[list[Any]]:
     mops: list[list[Any]] = []
     for _ in range(rng.choice([1, 2, 2, 3])):
         key, what = rng.choice(keys), rng.random()
-        if what < 0.35:
+        if what < predicates:
             predicate = rng.choice([True, ["=", rng.randint(1, 6)], ["mod", 2, 0], ["mod", 2, 1]])
             mops.append(["rp", predicate])
-        elif what < 0.45:
+        elif what < predicates + 0.1:
             mops.append(["r", key])
-        elif what < 0.65:
+        elif what < predicates + 0.2:
             mops.append(["delete", key])
         else:
             mops.append([rng.choice(["w", "insert"]), key, next(values)])
@@ -302,16 +304,18 @@ def _with_results(mops: list[list[Any]], rows: dict[Any, Any]) -> list[list[Any]
     return full
 
 
-def simulated(rng: random.Random, kind: str) -> History:
+def simulated(rng: random.Random, kind: str, *, dense: bool = False) -> History:
     """A history of a store that is `serializable`, `snapshot-isolation` or `read-committed` (each
-    statement by itself), with 2 to 6 transactions of 2 to 4 keys."""
-    keys = ["x", "y", "z", "w"][: rng.choice([2, 2, 3, 4])]
+    statement by itself), with 2 to 6 transactions of 2 to 4 keys. A `dense` one has the most of
+    them on two keys, with more reads by predicate."""
+    keys = ["x", "y", "z", "w"][: 2 if dense else rng.choice([2, 2, 3, 4])]
+    many = 6 if dense else rng.choice([2, 3, 3, 4, 4, 5, 6])
     values = itertools.count(1)
     initial = {k: next(values) for k in keys if rng.random() < 0.3}
     rows = dict(initial)
     committed: list[set[Any]] = []
     clock = itertools.count(1)
-    waiting = [_asked(rng, keys, values) for _ in range(rng.choice([2, 3, 3, 4, 4, 5, 6]))]
+    waiting = [_asked(rng, keys, values, 0.5 if dense else 0.35) for _ in range(many)]
     processes = rng.choice([1, 2, 3])
     open_: dict[int, Any] = {}
     txns: list[Txn] = []
