@@ -88,10 +88,11 @@ class _Run:
     """One history under one model."""
 
     def __init__(self, history: History, model: str, budget: Budget) -> None:
-        self.history, self.model, self.asked, self.budget = history, canonical(model), model, budget
+        self.history, self.asked, self.budget = history, model, budget
         self.started_ns = monotonic_ns()
         self.deadline_ns = self.started_ns + int(budget.time_s * 1e9)
         self.found = Findings(history, model, budget)
+        self.model = canonical(self.found.model)
         self.excluded: Counter[str] = Counter()
         self.groups: list[Group] = []
         self.consumed = self.tested = 0

@@ -427,6 +427,8 @@ def _predicates(sim: Sim, count: int) -> None:
     def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
         group = f"g{len(sim.ops) // 30}"
         steps = [micro_op() for _ in range(sim.dice.randint(1, 4))]
+        if sim.dice.random() < 0.1:
+            group, steps = f"g{sim.dice.randint(0, len(sim.ops) // 30)}", [["rp", True]]
         return "txn", group, steps, lambda: execute(group, steps)
 
     sim.run(count, step)
