@@ -175,6 +175,7 @@ class _Reads:
         self.universe, self.problem, self.at, self.keys = universe, universe.problem, at, keys
         self.txn, self.merged = self.problem.txns[at], merged
         self.own: dict[int, Any] = {}
+        self.past: dict[int, list[Any]] = {}
         self.looks: dict[int, Look] = {}
 
     def fault(self, kind: str, key: int, text: str, other: Txn | None = None) -> None:
@@ -186,7 +187,9 @@ class _Reads:
         """Notes what it saw and what that shows by itself."""
         for mop in self.txn.mops:
             if mop.kind == "w":
-                self.own[self.universe.key(mop.key)] = mop.value
+                key = self.universe.key(mop.key)
+                self.own[key] = mop.value
+                self.past.setdefault(key, []).append(mop.value)
                 continue
             if mop.kind == "rp":
                 self._require(mop)
@@ -231,7 +234,7 @@ class _Reads:
                 return
             wrote = "deleted" if self.own[key] is ABSENT else f"had written {self.own[key]!r} to"
             self.fault(INTERNAL, key, f"{who} {seen.text} key {name}, though it {wrote} it before")
-            if self.merged:
+            if self.merged or any(map(seen.fits, self.past[key])):
                 return
         states = self.problem.states[key]
         domain = tuple(w for w, s in states.items() if w != self.at and seen.fits(s))

@@ -143,6 +143,15 @@ def test_unknown_transactions_may_have_happened() -> None:
     assert result.anomaly_types == ["G-single-realtime"]
 
 
+def test_what_a_transaction_had_overwritten_itself_is_internal() -> None:
+    ops = (
+        txn(0, 0, 1, ["w", "x", 1], ["w", "x", 2], ["rp", ODD, [["x", 1]]]),
+        txn(1, 2, 3, ["rp", True, [["x", 2]]]),
+    )
+    assert check("read-atomic", *ops).anomaly_types == ["internal"]
+    assert check("read-committed", *ops).valid is True
+
+
 def test_groups_have_nothing_to_do_with_each_other() -> None:
     one, other = (txn(at, at, 10 + at, *SKEW[at].output, key=f"g{at}") for at in (0, 1))
     found = [["x", 2]], [["y", 4]]
