@@ -159,6 +159,22 @@ def test_groups_have_nothing_to_do_with_each_other() -> None:
     assert check("serializable", one, other, *looks).valid is True
 
 
+def test_sessions_lead_from_group_to_group() -> None:
+    """Each process misses what the other one had written before it looked at its group."""
+    ops = [
+        txn(0, 0, 1, ["insert", "x", 1], key="g", process_id=0),
+        txn(1, 0, 1, ["insert", "y", 1], key="h", process_id=1),
+        txn(2, 2, 3, ["rp", True, []], key="h", process_id=0),
+        txn(3, 2, 3, ["rp", True, []], key="g", process_id=1),
+        txn(4, 6, 7, ["rp", True, [["x", 1]]], key="g", process_id=2),
+        txn(5, 8, 9, ["rp", True, [["y", 1]]], key="h", process_id=2),
+    ]
+    assert check("serializable", *ops).valid is True
+    result = check("strong-session-serializable", *ops)
+    assert (result.valid, result.anomaly_types) == (False, ["G-nonadjacent-process"]), result.reason
+    assert check("strong-session-serializable", *ops[:2], *ops[4:]).valid is True
+
+
 @pytest.mark.parametrize(
     ("ops", "word"),
     [
