@@ -121,6 +121,18 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             ' predicate holds of; `"more": True` where some are left out',
         ),
     ),
+    "predicates": (
+        Operation(
+            "txn",
+            "group",
+            '`[["rp", predicate], ["r", k], ["insert", k, v], ["w", k, v], ["delete", k], ..]` on'
+            " the rows of the group, in one transaction that is rolled back where a row to be"
+            ' changed is not there; predicates are `True`, `["=", v]` and `["mod", m, r]`',
+            '`[["rp", predicate, [[k, v], ..]], ["r", k, v], ["insert", k, v], ..]`: all rows that'
+            " a predicate holds of, the value of a row",
+            "`None`: no such row",
+        ),
+    ),
     "queue": (
         Operation("enqueue", "queue", "an element, unique in its queue", "-"),
         Operation(

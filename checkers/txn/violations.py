@@ -17,7 +17,7 @@ from checkers.txn.unordered import Case, cases_of, kind_of, sentence
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["NO_ORDER", "violations"]
+__all__ = ["NO_ORDER", "smallest_part", "violations"]
 
 _SUFFIX: Final = {
     "strong-serializable": "-realtime",
@@ -83,7 +83,13 @@ def violations(c: TxnColumns, found: Exact, asked: Iterable[str], budget: Budget
     return anomalies
 
 
-def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: int) -> Anomaly:
+def smallest_part(
+    c: TxnColumns, model: str, involved: Iterable[int], deadline_ns: int
+) -> tuple[TxnColumns, bool] | None:
+    """A part of the history near the transactions `involved` that violates one of `ordered.MODELS`,
+    and whether nothing of it can go; None where no part that was looked at does. Its `op_index` are
+    transactions of `c`."""
+
     def shows(part: TxnColumns) -> bool:
         left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)
         look = ordered.decide(part, [model], replace(BUDGET, time_s=min(BUDGET.time_s, left_s)))
@@ -95,7 +101,14 @@ def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: 
         whole = near.op_index.tolist()
         small = shrink(c, whole, shows, deadline_ns) if shows(near) else None
         if small is not None:
-            return _anomaly(c, model, part_of(c, small.mops), minimal=small.minimal)
+            return part_of(c, small.mops), small.minimal
+    return None
+
+
+def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: int) -> Anomaly:
+    small = smallest_part(c, model, involved, deadline_ns)
+    if small is not None:
+        return _anomaly(c, model, small[0], minimal=small[1])
     return Anomaly(
         type=NO_ORDER[model],
         ops=[int(c.op_index[t]) for t in sorted(set(involved))],

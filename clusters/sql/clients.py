@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.sql.client import SqlClient
-from clusters.sql.isolation_clients import PairsClient, ViewsClient
+from clusters.sql.isolation_clients import PairsClient, PredicateClient, ViewsClient
 from dstest.core.protocols import OpDraft
 
 __all__ = ["clients_on"]
@@ -148,6 +148,7 @@ _CLIENTS: Mapping[str, type[SqlClient]] = {
     "unique-ids": IdsClient,
     "views": ViewsClient,
     "pairs": PairsClient,
+    "predicates": PredicateClient,
 }
 
 

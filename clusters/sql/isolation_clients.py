@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.sql.client import SqlClient
-from dstest.core.protocols import OpDraft
+from clusters.sql.client import ROLLED_BACK, SqlClient
+from dstest.core.protocols import Definite, OpDraft
 
-__all__ = ["PairsClient", "ViewsClient"]
+__all__ = ["PairsClient", "PredicateClient", "ViewsClient"]
 
 _CHOSEN: Final = 30
 """The predicate holds of it; numbers that it holds of have no index."""
@@ -76,3 +76,48 @@ class PairsClient(SqlClient):
                 shown[str(row[0])].append(int(row[1]))
         found = [[key, sorted(ids)] for key, ids in shown.items()]
         return {"pairs": found, "more": len(keys) > _SHOWN_MAX}
+
+
+class PredicateClient(SqlClient):
+    """Rows of a group, which all lie in one table.
+
+    A transaction that would change a row that is not there is rolled back: of one that is committed
+    every change took effect, also where nobody hears of it.
+    """
+
+    async def do_txn(self, op: OpDraft) -> list[list[Any]]:
+        return await self.transact(lambda: self._steps(op.key, op.input))
+
+    async def _steps(self, group: Any, steps: list[list[Any]]) -> list[list[Any]]:
+        table, name, done = self.table("rows", group), str(group), []
+        for step in steps:
+            kind, what = step[:2]
+            if kind == "rp":
+                done.append([kind, what, await self._matching(table, name, what)])
+            elif kind == "r":
+                text = f"SELECT v FROM {table} WHERE g = ? AND k = ?"
+                found = await self.rows(text, name, what)
+                done.append([kind, what, int(found[0][0]) if found else None])
+            else:
+                await self._change_one(table, name, step)
+                done.append(step)
+        return done
+
+    async def _matching(self, table: str, group: str, predicate: Any) -> list[list[int]]:
+        where, given = "", []
+        if predicate is not True:
+            kind, *given = predicate
+            where = " AND v = ?" if kind == "=" else " AND v % ? = ?"
+        text = f"SELECT k, v FROM {table} WHERE g = ?{where}"
+        return sorted([int(k), int(v)] for k, v in await self.rows(text, group, *given))
+
+    async def _change_one(self, table: str, group: str, step: list[Any]) -> None:
+        kind, key = step[:2]
+        if kind == "insert":
+            text, given = f"INSERT INTO {table} (v, g, k) VALUES (?, ?, ?)", [step[2]]
+        elif kind == "delete":
+            text, given = f"DELETE FROM {table} WHERE g = ? AND k = ?", []
+        else:
+            text, given = f"UPDATE {table} SET v = ? WHERE g = ? AND k = ?", [step[2]]
+        if await self.change(text, *given, group, key) != 1:
+            raise Definite(ROLLED_BACK)

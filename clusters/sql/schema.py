@@ -10,7 +10,7 @@ from clusters.sql.dialect import Dialect
 
 __all__ = ["KEYED", "LOOKED_UP", "READ_BY", "schema", "table_of", "tables_of"]
 
-KEYED: Final = ("registers", "lists", "counters", "elements", "members", "views", "pairs")
+KEYED: Final = ("registers", "lists", "counters", "elements", "members", "views", "pairs", "rows")
 """Kinds of tables of which there are several, with keys spread over them."""
 
 READ_BY: Final[Mapping[str, str]] = {"key": "k", "index": "i", "scan": "s"}
@@ -26,6 +26,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "members": "k VARCHAR(64) NOT NULL, m VARCHAR(64) NOT NULL, v BIGINT, PRIMARY KEY (k, m)",
     "views": "k VARCHAR(64) PRIMARY KEY, v BIGINT NOT NULL, touched BIGINT DEFAULT 0",
     "pairs": "id BIGINT PRIMARY KEY, k VARCHAR(64) NOT NULL, v BIGINT NOT NULL",
+    "rows": "g VARCHAR(64) NOT NULL, k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (g, k)",
 }
 
 

@@ -68,6 +68,9 @@ _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"credit", "audit"}), "--workload ledger"),
 )
 
+_BY_PREDICATE: Final = ("rp", "insert", "delete")
+"""Micro-ops of transactions that read by predicates."""
+
 _REGISTER: Final = frozenset({"read", "write", "cas"})
 
 
@@ -119,8 +122,11 @@ def guess(history: History) -> Asked:
     """What a foreign history was made by. Raises ConfigError with the choices where its operations
     do not tell."""
     types = {op.op_type for op in history.ops}
+    if types in ({"txn"}, {"txn", "init"}):
+        mops = [mop for op in history.ops if op.op_type == "txn" for mop in op.input or ()]
+        if any(m and m[0] in _BY_PREDICATE for m in mops):
+            return Asked("closed-predicate", None)
     if types == {"txn"}:
-        mops = (mop for op in history.ops for mop in op.input or ())
         return Asked(
             "list-append" if any(m and m[0] == "append" for m in mops) else "rw-register", None
         )

@@ -18,19 +18,20 @@ __all__ = ["KEYS_MIN", "not_read_again"]
 KEYS_MIN: Final = 5
 _READ: Final = frozenset({"read"})
 _WRITE: Final = frozenset({"write", "cas"})
-_MICRO_READ: Final = "r"
+_MICRO_READS: Final = frozenset({"r", "rp"})
 
 
 def _keys_of(op: Op) -> Iterator[tuple[Any, bool]]:
-    """(key, was it read) of each access; nothing for operations that are no reads or writes."""
+    """(key, was it read) of each access, groups of keys as a whole; nothing for operations that are
+    no reads or writes."""
     if op.op_type in _READ | _WRITE:
         yield op.key, op.op_type in _READ
     elif op.op_type == "watch" and isinstance(op.output, dict):
         for event in op.output.get("events") or ():
             yield event.get("key"), True
     elif op.op_type == "txn":
-        for function, key, _ in op.input or ():
-            yield key, function == _MICRO_READ
+        for function, key, *_ in op.input or ():
+            yield key if op.key is None else op.key, function in _MICRO_READS
 
 
 def not_read_again(facts: RunFacts) -> list[str]:

@@ -1,4 +1,4 @@
-"""Mutants of what transactions saw of groups, and of inserts by predicate.
+"""Mutants of what transactions saw of groups, and of reads and inserts by predicate.
 
 | mutant | what is changed | why it is a violation |
 |---|---|---|
@@ -7,6 +7,11 @@
 | phantom | a look shows more bumps than there were; a refused insert is alone | from nowhere |
 | stale | a look shows one bump less than the last that had ended before it | strict real time |
 | duplicate | two bumps made one number; a refused insert took effect | one of them is not seen |
+| mismatched | a predicate read shows a row that the predicate does not hold of | no such result |
+
+Of predicate reads skewed are two transactions that both missed what the other one inserted,
+fractured is one that found one of two rows of a transaction, and stale one that missed a row that
+was there before; they are planted behind the others, with keys and values of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from typing import Any, Final
 from dstest.core.op import Op, Outcome
 from dstest.judge._mutate import PHANTOM, Made, acked, attempts, changed, end, pick, without
 
-__all__ = ["PAIRS", "VIEWS"]
+__all__ = ["PAIRS", "PREDICATES", "VIEWS"]
 
 _Opts = Mapping[str, Any]
 
@@ -135,3 +140,81 @@ def _alone(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 
 
 PAIRS: Final = {"duplicate": _twice, "phantom": _alone}
+
+
+_OWN_KEY: Final = PHANTOM
+"""Rows that are planted have keys and values from here on."""
+
+
+def _planted(ops: list[Op], *txns: tuple[int, int, list[list[Any]]]) -> list[Op]:
+    """With these transactions (begin and end in ns after all others, micro-ops) behind the rest."""
+    last = max(max(op.invoke_ts, op.complete_ts or 0) for op in ops) + 1
+    number = max((op.op_id for op in ops if isinstance(op.op_id, int)), default=0) + 1_000_000
+    process = max((op.process_id for op in ops if isinstance(op.process_id, int)), default=0) + 1
+    more = [
+        Op(
+            op_id=number + n,
+            process_id=process + n,
+            invoke_ts=last + begin,
+            complete_ts=last + done,
+            op_type="txn",
+            key=ops[0].key,
+            input=[step[:2] if step[0] == "rp" else step for step in steps],
+            output=steps,
+        )
+        for n, (begin, done, steps) in enumerate(txns)
+    ]
+    return [*ops, *more]
+
+
+def _equal(value: int, *keys: int) -> list[Any]:
+    return ["rp", ["=", value], [[key, value] for key in keys]]
+
+
+def _found_nothing_twice(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    rows = [["insert", _OWN_KEY + n, PHANTOM] for n in range(2)]
+    copy = _planted(ops, *((0, 10, [_equal(PHANTOM), row]) for row in rows))
+    return "two transactions found no row of a value, and both inserted one", copy
+
+
+def _missed(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    row = ["insert", _OWN_KEY, PHANTOM]
+    copy = _planted(ops, (0, 1, [row]), (2, 3, [_equal(PHANTOM)]))
+    return "a predicate read missed a row that had been inserted before it began", copy
+
+
+def _half_seen(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    rows = [["insert", _OWN_KEY + n, PHANTOM + n] for n in range(2)]
+    looks = [_equal(PHANTOM, _OWN_KEY), _equal(PHANTOM + 1)]
+    copy = _planted(ops, (0, 1, rows), (2, 3, looks))
+    return "predicate reads found one of two rows that a transaction had inserted", copy
+
+
+def _reading(ops: list[Op], dice: random.Random, value: int, *, fits: bool) -> Made:
+    """A predicate read returns a row of this value besides."""
+    for op in dice.sample(done := acked(ops, "txn"), len(done)):
+        for at, step in enumerate(op.output):
+            if step[0] == "rp" and isinstance(step[1], list) and step[1][0] == "mod":
+                _, modulus, rest = step[1]
+                even = value - value % modulus + rest + (not fits)
+                rows = [*op.output[:at], [*step[:2], [*step[2], [_OWN_KEY, even]]]]
+                copy = changed(ops, {op.op_id: {"output": [*rows, *op.output[at + 1 :]]}})
+                return f"a predicate read of {op.op_id} shows {even}", copy
+    return None
+
+
+def _nobodys(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    return _reading(ops, dice, PHANTOM, fits=True)
+
+
+def _unfit(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
+    return _reading(ops, dice, PHANTOM, fits=False)
+
+
+PREDICATES: Final = {
+    "phantom": _nobodys,
+    "mismatched": _unfit,
+    "skewed": _found_nothing_twice,
+    "fractured": _half_seen,
+    "stale": _missed,
+}

@@ -58,6 +58,25 @@ _GUARANTEES: Final = {
 _STRICT: Final = "strict-serializable"
 _VIEW: Final = "monotonic-atomic-view"
 
+_SERIAL: Final = (
+    _STRICT,
+    "strong-serializable",
+    "strong-session-serializable",
+    "serializable",
+)
+_MOMENT: Final = (
+    "strong-snapshot-isolation",
+    "strong-session-snapshot-isolation",
+    "snapshot-isolation",
+    "strong-session-causal",
+    "strong-session-read-atomic",
+    "causal-cerone",
+    "read-atomic",
+)
+"""Models besides under which a transaction sees others whole."""
+
+_TIMELY: Final = (_STRICT, "strong-serializable", "strong-snapshot-isolation")
+
 MUTATORS: Final[Mapping[str, Mutators]] = {
     "atomic-view": Mutators(
         views.VIEWS,
@@ -83,6 +102,15 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
     ),
     "causal": Mutators(streams.CAUSAL, whole=True),
     "causal-reverse": Mutators(values.REVERSE),
+    "closed-predicate": Mutators(
+        views.PREDICATES,
+        only={"skewed": _SERIAL, "stale": _TIMELY, "fractured": (*_SERIAL, *_MOMENT)},
+        tells={
+            **{key: {"read-committed": ("fractured",)} for key in _MOMENT},
+            **{key: {"snapshot-isolation": ("skewed",)} for key in _SERIAL},
+            _STRICT: {"serializable": ("stale",), "snapshot-isolation": ("skewed",)},
+        },
+    ),
     "counter-bounds": Mutators(values.COUNTER),
     "dead-letters": Mutators(dead.DEAD_LETTERS),
     "exactly-once": Mutators(lists.LEDGER, whole=True),

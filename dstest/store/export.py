@@ -110,7 +110,11 @@ def edn(value: Any) -> str:
 
 
 def _micro_ops(value: Any) -> str:
-    """Transactions: Jepsen writes the kind of a micro-op as a keyword."""
+    """Transactions: Jepsen writes the kind of a micro-op as a keyword. Those of a group are the
+    second of a [key value] tuple."""
+    if value and not isinstance(value[0], list | tuple):
+        key, mops = value
+        return f"[{edn(key)} {edn(mops) if mops is None else _micro_ops(mops)}]"
     return "[" + " ".join(f"[:{m[0]} {' '.join(map(edn, m[1:]))}]" for m in value) + "]"
 
 

@@ -44,6 +44,7 @@ KIND = {
     "append-log": "kafka",
     "atomic-view": "atomic-view",
     "g2": "g2",
+    "closed-predicate": "closed-predicate",
     "ledger": "exactly-once",
     "tenants": "causal",
     "register": "causal",
@@ -134,8 +135,10 @@ def broken(found: History) -> History:
         last = next(
             i for i in reversed(telling) if any(m[0] == "r" and m[2] for m in ops[i].output)
         )
-        output = [[f, k, (10**6 if isinstance(v, int) else [10**6]) if f == "r" and v else v]
-                  for f, k, v in ops[last].output]  # fmt: skip
+        output = [
+            ["r", m[1], 10**6 if isinstance(m[2], int) else [10**6]] if m[0] == "r" and m[2] else m
+            for m in ops[last].output
+        ]
     ops[last] = msgspec.structs.replace(ops[last], output=output)
     return History(header=found.header, ops=ops)
 

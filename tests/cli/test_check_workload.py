@@ -32,6 +32,7 @@ WORKLOADS = {
     "append-log": "kafka",
     "atomic-view": "atomic-view",
     "g2": "g2",
+    "closed-predicate": "closed-predicate",
 }
 
 

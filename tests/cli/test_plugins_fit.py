@@ -80,7 +80,7 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     rows = {(r["system"], r["workload"], r["nemesis"]): r for r in matrix}
     unfit = {nemesis for (name, _, nemesis), r in rows.items() if name == "etcd" and r["lacks"]}
     assert unfit == {"schema-change", "store-outage"}
-    unoffered = {"g2", "atomic-view", "dead-letters"}
+    unoffered = {"g2", "closed-predicate", "atomic-view", "dead-letters"}
     for workload in set(names[0]) - unoffered:
         for nemesis in set(names[1]) - unfit:
             row = rows["etcd", workload, nemesis]

@@ -337,6 +337,12 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "counter": ("counter", None, without("lost-increment", "nonmonotonic")),
     "exclusion": ("lock", None, without("overlapping-holds")),
     "g2": ("g2", None, without("G2")),
+    "closed-predicate": ("closed-predicate", None, without("garbage-read")),
+    "closed-predicate judging serializable": (
+        "closed-predicate",
+        None,
+        weaker_model("serializable"),
+    ),
     "atomic-view": ("atomic-view", None, without("nonmonotonic-view")),
     "atomic-view judging snapshots": ("atomic-view", None, weaker_model("snapshot-isolation")),
     "unique-ids: duplicates": ("unique-ids", None, without("duplicated")),

@@ -8,10 +8,12 @@ where a checker needs one.
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import predicate_oracle
 from simulated_clients import MS, Refused, Sim
 
 from dstest.core.history import History
@@ -397,6 +399,41 @@ def _views(sim: Sim, count: int, moments: int = 1) -> None:
     sim.run(count, step)
 
 
+def _predicates(sim: Sim, count: int) -> None:
+    stores: dict[str, dict[int, int]] = {}
+    values = itertools.count(1)
+
+    def micro_op() -> list[Any]:
+        key, what = sim.dice.randrange(4), sim.dice.random()
+        if what < 0.4:
+            return ["rp", sim.dice.choice([True, ["mod", 2, 0], ["mod", 2, 1]])]
+        if what < 0.5:
+            return ["r", key]
+        return ["delete", key] if what < 0.6 else ["w", key, next(values)]
+
+    def execute(group: str, steps: list[list[Any]]) -> list[list[Any]]:
+        rows = stores.setdefault(group, {})
+        done = []
+        for mop in steps:
+            if mop[0] in ("r", "rp"):
+                (got,) = predicate_oracle.run([mop], rows)
+                found = [[k, v] for k, v in got.items()] if mop[0] == "rp" else got
+                done.append([*mop, found])
+            else:
+                predicate_oracle.run([mop], rows)
+                done.append(mop)
+        return done
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        group = f"g{len(sim.ops) // 30}"
+        steps = [micro_op() for _ in range(sim.dice.randint(1, 4))]
+        if sim.dice.random() < 0.1:
+            group, steps = f"g{sim.dice.randint(0, len(sim.ops) // 30)}", [["rp", True]]
+        return "txn", group, steps, lambda: execute(group, steps)
+
+    sim.run(count, step)
+
+
 def _pairs(sim: Sim, count: int) -> None:
     rows: set[str] = set()
 
@@ -439,6 +476,7 @@ KINDS = {
         lambda s, n: _views(s, n, 4), "atomic-view", "monotonic-atomic-view"
     ),
     "g2": Kind(_pairs, "g2", "serializable"),
+    "closed-predicate": Kind(_predicates, "closed-predicate", "strict-serializable"),
     "bank": Kind(_bank, "bank", "strict-serializable"),
     "long-fork": Kind(_long_fork, "long-fork", "strict-serializable"),
     "causal-reverse": Kind(_long_fork, "causal-reverse", "strict-serializable"),

@@ -82,6 +82,7 @@ for _name, _workload in {
     "unique-ids": "unique-ids",
     "atomic-view": "atomic-view",
     "g2": "g2",
+    "closed-predicate": "closed-predicate",
     "causal": "causal",
     "kafka": "append-log",
 }.items():

@@ -186,6 +186,30 @@ def test_groups_are_bumped_and_looked_at_member_by_member() -> None:
     assert world.base.execute(rows).fetchall() == [("g/0",)]
 
 
+def test_predicates_read_the_rows_of_a_group() -> None:
+    world = World()
+    steps = [["insert", 1, 4], ["insert", 2, 5], ["w", 1, 6], ["rp", ["mod", 2, 0]], ["r", 2]]
+    more = [["delete", 2], ["r", 2], ["rp", True], ["rp", ["=", 6]]]
+    ops = [
+        OpDraft("txn", "g", steps),
+        OpDraft("txn", "h", [["rp", True]]),
+        OpDraft("txn", "g", more),
+    ]
+    assert world.does("predicates", *ops) == [
+        [*steps[:3], ["rp", ["mod", 2, 0], [[1, 6]]], ["r", 2, 5]],
+        [["rp", True, []]],
+        [["delete", 2], ["r", 2, None], ["rp", True, [[1, 6]]], ["rp", ["=", 6], [[1, 6]]]],
+    ]
+
+
+@pytest.mark.parametrize("step", [["w", 9, 1], ["delete", 9]])
+def test_what_would_change_no_row_is_rolled_back(step: list[Any]) -> None:
+    world = World()
+    with pytest.raises(Definite, match="rolled-back"):
+        world.does("predicates", OpDraft("txn", "g", [["insert", 1, 4], step]))
+    assert world.does("predicates", OpDraft("txn", "g", [["rp", True]])) == [[["rp", True, []]]]
+
+
 def test_one_insert_of_a_pair_finds_nothing() -> None:
     ops = [
         OpDraft("insert", key, [side, n])

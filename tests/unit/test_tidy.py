@@ -51,6 +51,7 @@ FOLDERS = {
     "checkers.ops": {"checkers"},
     "checkers.lin": {"checkers", "checkers.ops"},
     "checkers.txn": {"checkers"},
+    "checkers.predicates": {"checkers", "checkers.txn"},
     "checkers.txn.sessions": {"checkers", "checkers.txn"},
     "clusters.remote": set(),
     "clusters.labs": {"clusters.remote"},

@@ -1,0 +1,1 @@
+"""Transactions with predicate reads, decided; see `plugin`."""

@@ -1,0 +1,153 @@
+"""From a history to transactions in order of invocation, and what their keys start with.
+
+A group is all operations with one key of the record (Elle's histories have one group, null). Its
+universe are the keys that occur in its micro-ops or its initial state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checkers._start import start_of
+from checkers.predicates.mops import Mop, identity, initial_rows, parsed
+from dstest.core.errors import HistoryError
+from dstest.core.history import History
+from dstest.core.op import Op, Outcome
+
+__all__ = ["Group", "Txn", "groups_of"]
+
+_FIRST: Final = "let one init operation be over before the first transaction begins"
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """`at` is its place in `History.ops`, `told` whether its results are known. Event positions
+    count invocations and completions in the order of time, invocations first where they are equal;
+    -1 is a completion that never came."""
+
+    at: int
+    name: str
+    process: int
+    invoke_pos: int
+    complete_pos: int
+    outcome: Outcome
+    told: bool
+    mops: tuple[Mop, ...]
+
+
+@dataclass(slots=True)
+class Group:
+    """`initial` has the first rows, by identity of the key."""
+
+    key: Any
+    txns: list[Txn] = field(default_factory=list)
+    initial: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+    inits: list[Op] = field(default_factory=list)
+    wrong: str | None = None
+    """Why it cannot be judged."""
+
+
+def _positions(history: History) -> tuple[list[int], list[int]]:
+    events = []
+    for at, op in enumerate(history.ops):
+        events.append((op.invoke_ts, 0, at))
+        if op.complete_ts is not None:
+            events.append((op.complete_ts, 1, at))
+    invoked, completed = [-1] * len(history.ops), [-1] * len(history.ops)
+    for position, (_, end, at) in enumerate(sorted(events)):
+        (completed if end else invoked)[at] = position
+    return invoked, completed
+
+
+def _shape(mops: tuple[Mop, ...]) -> list[Any]:
+    """What an invocation and its answer have in common."""
+    return [(m.kind, m.key, m.predicate, m.value if m.kind == "w" else None) for m in mops]
+
+
+def _mops(op: Op) -> tuple[bool, tuple[Mop, ...]]:
+    who = f"operation {op.op_id}"
+    told = op.outcome is Outcome.OK and op.output is not None
+    asked = None if op.input is None else parsed(op.input, who)
+    if not told:
+        return False, () if asked is None else asked
+    answered = parsed(op.output, who)
+    if asked is not None and _shape(asked) != _shape(answered):
+        raise HistoryError(
+            f"{who}: the answer is to other micro-ops than were asked for",
+            remedy="record the micro-ops in their order, with results in the output only",
+        )
+    return True, answered
+
+
+def _begin(group: Group, first_ns: int) -> None:
+    """Takes the initial state from the group's init operation."""
+    done = [op for op in group.inits if op.outcome is Outcome.OK]
+    if len(group.inits) > 1:
+        who = " and ".join(str(op.op_id) for op in group.inits[:2])
+        raise HistoryError(f"operations {who} are both init", remedy=_FIRST)
+    for op in group.inits:
+        if not done or (op.complete_ts or 0) > first_ns:
+            raise HistoryError(f"operation {op.op_id}: init was not over at first", remedy=_FIRST)
+        rows = op.output if op.output is not None else op.input
+        for key, value in initial_rows(rows, f"operation {op.op_id}"):
+            group.initial[identity(key)] = (key, value)
+
+
+def _start(history: History, groups: dict[Any, Group]) -> None:
+    """What the header says: rows by group, or, of one group without a key, its rows."""
+    start = start_of(history)
+    if start is None:
+        return
+    if start.by_key is None:
+        if start.every is not None:
+            raise HistoryError(
+                f"the initial state {start.every!r} is that of no row",
+                remedy="--initial is an object of values by key (by group, of rows by key)",
+            )
+        return
+    alone = [*groups] == [identity(None)]
+    for group in groups.values():
+        rows = start.by_key if alone else start.of(group.key)
+        if isinstance(rows, dict | list):
+            for key, value in initial_rows(rows, "the initial state"):
+                group.initial[identity(key)] = (key, value)
+
+
+def groups_of(history: History, skip: Callable[[Op, str], None]) -> list[Group]:
+    """The groups, each with `wrong` where it cannot be judged; `skip` is told of operations that
+    are no transactions. Raises HistoryError for an initial state of another shape."""
+    invoked, completed = _positions(history)
+    groups: dict[Any, Group] = {}
+    processes: dict[Any, int] = {}
+    for at, op in enumerate(history.ops):
+        group = groups.setdefault(identity(op.key), Group(op.key))
+        if op.op_type == "init":
+            group.inits.append(op)
+            continue
+        if op.op_type != "txn":
+            message = f"{op.op_type}: not a transaction"
+            skip(op, message)
+            group.wrong = group.wrong or message
+            continue
+        try:
+            told, mops = _mops(op)
+        except HistoryError as error:
+            group.wrong = group.wrong or f"{error.message}; {error.remedy}"
+            continue
+        process = processes.setdefault(op.process_id, len(processes))
+        group.txns.append(
+            Txn(
+                at, f"T{op.op_id}", process, invoked[at], completed[at], op.outcome, told, mops
+            )
+        )  # fmt: skip
+    _start(history, groups)
+    for group in groups.values():
+        group.txns.sort(key=lambda t: t.invoke_pos)
+        first = min((history.ops[t.at].invoke_ts for t in group.txns), default=0)
+        try:
+            _begin(group, first)
+        except HistoryError as error:
+            group.wrong = group.wrong or f"{error.message}; {error.remedy}"
+    return list(groups.values())

@@ -1,0 +1,230 @@
+"""`closed-predicate` on histories of which everybody can tell what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.predicates.plugin import CHECKER
+from dstest.core.check import Budget, CheckResult
+from dstest.core.history import Header, History
+from dstest.core.op import Op
+
+EVEN, ODD = ["mod", 2, 0], ["mod", 2, 1]
+
+
+def txn(at: int, begin: int, end: int | None, *mops: list[Any], **fields: Any) -> Op:
+    asked = [m[:2] if m[0] in ("r", "rp") else m for m in mops]
+    given = {
+        "op_id": at, "process_id": at, "invoke_ts": begin, "complete_ts": end, "op_type": "txn",
+        "input": asked, "output": list(mops), **fields,
+    }  # fmt: skip
+    return Op(**given)
+
+
+def check(model: str, *ops: Op, **options: Any) -> CheckResult:
+    history = History(header=Header(options=options), ops=list(ops))
+    return CHECKER.check(history, model, Budget(time_s=20))
+
+
+SKEW = (
+    txn(0, 0, 10, ["rp", EVEN, []], ["insert", "x", 2]),
+    txn(1, 1, 11, ["rp", EVEN, []], ["insert", "y", 4]),
+)
+LONG_SKEW = (
+    txn(0, 0, 1, ["insert", "x", 1], ["insert", "y", 3]),
+    txn(1, 2, 3, ["w", "x", 5], ["w", "y", 7]),
+    txn(2, 10, 20, ["rp", EVEN, []], ["w", "x", 2]),
+    txn(3, 11, 21, ["rp", EVEN, []], ["w", "y", 4]),
+    txn(4, 30, 31, ["rp", True, [["x", 2], ["y", 4]]]),
+)
+HALF = (
+    txn(0, 0, 1, ["w", "x", 2], ["w", "y", 4]),
+    txn(1, 2, 3, ["rp", True, [["x", 2]]]),
+)
+MISSED = (txn(0, 0, 1, ["w", "x", 2]), txn(1, 2, 3, ["rp", True, []]))
+
+BAD = {
+    "both find none and insert": ("serializable", "G2", SKEW),
+    "both find none, whichever version they saw": ("serializable", "G2", LONG_SKEW),
+    "one of two rows": ("snapshot-isolation", "G-single", HALF),
+    "one of two rows, for readers of atomic writes": ("read-atomic", "fractured-read", HALF),
+    "read by key what a predicate missed": (
+        "serializable",
+        "internal",
+        (txn(0, 0, 1, ["w", "x", 2]), txn(1, 2, 3, ["r", "x", 2], ["rp", True, []])),
+    ),
+    "missed its own row": (
+        "snapshot-isolation",
+        "internal",
+        (txn(0, 0, 1, ["w", "x", 2], ["rp", True, []]), txn(1, 2, 3, ["rp", True, [["x", 2]]])),
+    ),
+    "a row of another value": (
+        "read-committed",
+        "predicate-mismatch",
+        (txn(0, 0, 1, ["w", "x", 2]), txn(1, 2, 3, ["rp", ODD, [["x", 2]]])),
+    ),
+    "a row of nobody": ("read-committed", "garbage-read", (txn(1, 2, 3, ["rp", ODD, [["x", 3]]]),)),
+    "a row that failed": (
+        "read-committed",
+        "G1a",
+        (
+            txn(0, 0, 1, ["w", "x", 2], output=None, error="refused"),
+            txn(1, 2, 3, ["rp", EVEN, [["x", 2]]]),
+        ),
+    ),
+    "a row that was not the last": (
+        "read-committed",
+        "G1b",
+        (txn(0, 0, 1, ["w", "x", 2], ["w", "x", 3]), txn(1, 2, 3, ["rp", EVEN, [["x", 2]]])),
+    ),
+    "a row of the future": (
+        "read-committed",
+        "future-read",
+        (txn(0, 0, 1, ["rp", EVEN, [["x", 2]]], ["w", "x", 2]),),
+    ),
+    "missed in real time": ("strict-serializable", "G-single-realtime", MISSED),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_found_and_named(name: str) -> None:
+    model, kind, ops = BAD[name]
+    result = check(model, *ops)
+    assert (result.valid, result.anomaly_types) == (False, [kind]), result.reason
+    (anomaly,) = result.anomalies[kind]
+    assert anomaly.explanation
+    assert anomaly.ops
+
+
+@pytest.mark.parametrize(
+    ("model", "ops"),
+    [
+        ("snapshot-isolation", SKEW),
+        ("snapshot-isolation", LONG_SKEW),
+        ("read-committed", HALF),
+        ("monotonic-atomic-view", SKEW),
+    ],
+)
+def test_weaker_models_allow_what_stronger_ones_forbid(model: str, ops: tuple[Op, ...]) -> None:
+    result = check(model, *ops)
+    assert (result.valid, result.anomaly_types) == (True, []), result.reason
+
+
+def test_a_predicate_that_holds_of_every_version_misses_nothing() -> None:
+    ops = (txn(0, 0, 1, ["w", "x", 2]), txn(1, 2, 3, ["rp", True, [["x", 2]]]))
+    result = check("serializable", *ops, initial={"y": 1})
+    assert result.anomaly_types == ["predicate-read-miss"]
+    first = Op(
+        op_id=9, process_id=9, invoke_ts=-9, complete_ts=-8, op_type="init", input={"y": 1}
+    )  # fmt: skip
+    assert check("serializable", first, *ops).anomaly_types == ["predicate-read-miss"]
+
+
+def test_edges_of_predicates_are_told_from_others() -> None:
+    (anomaly,) = check("serializable", *HALF).anomalies["G-single"]
+    assert [row["edge"]["reason"] for row in anomaly.witness] == ["wr", "rwp"]
+    items = (
+        txn(0, 0, 10, ["r", "y", None], ["rp", EVEN, []], ["w", "x", 2]),
+        txn(1, 1, 11, ["r", "x", None], ["rp", EVEN, []], ["w", "y", 4]),
+    )
+    assert check("serializable", *items).anomaly_types == ["G2-item"]
+
+
+def test_unknown_transactions_may_have_happened() -> None:
+    maybe = txn(0, 0, None, ["w", "x", 2], timeout_marker=True, output=None)
+    seen = txn(1, 2, 3, ["rp", True, [["x", 2]]])
+    missed = txn(2, 4, 5, ["rp", True, []])
+    assert check("strict-serializable", maybe, seen).valid is True
+    late = txn(2, 1, 2, ["rp", True, []])
+    assert check("strict-serializable", maybe, late, seen).valid is True
+    result = check("strict-serializable", maybe, seen, missed)
+    assert result.anomaly_types == ["G-single-realtime"]
+
+
+def test_what_a_transaction_had_overwritten_itself_is_internal() -> None:
+    ops = (
+        txn(0, 0, 1, ["w", "x", 1], ["w", "x", 2], ["rp", ODD, [["x", 1]]]),
+        txn(1, 2, 3, ["rp", True, [["x", 2]]]),
+    )
+    assert check("read-atomic", *ops).anomaly_types == ["internal"]
+    assert check("read-committed", *ops).valid is True
+
+
+def test_groups_have_nothing_to_do_with_each_other() -> None:
+    one, other = (txn(at, at, 10 + at, *SKEW[at].output, key=f"g{at}") for at in (0, 1))
+    found = [["x", 2]], [["y", 4]]
+    looks = [txn(2 + at, 20, 21, ["rp", EVEN, found[at]], key=f"g{at}") for at in (0, 1)]
+    assert check("serializable", one, other, *looks).valid is True
+
+
+def test_sessions_lead_from_group_to_group() -> None:
+    """Each process misses what the other one had written before it looked at its group."""
+    ops = [
+        txn(0, 0, 1, ["insert", "x", 1], key="g", process_id=0),
+        txn(1, 0, 1, ["insert", "y", 1], key="h", process_id=1),
+        txn(2, 2, 3, ["rp", True, []], key="h", process_id=0),
+        txn(3, 2, 3, ["rp", True, []], key="g", process_id=1),
+        txn(4, 6, 7, ["rp", True, [["x", 1]]], key="g", process_id=2),
+        txn(5, 8, 9, ["rp", True, [["y", 1]]], key="h", process_id=2),
+    ]
+    assert check("serializable", *ops).valid is True
+    result = check("strong-session-serializable", *ops)
+    assert (result.valid, result.anomaly_types) == (False, ["G-nonadjacent-process"]), result.reason
+    assert check("strong-session-serializable", *ops[:2], *ops[4:]).valid is True
+
+
+@pytest.mark.parametrize(
+    ("ops", "word"),
+    [
+        ((txn(0, 0, 1, ["w", "x", 2]), txn(1, 2, 3, ["r", "x", 2])), "nothing was tested"),
+        ((txn(0, 0, 1, ["rp", EVEN, []]), txn(1, 2, 3, ["w", "x", 3])), "nothing was tested"),
+        ((), "nothing was tested"),
+    ],
+)
+def test_what_tests_nothing_is_unknown(ops: tuple[Op, ...], word: str) -> None:
+    result = check("serializable", *ops)
+    assert result.valid == "unknown"
+    assert word in (result.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("mops", "word"),
+    [
+        ([["w", "x", 2], ["w", "x", 2]], "write each value to a key only once"),
+        ([["w", "x", "a"]], "mod is of integers"),
+        ([["append", "x", 2]], 'micro-ops are ["r", k, v]'),
+        ([["rp", ["<", 3], []]], "predicates are true"),
+        ([["rp", True, [["x", 1], ["x", 2]]]], "each key once"),
+        ([["w", "x", None]], "micro-ops are"),
+        ([["w", ["x"], 2]], "micro-ops are"),
+    ],
+)
+def test_what_cannot_be_judged_says_what_to_do(mops: list[list[Any]], word: str) -> None:
+    result = check("serializable", txn(0, 0, 1, *mops), txn(1, 2, 3, ["rp", EVEN, []]))
+    assert result.valid == "unknown"
+    assert word in (result.reason or "")
+
+
+def test_other_operations_leave_a_group_undecided() -> None:
+    other = Op(op_id=7, process_id=7, invoke_ts=0, complete_ts=1, op_type="write", input=3)
+    result = check("snapshot-isolation", *SKEW, other)
+    assert (result.valid, result.keys.undecided) == ("unknown", [None])
+
+
+def test_a_budget_that_is_spent_is_no_answer() -> None:
+    history = History(header=Header(), ops=list(LONG_SKEW))
+    result = CHECKER.check(history, "serializable", Budget(time_s=0))
+    assert result.valid == "unknown"
+    assert "time budget" in (result.reason or "")
+
+
+def test_keys_of_objects_are_strings_and_found_again() -> None:
+    ops = (txn(0, 0, 1, ["w", 7, 2]), txn(1, 2, 3, ["rp", [":mod", 2, 0], {"7": 2}]))
+    assert check("strict-serializable", *ops).valid is True
+
+
+def test_models_that_nobody_judges_are_refused() -> None:
+    with pytest.raises(ValueError, match="closed-predicate knows"):
+        check("repeatable-read", *SKEW)
