@@ -45,7 +45,7 @@ from checkers.txn.workloads import KINDS, WORKLOADS
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check"]
+__all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check", "require_kind"]
 
 DEFAULT_MODELS: Final = (models.STRONGEST,)
 MORE: Final = ("anomalies", *_native.SOURCES)
@@ -130,15 +130,16 @@ def _require(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> None:
         raise ValueError(f"{said}: no history could fail; for example {models.STRONGEST}")
 
 
-def _require_kind(c: TxnColumns, workload: str) -> None:
-    """Raises ValueError for reads of the other kind of object: they would be taken for empty."""
+def require_kind(c: TxnColumns, workload: str) -> None:
+    """Raises ValueError for the other kind of object: its reads would be taken for empty."""
     lists = KINDS[workload].lists
+    other = next(name for name, kind in KINDS.items() if kind.lists != lists)
+    if c.writes not in ("", KINDS[workload].write):
+        raise ValueError(f"it has {c.writes}: this is no {workload} history, but {other}")
     if not lists and len(c.elem):
-        raise ValueError("reads return lists: this is no rw-register history, but list-append")
+        raise ValueError(f"reads return lists: this is no {workload} history, but {other}")
     if lists and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
-        raise ValueError(
-            "reads return single values: this is no list-append history, but rw-register"
-        )
+        raise ValueError(f"reads return single values: this is no {workload} history, but {other}")
 
 
 def _left(budget: Budget, since_ns: int) -> Budget:
@@ -234,7 +235,7 @@ def _look(
     seen = _Seen(None, None, between)
     if not KINDS[workload].lists and asked and opts.get("decide?", True):
         seen = seen._replace(exact=look(c, asked, budget))
-        _require_kind(c, workload)
+        require_kind(c, workload)
     plain = not any(opts.get(name) for name in MORE)
     if plain and asked and all(seen.holds(model) for model in asked) and reads_test(c):
         return seen
@@ -250,7 +251,7 @@ def _look(
         budget=replace(budget, time_s=left_s),
     )
     analysis = analyse()  # it also validates the columns
-    _require_kind(c, workload)
+    require_kind(c, workload)
     if analysis.counts["incompatible-order"] and analysis.status == 0:
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
@@ -321,6 +322,8 @@ def _check(
         doubts = [f"{_native.STATUS[status]}; not everything was looked at"]
     if violated and not types:
         doubts.append(f"{', '.join(violated)}: violated, and nothing was found to explain it")
+    if empty and not types and not doubts:
+        doubts = ["nothing relates any two transactions"]
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     anomalies: dict[str, list[Anomaly]] = {}

@@ -61,6 +61,7 @@ class TxnColumns:
 
     `skipped` counts events that are no part of the history, `weak` what keeps a clean history from
     being valid. `named` is set where ids are strings, for which positions stand in `op_index`.
+    `writes` is how its micro-ops write, `append` or `w`; empty where nobody knows.
     """
 
     outcome: U8
@@ -80,6 +81,7 @@ class TxnColumns:
     skipped: dict[str, int] = field(default_factory=dict)
     weak: dict[str, int] = field(default_factory=dict)
     named: bool = False
+    writes: str = ""
 
     @property
     def txns(self) -> int:

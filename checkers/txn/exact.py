@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import decided, ordered
 from checkers.txn.as_registers import BYTES_PER_ELEMENT, registers_of, replacing
-from checkers.txn.columns import TxnColumns
+from checkers.txn.columns import INFO, OK, TxnColumns
 from checkers.txn.decided import Decision, Isolation
 from checkers.txn.models import UNTESTED, canonical, implied_models
 from checkers.txn.ordered import Ordered
@@ -28,6 +29,10 @@ MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
 
 WEAK: Final = frozenset(decided.MODELS)
+
+_COMMITTED: Final = "strong-session-read-committed"
+_ABOVE: Final = {"strong-session-read-uncommitted": (_COMMITTED,)}
+"""What decides a model that cannot be decided itself, where it holds."""
 
 
 SAME: Final = {"repeatable-read": "serializable"}
@@ -111,12 +116,24 @@ class _Clock:
         return replace(self._budget, time_s=max(0.0, self._budget.time_s - spent_s))
 
 
+def _follows(c: TxnColumns) -> bool:
+    """Does a transaction of unknown end follow an acknowledged one in its session?"""
+    unknown = np.flatnonzero((c.outcome == INFO) & (c.process >= 0))
+    done = np.flatnonzero((c.outcome == OK) & (c.process >= 0))
+    first = np.full(int(c.process.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, c.process[done], c.complete_pos[done])
+    return bool((first[c.process[unknown]] < c.invoke_pos[unknown]).any())
+
+
 def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     """What is asked of a list-append history whose lists agree: weak models, and those that need
     an order of its transactions."""
     found, clock = Exact(), _Clock(budget)
     names = {canonical(model) for model in asked}
     below = {m for name in names & set(UNTESTED) & WEAK for m in implied_models(name)}
+    if _follows(c):
+        # Inference relates acknowledged transactions of a session alone.
+        below |= {_COMMITTED for name in names if _COMMITTED in (name, *_ABOVE.get(name, ()))}
     weak = [m for m in decided.MODELS if m in below]
     strong = needed(asked)
     if weak and len(c.elem) * BYTES_PER_ELEMENT > budget.memory_mb * 2**20:
@@ -125,6 +142,12 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         found.registers, known = registers_of(c)
         found.seen = decided.decide(found.registers, weak, clock.left(), known)
         found.decisions |= found.seen.decisions
+    for name, above in _ABOVE.items():
+        if name in names and any(found.decisions.get(m) not in (None, "valid") for m in above):
+            found.open[name] = (
+                f"unknown transactions follow others in their sessions, and {', '.join(above)}, "
+                "which implies it, does not hold"
+            )
     if strong:
         registers, silent = replacing(c)
         if silent:

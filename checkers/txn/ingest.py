@@ -70,6 +70,10 @@ _COLUMNS: Final = {
     "elem": "i4",
 }
 _NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad", "V3")])
+_APPENDS, _SETS = 1, 2
+_WRITES: Final = {0: "", _APPENDS: "append", _SETS: "w"}
+"""As csrc/ingest/ingest.h has them."""
+
 _INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
 
 
@@ -216,7 +220,12 @@ def load(
         for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
     }
     names = parts[len(_COLUMNS) :]
-    counts = names[4:]
+    *counts, writes = names[4:]
+    if writes == _APPENDS | _SETS:
+        raise HistoryError(
+            "append and w stand in one history: is it list-append, or rw-register?",
+            remedy="give the histories of lists and of registers one by one",
+        )
     twice = _twice(text) if counts[-1] else _repeated(arrays["op_index"])
     if twice is not None:
         what = "op_id" if code == _CODES["dstest"] else "index"
@@ -228,4 +237,5 @@ def load(
         skipped={why: n for why, n in zip(_SKIPS, counts, strict=False) if n},
         weak={why: n for why, n in zip(_WEAK, counts[len(_SKIPS) :], strict=False) if n},
         named=bool(counts[-1]),
+        writes=_WRITES[writes],
     )

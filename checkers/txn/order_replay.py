@@ -127,14 +127,16 @@ class _Replay:
             latest = np.append(0, np.maximum.accumulate(self.place[ends] + 1))
             before: I64 = latest[np.searchsorted(c.complete_pos[ends], c.invoke_pos)]
             return np.maximum(least, before)
-        for process in np.unique(c.process[(c.process >= 0) & (self.place >= 0)]).tolist():
-            self._session(np.flatnonzero(c.process == process), least)
+        mine = np.flatnonzero((c.process >= 0) & (self.place >= 0))
+        mine = mine[np.argsort(c.process[mine], kind="stable")]
+        for session in np.split(mine, np.flatnonzero(np.diff(c.process[mine])) + 1):
+            if len(session) > 1:
+                self._session(session, least)
         return least
 
     def _session(self, mine: np.ndarray, least: np.ndarray) -> None:
         """Each one sees what its session had committed when it began."""
         c = self.c
-        mine = mine[(self.place[mine] >= 0)]
         if (c.invoke_pos[mine] < 0).any():
             raise _Refuted(f"of {self.named(int(mine[0]))} no invocation is known")
         mine = mine[np.argsort(c.invoke_pos[mine], kind="stable")]

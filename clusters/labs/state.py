@@ -167,18 +167,24 @@ def adopted_dir() -> Path:
 
 def adopted_ids() -> list[str]:
     """Ids of all sets of such machines."""
+    return _ids(adopted_dir())
+
+
+def _ids(folder: Path) -> list[str]:
+    """Names of labs in a directory. Raises LabError where it is none."""
     try:
-        return sorted(p.name for p in adopted_dir().iterdir() if LAB_ID.fullmatch(p.name))
+        return sorted(p.name for p in folder.iterdir() if LAB_ID.fullmatch(p.name))
     except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        raise LabError(
+            f"{folder} is no directory", remedy="move it away, or DSTEST_LAB_DIR=DIRECTORY"
+        ) from None
 
 
 def lab_ids(kind: str | None = None) -> list[str]:
     """Ids of the labs that have a directory; of one kind, those of which nobody knows included."""
-    try:
-        found = sorted(p.name for p in (root_dir() / "labs").iterdir() if LAB_ID.fullmatch(p.name))
-    except FileNotFoundError:
-        return []
+    found = _ids(root_dir() / "labs")
     return [lab_id for lab_id in found if kind is None or _may_be(lab_id, kind)]
 
 
@@ -188,11 +194,15 @@ def _may_be(lab_id: str, kind: str) -> bool:
 
 
 def load(lab_id: str) -> LabState | None:
-    """What is known of a lab; None where nothing, or nothing readable, was written."""
+    """What is known of a lab; None where nothing, nothing readable, or something of another lab was
+    written: by its tag links are found and removed."""
     try:
-        return _LAB.decode((lab_dir(lab_id) / "lab.json").read_bytes())
-    except (FileNotFoundError, msgspec.DecodeError):
+        lab = _LAB.decode((lab_dir(lab_id) / "lab.json").read_bytes())
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return None
+    return lab if (lab.lab_id, lab.tag) == (lab_id, tag_of(lab_id)) else None
 
 
 def save(state: LabState) -> None:

@@ -98,9 +98,7 @@ def check(
     question = _Question(
         history, workload, model, checker, format_, independent, option or [], initial
     )
-    if proof is not None:
-        _prove(question, budget, proof)
-    raise typer.Exit(int(_judged(question, budget, report, json_)))
+    raise typer.Exit(int(_judged(question, budget, _Wanted(report, proof, json_))))
 
 
 def _budget(time_s: float, memory_mb: int) -> Budget:
@@ -124,34 +122,60 @@ class _Question(NamedTuple):
     initial: str | None
 
 
-def _judged(asked: _Question, budget: Budget, report: Path | None, json_: bool) -> Exit:
+class _Wanted(NamedTuple):
+    """What is made of the answer: files, and the form that it is printed in."""
+
+    report: Path | None
+    proof: Path | None
+    json: bool
+
+
+def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     """Judges, and says what came out."""
     from dstest.cli.check_budget import in_time
     from dstest.cli.check_options import require_format
     from dstest.cli.check_text import text_of
+    from dstest.cli.spool import readable_again
 
     require_format(asked.format)
-    result = _believed(asked.history, lambda: in_time(_answer(asked, budget), budget))
-    text = text_of(asked.history.name or str(asked.history), result)
-    if report is not None:
-        _write(report, result, text)
-    say(_json(result).decode() if json_ else text)
+    name = asked.history.name or str(asked.history)
+    if wanted.proof is not None:
+        _require_provable(asked, wanted.proof)
+    with readable_again(asked.history, budget.memory_mb) as file:
+        asked = asked._replace(history=file)
+        result = _believed(file, lambda: in_time(_answer(asked, budget), budget))
+        if wanted.proof is not None:
+            _prove(asked, result, budget, wanted.proof)
+    text = text_of(name, result)
+    if wanted.report is not None:
+        _write(wanted.report, result, text)
+    say(_json(result).decode() if wanted.json else text)
     return _CODES[result.valid]
 
 
-def _prove(asked: _Question, budget: Budget, file: Path) -> None:
-    """Writes an order that proves what is asked, or says why there is none: the answer is another
-    matter."""
-    from dstest.cli.proof import write_order
-
+def _require_provable(asked: _Question, file: Path) -> None:
+    """Raises ConfigError where an order says nothing of what is asked, or would be written over the
+    history, or into a run."""
     if asked.option or asked.checker is not None or asked.independent:
         raise ConfigError(
             "--proof takes no -o, --checker or --independent: an order has the same value whatever "
             "they say",
             remedy="leave them out; --model strong-session-.. counts the order of sessions",
         )
-    write_order(asked.history, asked.format, asked.workload, asked.model, asked.initial, budget,
-                file)  # fmt: skip
+    place, history = file.resolve(), asked.history.resolve()
+    if place == history or (place.parent / "sha256sums").exists():
+        raise ConfigError(
+            f"--proof {file}: the history, or a run's directory, would be changed",
+            remedy="choose another --proof",
+        )
+
+
+def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) -> None:
+    """Writes an order that proves the answer, or says why there is none."""
+    from dstest.cli.proof import write_order
+
+    asked_for = asked.history, asked.format, asked.workload, asked.model, asked.initial
+    write_order(*asked_for, result, budget, file)
 
 
 def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:

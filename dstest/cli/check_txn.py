@@ -78,6 +78,13 @@ class Read(NamedTuple):
     start: Start | None
     weak: list[str]
 
+    def told(self, initial: str | None) -> str:
+        """What the keys start with, where `--initial` or the file says it; else nothing."""
+        if self.start is None:
+            return ""
+        value = self.start.every if self.start.by_key is None else dict(self.start.by_key)
+        return start_told(value, HEADER if initial is None else ASKED)
+
     @property
     def model(self) -> str | None:
         """What the file says it is held to, where that can be judged."""

@@ -13,7 +13,8 @@ from dstest.core.errors import Exit
 from dstest.core.formats import AUTO, FORMATS
 
 if TYPE_CHECKING:
-    from dstest.core.check import Budget
+    from dstest.cli.proofs import Order
+    from dstest.core.check import Budget, CheckResult
 
 __all__ = ["proof", "write_order"]
 
@@ -26,39 +27,47 @@ def proof(
     model: Annotated[
         str | None, typer.Option(help="Of transactions; default: the one that the file names.")
     ] = None,
+    initial: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="What the keys start with, as in `dstest check`."),
+    ] = None,
     format_: Annotated[
         str, typer.Option("--format", help=f"{', '.join([AUTO, *FORMATS])}.")
     ] = AUTO,
     budget_mb: Annotated[
-        int, typer.Option("--budget-mb", help="Megabytes that reading may take.")
+        int, typer.Option("--budget-mb", help="Megabytes that reading may take.", min=1, max=2**39)
     ] = limits.CHECK_MEMORY_MB,
 ) -> None:
     """Execute the transactions of a history in a given order, and compare what each of them read.
 
-    Nothing is searched for: whoever has the history and the order need not believe what found it.
-    Exit codes: 0 the history satisfies the model, 2 unreadable, corrupt or wrong usage, 3 the order
-    does not prove it."""
-    import json
-
+    Nothing is searched for, and of the order file nothing else is believed: whoever has the history
+    and the order need not trust what found it. Exit codes: 0 the history satisfies each model, 2
+    unreadable, corrupt or wrong usage, 3 the order does not prove it; a finished run is verified
+    first, and not proved where its own verdict is worse."""
     from dstest.cli.check_options import require_format
+    from dstest.cli.check_run import run_at
     from dstest.cli.check_txn import asked_models
     from dstest.cli.output import say
     from dstest.cli.proofs import executed, history_of, order_in
+    from dstest.cli.spool import readable_again
     from dstest.core.check import Budget
 
     require_format(format_)
     found = order_in(order)
-    (asked,) = asked_models(model or found.model)[:1]
-    initial = json.dumps(found.initial) if found.starts else None
-    budget = Budget(memory_mb=budget_mb)
-    read = history_of(history, format_, found.workload, initial, budget)
-    why = executed(read, found, asked)
+    asked = asked_models(found.model if model is None else model)
+    run = run_at(history)
+    with readable_again(history, budget_mb) as file:
+        read = history_of(file, format_, found.workload, initial, Budget(memory_mb=budget_mb))
     name = history.name or str(history)
-    if why is None:
-        say(f"{name}: {asked} is proved, by an order of {len(found.transactions)} transactions")
-        return
-    say(f"{name}: {asked} is not proved by this order: {why}")
-    raise typer.Exit(int(Exit.NOT_PROVEN))
+    if run is not None and run.exit_code != Exit.PASS:
+        read.doubts.append(f"the run itself is {run.verdict.verdict.value}")
+    for one in asked:
+        if (why := executed(read, found, one)) is not None:
+            say(f"{name}: {one} is not proved by this order: {why}")
+            raise typer.Exit(int(Exit.NOT_PROVEN))
+    start = f", {read.start}" if read.start else ""
+    count = f"an order of {len(found.transactions)} transactions"
+    say(f"{name}: {', '.join(asked)} is proved, by {count}{start}")
 
 
 def write_order(
@@ -67,21 +76,27 @@ def write_order(
     workload: str | None,
     model: str | None,
     initial: str | None,
+    result: CheckResult,
     budget: Budget,
     file: Path,
 ) -> None:
-    """Finds an order that proves what is asked, and writes it. What came of it goes to standard
-    error: the answer is another one's."""
+    """Finds an order that proves an answer, and writes it. What came of it goes to standard error:
+    it changes nothing of the answer."""
     import msgspec
 
     from dstest.cli.check_txn import asked_models
     from dstest.cli.output import write_whole
     from dstest.cli.proofs import history_of, order_of
 
-    read = history_of(history, format_, workload, initial, budget)
-    found = order_of(read, asked_models(model, read.model), initial, budget)
+    found: Order | str = "the answer is unknown"
+    if result.valid is False:
+        found = "the history is not valid"
+    if result.valid is True:
+        read = history_of(history, format_, workload, initial, budget)
+        found = order_of(read, asked_models(model, read.model), budget)
     if isinstance(found, str):
-        told = f"no order is written to {file}: {found}"
+        old = ", which is an older one" if file.exists() else ""
+        told = f"no order is written to {file}{old}: {found}"
     else:
         write_whole(file, msgspec.json.encode(found) + b"\n", "--proof")
         told = f"an order of {len(found.transactions)} transactions is in {file}: {found.model}"

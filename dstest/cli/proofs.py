@@ -1,22 +1,23 @@
 """Orders of transactions that prove an answer: found for it, written, and executed.
 
     {"schema": "dstest.order/1", "workload": "list-append", "model": "strong-serializable",
-     "initial": .., "transactions": [0, 3, 1, ..]}
+     "transactions": [0, 3, 1, ..]}
 
-`transactions` are ids of operations in an order of commits; `initial` stands where `--initial` was
-given. Whoever writes one has executed it first, by what also reads it: `checkers.txn.order_replay`.
+`transactions` are ids of operations in an order of commits. What a history is, and what its keys
+start with, is the history's and the user's to say: of `workload` and `model` nothing is believed.
+Whoever writes one has executed it first, by what also reads it: `checkers.txn.order_replay`.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
 
 from checkers.txn import ordered
+from checkers.txn.api import require_kind
 from checkers.txn.as_registers import replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import needed
@@ -27,6 +28,7 @@ from checkers.txn.sessions.formats import load_sessions
 from checkers.txn.tested import VACUOUS, reads_test
 from checkers.txn.workloads import KINDS
 from dstest.cli.check_look import transactions_in
+from dstest.cli.check_notes import ASKED, start_told
 from dstest.cli.check_sessions import USUAL, begun_as, session_format
 from dstest.cli.check_source import history_file
 from dstest.cli.check_txn import read_transactions
@@ -43,25 +45,21 @@ _REMEDY: Final = "write it with `dstest check HISTORY --proof FILE`"
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What such a file holds."""
 
-    schema: str = SCHEMA
+    schema: str
     workload: str
     model: str
-    initial: Any = msgspec.UNSET
-    transactions: list[int | str]
-
-    @property
-    def starts(self) -> bool:
-        """Does it say what the keys start with?"""
-        return self.initial is not msgspec.UNSET
+    transactions: list[int]
 
 
 class History(NamedTuple):
-    """Transactions of a file, and the models that they are held to where nobody says; `doubts` say
-    why nothing proves that they are valid, `timeless` that the file tells no real time."""
+    """Transactions of a file, and the models that they are held to where nobody says; `start` tells
+    what the keys start with where somebody says, `doubts` why nothing proves that they are valid,
+    `timeless` that the file tells no real time."""
 
     columns: TxnColumns
     workload: str
     model: str
+    start: str
     doubts: list[str]
     timeless: bool = False
 
@@ -69,68 +67,72 @@ class History(NamedTuple):
 def history_of(
     path: Path, format_: str, workload: str | None, initial: str | None, budget: Budget
 ) -> History:
-    """A history of transactions. Raises ConfigError where it is none, HistoryError where it cannot
-    be read, MemorySpent where that takes more than the budget."""
+    """A history of transactions. Raises ConfigError where it is none or of another workload,
+    HistoryError where it cannot be read, MemorySpent where that takes more than the budget."""
     file = history_file(path)
-    if (fmt := session_format(file, format_)) is not None:
+    fmt = session_format(file, format_)
+    own = transactions_in(file) if fmt is None else RW_REGISTER.name
+    named = workload or own
+    if named is None or named not in KINDS or own not in (None, named):
+        raise ConfigError(
+            f"an order of transactions is for list-append and rw-register: this is {own or named}",
+            remedy="--workload list-append or rw-register, as the file holds",
+        )
+    if fmt is not None:
         columns = load_sessions(file, fmt, memory_mb=budget.memory_mb, **begun_as(initial))
-        found = History(columns, RW_REGISTER.name, USUAL, [], timeless=True)
+        told = "" if initial is None else start_told(json.loads(initial), ASKED)
+        found = History(columns, named, USUAL, told, [], timeless=True)
     else:
-        named = workload or transactions_in(file)
-        if named is None or named not in KINDS:
-            raise ConfigError(
-                "an order of transactions is for list-append and rw-register alone",
-                remedy="--workload list-append or rw-register, where the file holds these",
-            )
         read = read_transactions(file, format_, named, budget, initial)
-        found = History(read.columns, named, read.model or STRONGEST, read.weak)
+        found = History(
+            read.columns, named, read.model or STRONGEST, read.told(initial), [*read.weak]
+        )
+    try:
+        require_kind(found.columns, named)
+    except ValueError as error:
+        raise ConfigError(str(error), remedy="--workload as the file holds") from None
     weak = [f"{n} {what}" for what, n in found.columns.weak.items()]
     tested = [] if reads_test(found.columns) else [VACUOUS]
     return found._replace(doubts=[*found.doubts, *weak, *tested])
 
 
-def _forms(history: History, model: str) -> list[str]:
-    """Models of PROVABLE of which each proves a model for this history. Raises ConfigError where
-    there are none."""
+def _forms(history: History, model: str) -> list[str] | str:
+    """Models of PROVABLE of which each proves a model for this history, or why there are none."""
     found = needed([model])
     if not found:
-        raise ConfigError(
-            f"{model} asks for no order of all transactions",
-            remedy="--model serializable or snapshot-isolation, which imply it where they hold",
+        return (
+            f"{model} asks for no order of all transactions (serializable and snapshot-isolation "
+            "do, and imply it)"
         )
     if history.timeless and all(PROVABLE[name][1] == REALTIME for name in found):
-        raise ConfigError(
-            f"{model} asks for real time, and the file has no times", remedy=f"--model {USUAL}"
-        )
+        return f"{model} asks for real time, and the file has no times"
     return found
 
 
-def order_of(
-    history: History, models: list[str], initial: str | None, budget: Budget
-) -> Order | str:
+def order_of(history: History, models: list[str], budget: Budget) -> Order | str:
     """An order that proves these models, or why there is none."""
     c, lists = history.columns, KINDS[history.workload].lists
-    forms = [_forms(history, model) for model in models]
+    forms = []
+    for name in models:
+        if isinstance(some := _forms(history, name), str):
+            return some
+        forms.append(some)
     asked = list(dict.fromkeys(name for some in forms for name in some))
     names = _names(c)
+    if isinstance(names, str):
+        return names
     try:
         found = ordered.decide(replacing(c)[0] if lists else c, asked, budget)
     except ValueError as error:
-        raise HistoryError(str(error), remedy="see what `dstest check` says of it") from None
+        return str(error)
     model = found.order_model
     shown = set() if model is None else implied_models(model)
     if model is None or not all(shown & {*some} for some in forms):
-        violated = any(said == "violated" for said in found.decisions.values())
-        return "none exists" if violated else f"none was found: {found.why_open}"
+        return f"none was found: {found.why_open}"
     if (why := refuted(c, lists, model, found.order)) is not None:
         return f"what was found is none: {why}"
-    given = {} if initial is None else {"initial": json.loads(initial)}
-    return Order(
-        workload=history.workload,
-        model=model,
-        transactions=[names[txn] for txn in found.order],
-        **given,
-    )
+    txns = [names[txn] for txn in found.order]
+    return Order(schema=SCHEMA, workload=history.workload, model=model, transactions=txns)
 
 
 def order_in(path: Path) -> Order:
@@ -150,8 +152,10 @@ def order_in(path: Path) -> Order:
 
 def executed(history: History, order: Order, model: str) -> str | None:
     """Why an order does not prove that the history satisfies a model; None where it does."""
-    forms = _forms(history, model)
-    names = {name: txn for txn, name in enumerate(_names(history.columns))}
+    forms, ids = _forms(history, model), _names(history.columns)
+    if isinstance(forms, str) or isinstance(ids, str):
+        return forms if isinstance(forms, str) else str(ids)
+    names = {name: txn for txn, name in enumerate(ids)}
     unknown = next((name for name in order.transactions if name not in names), None)
     if unknown is not None:
         return f"it names {unknown!r}, which is no transaction of the history"
@@ -163,12 +167,8 @@ def executed(history: History, order: Order, model: str) -> str | None:
     return None if None in why else why[0]
 
 
-def _names(c: TxnColumns) -> list[int | str]:
-    """Ids of the transactions. Raises HistoryError where two have one."""
-    ids: list[int | str] = c.op_index.tolist()
-    if len(np.unique(c.op_index)) < len(ids):
-        raise HistoryError(
-            "two operations have one id: an order could not name them",
-            remedy="give each event its own :index",
-        )
-    return ids
+def _names(c: TxnColumns) -> list[int] | str:
+    """Ids of the transactions, their places in order of invocation where any id is a string; or
+    why there are none."""
+    ids: list[int] = list(range(c.txns)) if c.named else c.op_index.tolist()
+    return "two operations have one id" if len({*ids}) < len(ids) else ids

@@ -112,6 +112,7 @@ static void require_same(const struct reading *one, const struct reading *other)
     require(same(a->elem_start, b->elem_start, a->m + 1, 8), "elem_start");
     require(same(a->elem, b->elem, a->e, 4), "elem");
     require(same(a->skipped, b->skipped, ING_SKIPS, 8), "skipped");
+    require(a->writes == b->writes, "writes");
     require_same_names(&a->keys, &b->keys);
     require_same_names(&a->values, &b->values);
 }

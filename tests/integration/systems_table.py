@@ -36,16 +36,16 @@ TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 _HEAD = """\
 # Faults on systems
 
-Written by `make systems-selftest`, which tries every fault that fits on a five-node lab, with Debian 12's
-builds. Each row was one run:
+Written by `make systems-selftest`, which tries every fault that fits on a five-node lab, with the
+builds of Debian 12. Each row was one run:
 
     dstest run --system S --workload W --nemesis N --seed 11 --rate 200 --time-limit 15 \\
         -o fault_s=4 -o quiet_s=8
 
-W is `register`, `work-queue` where the system has no clients for that, or else the first workload by
-name for which it has some. NATS under fsync-error and slow-disk had `-o fault_s=70 --time-limit 81`,
-RabbitMQ under io-error `-o fault_s=15 --time-limit 26`, Tarantool under fsync-error and slow-disk
-`-o wal_mode=fsync` besides.
+W is `register`, `work-queue` where the system has no clients for that, or else the first workload
+by name for which it has some. NATS under fsync-error and slow-disk had
+`-o fault_s=70 --time-limit 81`, RabbitMQ under io-error `-o fault_s=15 --time-limit 26`, Tarantool
+under fsync-error and slow-disk `-o wal_mode=fsync` besides.
 
 | | |
 |---|---|

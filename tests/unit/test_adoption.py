@@ -478,3 +478,29 @@ def test_what_a_run_uses_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Mo
     assert done.exit_code == 4
     assert "not released" in done.output
     assert state.adopted_ids() == []
+
+
+def test_a_record_that_is_not_of_the_lab_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another lab's, one without machines, and one that is gone while machines may be marked."""
+    from clusters.labs.existing import book
+
+    monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
+    adopted = adopting(machine()).adopted
+    for wrong in (
+        msgspec.structs.replace(adopted, lab_id="another"),
+        msgspec.structs.replace(adopted, nodes=[]),
+    ):
+        book.save(adopted)
+        path = book.folder_of("one") / "lab.json"
+        path.write_bytes(msgspec.json.encode(wrong))
+        with pytest.raises(LabError, match="it names lab"):
+            book.load("one")
+        with pytest.raises(LabError, match="it names lab"):
+            adoption.release_lab("one")
+    book.write_found("one", "n1", EMPTY)
+    path.unlink()
+    with pytest.raises(LabError, match="machines may carry our marks"):
+        adoption.release_lab("one")
+    assert book.read_found("one", "n1") is not None

@@ -299,3 +299,35 @@ def test_an_id_of_adopted_machines_is_no_other_labs(
     (tmp_path / "adopted" / "one").mkdir(parents=True)
     with pytest.raises(ConfigError, match="machines of yours"):
         LAB.up("one", 1, packages=())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff",
+        b"{}",
+        msgspec.json.encode(a_lab("other")),
+        msgspec.json.encode(a_lab(tag="")),
+        msgspec.json.encode(a_lab(tag=state.tag_of("other"))),
+    ],
+)
+def test_what_is_not_the_record_of_the_lab_says_nothing_of_it(text: bytes, own_dir: Path) -> None:
+    """By a tag links are found and removed: those of another lab, or of all."""
+    path = state.lab_dir("demo") / "lab.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    assert state.load("demo") is None
+    assert state.lab_ids() == ["demo"]
+    path.unlink()
+    path.mkdir()
+    assert state.load("demo") is None
+
+
+@pytest.mark.parametrize("name", ["labs", "adopted", ""])
+def test_a_file_in_the_place_of_a_directory_is_named(name: str, own_dir: Path) -> None:
+    path = own_dir / name if name else own_dir
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    asked = state.adopted_ids if name == "adopted" else state.lab_ids
+    with pytest.raises(LabError, match="is no directory"):
+        asked()

@@ -109,3 +109,29 @@ def test_a_value_written_twice_proves_nothing() -> None:
 
 def test_all_that_can_be_searched_for_can_be_replayed() -> None:
     assert set(PROVABLE) == set(ordered.MODELS) == set(ORDERS)
+
+
+@pytest.mark.timeout(60)
+def test_many_sessions_are_no_cliff() -> None:
+    """Each process has two transactions; a look per process at all of them would take minutes."""
+    count = 60_000
+    n = np.arange(2 * count)
+    c = TxnColumns(
+        outcome=np.zeros(2 * count, np.uint8),
+        process=np.repeat(np.arange(count), 2),
+        invoke_pos=2 * n,
+        complete_pos=2 * n + 1,
+        op_index=n,
+        mop_start=np.arange(2 * count + 1),
+        mop_kind=np.ones(2 * count, np.uint8),
+        mop_key=np.zeros(2 * count, np.int32),
+        mop_value=n.astype(np.int32),
+        mop_known=np.ones(2 * count, np.uint8),
+        elem_start=np.zeros(2 * count + 1, np.int64),
+        elem=np.empty(0, np.int32),
+        key_names=["x"],
+        value_names=n.tolist(),
+    )
+    assert refuted(c, False, "strong-session-serializable", n.tolist()) is None
+    other = [1, 0, *n[2:].tolist()]
+    assert "place" in str(refuted(c, False, "strong-session-serializable", other))

@@ -36,6 +36,47 @@ def compare(seeds: range) -> Counter[tuple[bool, bool | str]]:
     return answers
 
 
+FOLLOWED = (
+    # what an unknown transaction wrote was read, or overwritten, before it began in its session
+    [
+        (2, "invoke", [["r", "x", None]]),
+        (1, "invoke", [["append", "y", 1]]),
+        (2, "ok", [["r", "x", [1]]]),
+        (2, "invoke", [["append", "x", 1]]),
+        (2, "info", [["append", "x", 1]]),
+        (1, "ok", [["append", "y", 1]]),
+    ],
+    [
+        (2, "invoke", [["append", "x", 2]]),
+        (2, "ok", [["append", "x", 2]]),
+        (2, "invoke", [["append", "x", 1]]),
+        (2, "info", [["append", "x", 1]]),
+        (3, "invoke", [["r", "x", None]]),
+        (3, "ok", [["r", "x", [1, 2]]]),
+    ],
+)
+
+
+@pytest.mark.parametrize("rows", FOLLOWED)
+@pytest.mark.parametrize(
+    ("model", "valid"),
+    [
+        ("strong-session-read-committed", False),
+        ("strong-session-read-uncommitted", "unknown"),
+        ("read-committed", True),
+    ],
+)
+def test_an_unknown_transaction_follows_its_session(
+    rows: list[Any], model: str, valid: bool | str
+) -> None:
+    history = [
+        {"process": process, "type": kind, "f": "txn", "value": value, "index": n}
+        for n, (process, kind, value) in enumerate(rows)
+    ]
+    result = check(load(json.dumps(history).encode(), "json", threads=1), LISTS, [model])
+    assert result.valid == valid, result
+
+
 @pytest.mark.parametrize("block", range(0, 600, 200))
 def test_agrees_with_pairs_of_transactions(block: int) -> None:
     answers = compare(range(block, block + 200))

@@ -202,6 +202,7 @@ int ing_read(const uint8_t *text, int64_t size, int format, int threads, int64_t
         out->keys = parts[0].keys;
         out->values = parts[0].values;
         memcpy(out->skipped, parts[0].skipped, sizeof out->skipped);
+        out->writes = parts[0].writes;
         memset(&parts[0].keys, 0, sizeof parts[0].keys);
         memset(&parts[0].values, 0, sizeof parts[0].values);
     } else {

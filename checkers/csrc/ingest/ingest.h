@@ -31,6 +31,9 @@ enum ing_skip {
     ING_SKIPS
 };
 
+/* How micro-operations write, as bits. */
+enum { ING_APPENDS = 1, ING_SETS = 2 };
+
 #define ING_NO_PROCESS (-1)
 
 /* Where and why a text is refused. Line and column count from 1, in bytes. */
@@ -74,6 +77,7 @@ struct ing_columns {
     int32_t *elem;
     struct ing_names keys, values;
     int64_t skipped[ING_SKIPS];
+    int64_t writes; /* of ING_APPENDS and ING_SETS those that occur */
 };
 
 /* 0, or -1 with `error` filled in (line 0 where the cause is not in the text). On success the

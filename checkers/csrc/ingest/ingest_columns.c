@@ -40,6 +40,7 @@ static int append(struct ing_part *to, const struct ing_part *from, const struct
     for (int i = 0; i < ING_SKIPS; i++) {
         to->skipped[i] += from->skipped[i];
     }
+    to->writes |= from->writes;
     return 0;
 }
 

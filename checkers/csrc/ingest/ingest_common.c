@@ -54,6 +54,7 @@ int ing_common_mop(struct ing_part *part, int known)
         if (mop.value < 0) {
             return 0;
         }
+        part->writes |= ING_APPENDS;
     } else if (memcmp(p, part->json ? "null]" : "nil]", (size_t)null + 1) == 0) {
         mop.known = known ? ING_NULL : ING_UNKNOWN;
         p += null + 1;

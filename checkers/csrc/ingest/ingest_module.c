@@ -37,7 +37,7 @@ static int names(PyObject *tuple, Py_ssize_t at, struct ing_names *names)
 
 static PyObject *result(PyObject *module, struct ing_columns *c)
 {
-    enum { ARRAYS = 12, NAMES = 4, ITEMS = ARRAYS + NAMES + ING_SKIPS };
+    enum { ARRAYS = 12, NAMES = 4, ITEMS = ARRAYS + NAMES + ING_SKIPS + 1 };
     PyObject *tuple = PyTuple_New(ITEMS);
     if (tuple == NULL) {
         return NULL;
@@ -56,8 +56,8 @@ static PyObject *result(PyObject *module, struct ing_columns *c)
     MOVE(tuple, 10, c->elem_start, c->m + 1);
     MOVE(tuple, 11, c->elem, c->e);
     bad = bad || names(tuple, ARRAYS, &c->keys) || names(tuple, ARRAYS + 2, &c->values);
-    for (int i = 0; i < ING_SKIPS && !bad; i++) {
-        PyObject *count = PyLong_FromLongLong(c->skipped[i]);
+    for (int i = 0; i <= ING_SKIPS && !bad; i++) {
+        PyObject *count = PyLong_FromLongLong(i < ING_SKIPS ? c->skipped[i] : c->writes);
         bad = count == NULL || PyTuple_SetItem(tuple, ARRAYS + NAMES + i, count) != 0;
     }
     if (bad) {

@@ -19,7 +19,9 @@ static int function(struct ing_part *part, struct ing_mop *mop)
             mop->kind = ING_READ;
             return 0;
         }
-        if ((size == 1 && *name == 'w') || (size == 6 && memcmp(name, "append", 6) == 0)) {
+        int sets = size == 1 && *name == 'w';
+        if (sets || (size == 6 && memcmp(name, "append", 6) == 0)) {
+            part->writes |= sets ? ING_SETS : ING_APPENDS;
             mop->kind = ING_WRITE;
             return 0;
         }

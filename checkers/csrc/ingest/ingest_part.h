@@ -68,6 +68,7 @@ struct ing_part {
     ING_ARRAY(char) scratch;
     struct ing_names keys, values, processes;
     int64_t skipped[ING_SKIPS];
+    int64_t writes;
     const char *message;         /* set with `p` at the place when something is refused */
     const struct ing_part *rest; /* has the micro-ops after this part's, and their elements */
 };

@@ -96,16 +96,23 @@ def held(lab_id: str) -> Iterator[None]:
 
 
 def load(lab_id: str) -> Adopted | None:
-    """What is known of a set; None where nothing is. Raises LabError for what cannot be read."""
+    """What is known of a set; None where nothing is. Raises LabError for what cannot be read, or is
+    not there any more."""
     path = folder_of(lab_id) / "lab.json"
+    why = ""
     try:
-        return _ADOPTED.decode(path.read_bytes())
+        adopted = _ADOPTED.decode(path.read_bytes())
     except FileNotFoundError:
-        return None
+        if not any(path.parent.glob("found-*.json")):
+            return None
+        why = "it is not there, and machines may carry our marks"
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise LabError(
-            f"{path}: {error}", remedy=f"dstest lab release --lab-id {lab_id} --forget"
-        ) from None
+        why = str(error)
+    else:
+        if adopted.nodes and adopted.lab_id == lab_id:
+            return adopted
+        why = f"it names lab {adopted.lab_id!r}, with {len(adopted.nodes)} machines"
+    raise LabError(f"{path}: {why}", remedy=f"dstest lab release --lab-id {lab_id} --forget")
 
 
 def save(adopted: Adopted) -> None:
