@@ -125,7 +125,9 @@ static void choose(struct ing_part *part, struct draft *d)
     }
     /* elements lie behind each other already: inputs have none */
     int64_t n = part->mop.n - d->input;
-    memmove(part->mop.p + d->first, part->mop.p + d->input, (size_t)n * sizeof *part->mop.p);
+    if (n > 0) {
+        memmove(part->mop.p + d->first, part->mop.p + d->input, (size_t)n * sizeof *part->mop.p);
+    }
     part->mop.n = d->first + n;
 }
 
