@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +49,8 @@ def generate(
         info_share=info_share,
     )
     written = lines(events(spec), spec, format_)
-    head = next(written, b"")  # a spec that is wrong fails before a file is made
+    # The header, and what the first event needs: a spec that is wrong fails before a file is made.
+    head = b"".join(islice(written, 2))
     for name in spec.inject:
         gadget(workload, name)
     with writing(output) as file:

@@ -57,7 +57,7 @@ def _as_json(graph: nx.DiGraph) -> dict[str, Any]:
             "aliases": facts["aliases"],
             "proscribes": facts["proscribes"],
             "judged": model in LIST_APPEND.models,
-            "decided": model in exact.MODELS,
+            "decided": exact.SAME.get(model, model) in exact.MODELS,
             "untested": UNTESTED.get(model),
         }
         for model, facts in graph.nodes(data=True)
@@ -79,7 +79,7 @@ def _print(graph: nx.DiGraph) -> None:
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
         if model not in LIST_APPEND.models:
             typer.echo("  not judged of transactions: asking for it is refused")
-        if model in exact.MODELS:
+        if exact.SAME.get(model, model) in exact.MODELS:
             typer.echo("  decided for registers, and for lists that agree on their order")
         elif model in UNTESTED:
             typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dstest.core import limits
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 from dstest.core.formats import AUTO, FORMATS
 
 if TYPE_CHECKING:
@@ -92,8 +92,11 @@ def write_order(
     if result.valid is False:
         found = "the history is not valid"
     if result.valid is True:
-        read = history_of(history, format_, workload, initial, budget)
-        found = order_of(read, asked_models(model, read.model), budget)
+        try:
+            read = history_of(history, format_, workload, initial, budget)
+            found = order_of(read, asked_models(model, read.model), budget)
+        except ConfigError as error:  # the answer is about something else
+            found = error.message
     if isinstance(found, str):
         old = ", which is an older one" if file.exists() else ""
         told = f"no order is written to {file}{old}: {found}"

@@ -257,3 +257,26 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert (code, "cannot read" in said) == (2, True)
     code, _, said = call("proof", tmp_path / "nowhere", tmp_path / "nowhere")
     assert code == 2
+
+
+def test_an_object_is_judged_and_has_no_order(tmp_path: Path) -> None:
+    path, order = tmp_path / "h.edn", tmp_path / "order.json"
+    rows = [("write", 1, 1), ("read", "nil", 1)]
+    path.write_text(
+        "\n".join(
+            f"{{:process 0, :type {kind}, :f :{f}, :value {value}, :index {2 * at + n}}}"
+            for at, (f, *values) in enumerate(rows)
+            for n, (kind, value) in enumerate(zip((":invoke", ":ok"), values, strict=True))
+        )
+    )
+    code, told, said = call("check", path, "--model", "cas-register", "--proof", order)
+    assert (code, "valid under cas-register" in told) == (0, True), said
+    assert "no order is written" in said
+    assert not order.exists()
+
+
+def test_a_level_that_is_none_leaves_nothing(tmp_path: Path) -> None:
+    code, told, _ = call("generate", "--level", "nonsense")
+    assert (code, told) == (2, "")
+    assert call("generate", "--level", "nonsense", "-o", tmp_path / "h.jsonl")[0] == 2
+    assert not (tmp_path / "h.jsonl").exists()

@@ -96,7 +96,10 @@ class _Step:
                 place.host, place.port, tunnel=self._through or (), config=None
             )
         except (asyncssh.Error, OSError) as error:
-            raise LabError(f"{self._where} cannot be reached: {reason_of(error)}") from None
+            raise LabError(
+                f"{self._where} cannot be reached: {reason_of(error)}",
+                remedy=f"try `ssh -p {place.port} {place.host}`, through its jump hosts, if any",
+            ) from None
         if shown is None:
             raise LabError(f"{self._where} shows no host key")
         self._read_known()
@@ -190,7 +193,10 @@ class _Step:
         keys = [str(Path(path).expanduser()) for path in place.keys or KEYS]
         if place.keys and not any(map(os.path.exists, keys)):
             if not place.agent:
-                raise LabError(f"{self._where}: there is no key {', '.join(keys)}")
+                raise LabError(
+                    f"{self._where}: there is no key {', '.join(keys)}",
+                    remedy="name one that is there, or leave it out for your usual ones",
+                )
             keys = []
         ways = [(path, "") for path in keys if os.path.exists(path)]
         return [*ways, *([("", place.agent)] if place.agent else [])]
