@@ -127,7 +127,7 @@ def groups_of(history: History, skip: Callable[[Op, str], None]) -> list[Group]:
             group.inits.append(op)
             continue
         if op.op_type != "txn":
-            message = f"{op.op_type}: not a transaction"
+            message = f"{op.op_type}: not an operation of closed-predicate"
             skip(op, message)
             group.wrong = group.wrong or message
             continue
