@@ -290,6 +290,17 @@ def _violations(
     return violations(c, exact, asked, budget)
 
 
+def _unplaced(
+    c: TxnColumns, workload: str, exact: Exact | None, violated: Sequence[str]
+) -> list[Anomaly]:
+    """Of what is violated, and by nothing that was found, what was met last."""
+    if exact is None:
+        return []
+    from checkers.txn.violations import unplaced
+
+    return unplaced(c, workload, exact, violated)
+
+
 def _check(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
 ) -> CheckResult:
@@ -316,6 +327,11 @@ def _check(
         all_types = {t for t in all_types if not t.endswith("-process")}
     types = sorted(all_types & wanted)
     violated = [model for model in asked if seen.holds(model) is False]
+    if violated and not types:
+        last = _unplaced(c, workload, seen.exact, violated)
+        more += last
+        types = sorted({anomaly.type for anomaly in last})
+        all_types |= {*types}
     boundary = models.boundary(all_types if types or empty else ())
     doubts = [] if types else [*_doubts(c, asked, seen), *([TWO_AT_ONCE] if confused else [])]
     if types and status:

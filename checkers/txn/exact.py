@@ -52,12 +52,14 @@ INFERRED: Final = frozenset(
 @dataclass
 class Exact:
     """`decisions` of some of MODELS, and where they come from. `registers` are the columns that
-    were judged, where these are not the history's own; `open` says of lists why a model is."""
+    were judged, where these are not the history's own; of lists `list_order` is what was found of
+    an order, and `open` says why a model is."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     seen: Isolation | None = None
     registers: TxnColumns | None = None
     orders: list[Ordered] = field(default_factory=list)
+    list_order: Ordered | None = None
     open: dict[str, str] = field(default_factory=dict)
 
     def holds(self, model: str) -> bool | None:
@@ -84,7 +86,8 @@ class Exact:
 
     def involved(self, model: str) -> list[int]:
         """Transactions in what refuted the order that a model needs."""
-        return next((o.involved[model] for o in self.orders if model in o.involved), [])
+        looks = [*self.orders, *([self.list_order] if self.list_order else [])]
+        return next((o.involved[model] for o in looks if model in o.involved), [])
 
 
 def needed(asked: Iterable[str]) -> list[str]:
@@ -154,7 +157,7 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
             why = f"{silent} unknown transactions have no invocation, and took effect"
             found.open |= dict.fromkeys(set(strong) - ordered.TIMELESS, why)
             strong = sorted({_without_time(model) for model in strong})
-        order = ordered.decide(registers, strong, clock.left())
+        order = found.list_order = ordered.decide(registers, strong, clock.left())
         found.decisions |= order.decisions
         found.open |= dict.fromkeys(
             (m for m, said in order.decisions.items() if said == "open"), order.why_open

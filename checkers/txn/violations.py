@@ -17,7 +17,7 @@ from checkers.txn.unordered import Case, cases_of, kind_of, sentence
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["NO_ORDER", "smallest_part", "violations"]
+__all__ = ["NO_ORDER", "smallest_part", "unplaced", "violations"]
 
 _SUFFIX: Final = {
     "strong-serializable": "-realtime",
@@ -109,12 +109,23 @@ def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: 
     small = smallest_part(c, model, involved, deadline_ns)
     if small is not None:
         return _anomaly(c, model, small[0], minimal=small[1])
+    return _last_met(c, "rw-register", model, involved)
+
+
+def unplaced(c: TxnColumns, workload: str, found: Exact, violated: Iterable[str]) -> list[Anomaly]:
+    """What is said of violated models where no circle of known versions shows it."""
+    told = [(name, found.involved(name)) for name in map(canonical, violated)]
+    return [_last_met(c, workload, name, involved) for name, involved in told if involved]
+
+
+def _last_met(c: TxnColumns, workload: str, model: str, involved: Iterable[int]) -> Anomaly:
+    txns = sorted(set(involved))
     return Anomaly(
         type=NO_ORDER[model],
-        ops=[int(c.op_index[t]) for t in sorted(set(involved))],
-        witness=records_of(c, "rw-register", sorted(set(involved)), {}),
+        ops=[int(c.op_index[t]) for t in txns],
+        witness=records_of(c, workload, txns, {}),
         explanation="No order of all transactions explains their reads; these were met last in the "
-        "search for one. It takes many more to show it.",
+        "search for one. It may take many more to show it.",
     )
 
 

@@ -77,6 +77,20 @@ def test_an_unknown_transaction_follows_its_session(
     assert result.valid == valid, result
 
 
+@pytest.mark.parametrize("rows", FOLLOWED)
+def test_what_it_violates_is_named(rows: list[Any]) -> None:
+    history = [
+        {"process": process, "type": kind, "f": "txn", "value": value, "index": n}
+        for n, (process, kind, value) in enumerate(rows)
+    ]
+    columns = load(json.dumps(history).encode(), "json", threads=1)
+    result = check(columns, LISTS, ["strong-session-serializable"])
+    assert (result.valid, result.anomaly_types) == (False, ["no-serial-order-process"])
+    (anomaly,) = result.anomalies["no-serial-order-process"]
+    assert anomaly.ops
+    assert [row["op_id"] for row in anomaly.witness] == anomaly.ops
+
+
 @pytest.mark.parametrize("block", range(0, 600, 200))
 def test_agrees_with_pairs_of_transactions(block: int) -> None:
     answers = compare(range(block, block + 200))
