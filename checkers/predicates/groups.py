@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from checkers._start import start_of
-from checkers.predicates.mops import Mop, identity, initial_rows, parsed
+from checkers.predicates.mops import Mop, identity, initial_rows, parsed, unanswered
 from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
 __all__ = ["Group", "Txn", "groups_of"]
 
+_RESULTS: Final = (
+    "record what each read returned: an empty list or map where a predicate found nothing"
+)
 _FIRST: Final = "let one init operation be over before the first transaction begins"
 
 
@@ -71,8 +74,12 @@ def _mops(op: Op) -> tuple[bool, tuple[Mop, ...]]:
     told = op.outcome is Outcome.OK and op.output is not None
     asked = None if op.input is None else parsed(op.input, who)
     if not told:
+        if op.outcome is Outcome.OK and any(mop.kind != "w" for mop in asked or ()):
+            raise HistoryError(f"{who}: it ended well, and tells no result", remedy=_RESULTS)
         return False, () if asked is None else asked
     answered = parsed(op.output, who)
+    if any(map(unanswered, op.output)):
+        raise HistoryError(f"{who}: a read in it tells no result", remedy=_RESULTS)
     if asked is not None and _shape(asked) != _shape(answered):
         raise HistoryError(
             f"{who}: the answer is to other micro-ops than were asked for",

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import HistoryError
 
-__all__ = ["ABSENT", "Mop", "Predicate", "identity", "initial_rows", "parsed"]
+__all__ = ["ABSENT", "Mop", "Predicate", "identity", "initial_rows", "parsed", "unanswered"]
 
 ABSENT: Final = None
 """The state of a key without a row."""
@@ -133,6 +133,13 @@ def parsed(mops: Any, who: str) -> tuple[Mop, ...]:
     if not isinstance(mops, list | tuple):
         raise HistoryError(f"{who}: no list of micro-ops: {str(mops)[:80]}", remedy=_MOPS)
     return tuple(_mop(mop, who) for mop in mops)
+
+
+def unanswered(given: Any) -> bool:
+    """Of a micro-op that can be parsed: is it a read without a result?"""
+    kind, _, *rest = given
+    kind = _word(kind)
+    return (kind == "r" and not rest) or (kind == "rp" and rest in ([], [None]))
 
 
 def initial_rows(given: Any, who: str) -> Iterable[tuple[Any, Any]]:

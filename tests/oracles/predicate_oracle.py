@@ -28,14 +28,7 @@ __all__ = [
     "simulated",
 ]
 
-STRONG: Final = {
-    "strong-serializable": (False, "realtime"),
-    "strong-session-serializable": (False, "session"),
-    "serializable": (False, "plain"),
-    "strong-snapshot-isolation": (True, "realtime"),
-    "strong-session-snapshot-isolation": (True, "session"),
-    "snapshot-isolation": (True, "plain"),
-}
+STRONG: Final = isolation_oracle.ORDERS
 WEAK: Final = tuple(isolation_oracle.MODELS)
 
 CHOICES_MAX: Final = 4000

@@ -228,3 +228,17 @@ def test_keys_of_objects_are_strings_and_found_again() -> None:
 def test_models_that_nobody_judges_are_refused() -> None:
     with pytest.raises(ValueError, match="closed-predicate knows"):
         check("repeatable-read", *SKEW)
+
+
+@pytest.mark.parametrize(
+    "output", [None, [["rp", True]], [["rp", True, None]], [["r", "x"]]], ids=str
+)
+def test_a_read_that_tells_nothing_is_no_read(output: list[Any] | None) -> None:
+    """It could have returned anything, and would be left out in silence."""
+    mop = ["r", "x"] if output == [["r", "x"]] else ["rp", True]
+    before = (txn(0, 0, 1, ["insert", "x", 2]), txn(1, 2, 3, ["rp", True, [["x", 2]]]))
+    result = check("serializable", *before, txn(2, 4, 5, input=[mop], output=output))
+    assert result.valid == "unknown"
+    assert "tells no result" in (result.reason or "")
+    unknown = txn(2, 4, None, input=[mop], output=None, timeout_marker=True)
+    assert check("serializable", *before, unknown).valid is True
