@@ -27,19 +27,19 @@ test: test-no-lab test-lab
 
 ## make test-no-lab   the part of it that needs no lab, on two cores
 test-no-lab: setup
-	$(BIN)/python -m pytest -rs $(NO_LAB) $(TEST_ARGS)
+	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
 ## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
 ##                 in the self-tests below (on two cores they starve each other, and tests fail)
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	$(BIN)/python -m pytest -rs $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
+	$(BIN)/python -m pytest -rfEsR $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup
-	$(BIN)/python -m pytest -rs $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
+	$(BIN)/python -m pytest -rfEsR $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well
 lint: setup
@@ -48,7 +48,7 @@ lint: setup
 ## make check      lint, and the fast tests
 check: lint
 	-@.ci/setup format
-	$(BIN)/python -m pytest -q -rs -m "not lab and not slow and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -q -rfEsR -m "not lab and not slow and not long" $(TEST_ARGS)
 
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
 setup: $(STAMP)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,19 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "integration"
 
 
-@pytest.fixture(name="starved_by")
-def _starved_by() -> Any:
+@pytest.fixture(name="busy")
+def _busy() -> Any:
     spec = importlib.util.spec_from_file_location("busy", FOLDER / "busy.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.starved_by
+    return module
+
+
+@pytest.fixture(name="starved_by")
+def _starved_by(busy: Any) -> Any:
+    return busy.starved_by
 
 
 def a_verdict(**flags: str) -> dict[str, Any]:
@@ -59,3 +66,29 @@ def test_a_violation_or_a_fault_that_did_not_land_is_never_excused(starved_by: A
     verdict = a_verdict(RF1=FEW)
     verdict["evidence"]["faults"][0]["landed"] = "ambiguous"
     assert starved_by(verdict) is None
+
+
+@pytest.mark.parametrize(
+    ("load", "flags", "ends_as"),
+    [
+        (0.1, {"RF8": SLOW}, "Starved"),
+        (99.0, {"RF8": SLOW}, "Skipped"),
+        (0.1, {"RF8": "left behind: n1: a rule"}, "AssertionError"),
+        (99.0, {"RF8": "left behind: n1: a rule"}, "AssertionError"),
+    ],
+)
+def test_only_what_a_host_can_take_is_tried_again(
+    busy: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    load: float,
+    flags: dict[str, str],
+    ends_as: str,
+) -> None:
+    per_core = load * (os.cpu_count() or 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (per_core, 0.0, 0.0))
+    (tmp_path / "verdict.json").write_text(json.dumps(a_verdict(**flags)))
+    with pytest.raises(BaseException) as caught:
+        busy.assert_code(3, tmp_path)
+    assert caught.type.__name__ == ends_as
+    busy.assert_code(0, tmp_path)
