@@ -2,12 +2,65 @@
 
 #include "core_memory.h"
 
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* From here on a block gets pages of its own, huge ones where the kernel has them: first touches
  * of small pages cost more than the algorithms do. */
-static const size_t MAP_FROM = 4u << 20;
+static const size_t MAPPED_MIN = 4u << 20;
+
+void core_advise(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p;
+    uintptr_t from = (at + page - 1) / page * page, to = (at + bytes) / page * page;
+    if (p != NULL && bytes >= MAPPED_MIN) {
+        madvise((void *)from, to - from, MADV_HUGEPAGE);
+    }
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
+static void *mapped(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    core_advise(p, bytes);
+    return p;
+}
+
+void *core_move(void *p, size_t held, size_t bytes)
+{
+    if (held < MAPPED_MIN && bytes < MAPPED_MIN) {
+        return realloc(p, bytes);
+    }
+    if (held >= MAPPED_MIN && bytes >= MAPPED_MIN) {
+        void *moved = mremap(p, held, bytes, MREMAP_MAYMOVE);
+        return moved == MAP_FAILED ? NULL : moved;
+    }
+    void *q = bytes < MAPPED_MIN ? malloc(bytes) : mapped(bytes);
+    if (q != NULL && p != NULL) {
+        memcpy(q, p, held < bytes ? held : bytes);
+        core_drop(p, held);
+    }
+    return q;
+}
+
+void core_drop(void *p, size_t bytes)
+{
+    if (bytes < MAPPED_MIN) {
+        free(p);
+    } else if (p != NULL) {
+        munmap(p, bytes);
+    }
+}
 
 void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes)
 {
@@ -15,7 +68,7 @@ void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes
     if (core_charge(memory, bytes) != 0) {
         return NULL;
     }
-    void *q = realloc(p, bytes);
+    void *q = core_move(p, held, bytes);
     core_refund(memory, q == NULL ? bytes : held);
     return q;
 }
@@ -40,22 +93,10 @@ int core_grow(struct core_memory *memory, struct core_array *array, size_t need)
 
 void core_release(struct core_memory *memory, struct core_array *array)
 {
-    free(array->p);
+    core_drop(array->p, array->cap * array->size);
     core_refund(memory, array->cap * array->size);
     array->p = NULL;
     array->cap = 0;
-}
-
-static void *mapped(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        return NULL;
-    }
-#ifdef MADV_HUGEPAGE
-    madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-    return p;
 }
 
 void *core_block(struct core_memory *memory, size_t bytes)
@@ -63,7 +104,7 @@ void *core_block(struct core_memory *memory, size_t bytes)
     if (core_charge(memory, bytes) != 0) {
         return NULL;
     }
-    void *p = bytes < MAP_FROM ? calloc(1, bytes) : mapped(bytes);
+    void *p = bytes < MAPPED_MIN ? calloc(1, bytes) : mapped(bytes);
     if (p == NULL) {
         core_refund(memory, bytes);
     }
@@ -72,10 +113,6 @@ void *core_block(struct core_memory *memory, size_t bytes)
 
 void core_block_free(struct core_memory *memory, void *p, size_t bytes)
 {
-    if (bytes < MAP_FROM) {
-        free(p);
-    } else {
-        munmap(p, bytes);
-    }
+    core_drop(p, bytes);
     core_refund(memory, bytes);
 }

@@ -85,11 +85,11 @@ static void *read_part(void *argument)
 
 static void part_free(struct ing_part *part)
 {
-    free(part->event.p);
-    free(part->times.p);
-    free(part->mop.p);
-    free(part->elem.p);
-    free(part->scratch.p);
+    ing_drop(part->event);
+    ing_drop(part->times);
+    ing_drop(part->mop);
+    ing_drop(part->elem);
+    ing_drop(part->scratch);
     ing_names_free(&part->keys);
     ing_names_free(&part->values);
     ing_names_free(&part->processes);

@@ -74,29 +74,20 @@ done:
     return status;
 }
 
-/* n elements, all zero; at least one, so that NULL means only that memory is out. */
-static void *array(struct core_memory *memory, int64_t n, size_t size)
-{
-    if (n >= INT64_MAX / 2 / (int64_t)size || core_charge(memory, ((size_t)n + 1) * size) != 0) {
-        return NULL;
-    }
-    return calloc((size_t)n + 1, size);
-}
-
 static int reserve(struct core_memory *memory, struct ing_columns *out)
 {
-    out->outcome = array(memory, out->n, sizeof *out->outcome);
-    out->process = array(memory, out->n, sizeof *out->process);
-    out->invoke_pos = array(memory, out->n, sizeof *out->invoke_pos);
-    out->complete_pos = array(memory, out->n, sizeof *out->complete_pos);
-    out->op_index = array(memory, out->n, sizeof *out->op_index);
-    out->mop_start = array(memory, out->n + 1, sizeof *out->mop_start);
-    out->mop_kind = array(memory, out->m, sizeof *out->mop_kind);
-    out->mop_key = array(memory, out->m, sizeof *out->mop_key);
-    out->mop_value = array(memory, out->m, sizeof *out->mop_value);
-    out->mop_known = array(memory, out->m, sizeof *out->mop_known);
-    out->elem_start = array(memory, out->m + 1, sizeof *out->elem_start);
-    out->elem = array(memory, out->e, sizeof *out->elem);
+    out->outcome = ing_array(memory, out->n, sizeof *out->outcome);
+    out->process = ing_array(memory, out->n, sizeof *out->process);
+    out->invoke_pos = ing_array(memory, out->n, sizeof *out->invoke_pos);
+    out->complete_pos = ing_array(memory, out->n, sizeof *out->complete_pos);
+    out->op_index = ing_array(memory, out->n, sizeof *out->op_index);
+    out->mop_start = ing_array(memory, out->n + 1, sizeof *out->mop_start);
+    out->mop_kind = ing_array(memory, out->m, sizeof *out->mop_kind);
+    out->mop_key = ing_array(memory, out->m, sizeof *out->mop_key);
+    out->mop_value = ing_array(memory, out->m, sizeof *out->mop_value);
+    out->mop_known = ing_array(memory, out->m, sizeof *out->mop_known);
+    out->elem_start = ing_array(memory, out->m + 1, sizeof *out->elem_start);
+    out->elem = ing_array(memory, out->e, sizeof *out->elem);
     return out->outcome && out->process && out->invoke_pos && out->complete_pos && out->op_index &&
                    out->mop_start && out->mop_kind && out->mop_key && out->mop_value &&
                    out->mop_known && out->elem_start && out->elem
@@ -209,11 +200,11 @@ static int filled(struct ing_part *part, const struct ing_pair *pairs, struct in
 static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair *pairs,
                 int64_t *bad, const char **flaw)
 {
-    int64_t n = out->n, *scratch = array(&part->memory, 3 * n, sizeof *scratch);
+    int64_t n = out->n, *scratch = ing_array(&part->memory, 3 * n, sizeof *scratch);
     if (scratch == NULL ||
         ing_order(&part->memory, part->times.p, n, scratch, scratch + n, scratch + 2 * n) != 0 ||
         ing_one_at_a_time(part, scratch, bad, flaw) != 0 || *bad >= 0) {
-        free(scratch);
+        ing_array_free(&part->memory, scratch, 3 * n, sizeof *scratch);
         return -1;
     }
     for (int64_t t = 0; t < n; t++) {
@@ -224,8 +215,7 @@ static int ours(struct ing_part *part, struct ing_columns *out, struct ing_pair 
         out->invoke_pos[t] = scratch[n + scratch[t]];
         out->complete_pos[t] = scratch[2 * n + scratch[t]];
     }
-    core_refund(&part->memory, (3 * (size_t)n + 1) * sizeof *scratch);
-    free(scratch);
+    ing_array_free(&part->memory, scratch, 3 * n, sizeof *scratch);
     return status;
 }
 
@@ -248,7 +238,7 @@ int ing_columns_of(struct ing_part *part, struct ing_columns *out, struct ing_er
         ing_locate(part, part->event.p[bad].offset, disorder, error);
         return -1;
     }
-    struct ing_pair *pairs = array(&part->memory, part->event.n, sizeof *pairs);
+    struct ing_pair *pairs = ing_array(&part->memory, part->event.n, sizeof *pairs);
     if (pairs == NULL) {
         ing_locate(part, -1, ing_spent, error);
         return -1;

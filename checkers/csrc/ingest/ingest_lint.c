@@ -120,14 +120,12 @@ const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complet
 
 int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad, const char **flaw)
 {
-    int64_t n = part->event.n, processes = part->processes.name.n, cap = 0;
-    int64_t *last = NULL; /* by process: the operation before, plus 1 */
+    int64_t n = part->event.n, processes = part->processes.name.n;
+    /* by process: the operation before, plus 1 */
+    int64_t *last = ing_array(&part->memory, processes, sizeof *last);
     *bad = -1;
-    if (ing_grow(&part->memory, (void **)&last, &cap, processes + 1, sizeof *last) != 0) {
+    if (last == NULL) {
         return -1;
-    }
-    for (int64_t i = 0; i < processes; i++) {
-        last[i] = 0;
     }
     for (int64_t i = 0; i < n && *bad < 0; i++) {
         int64_t at = order[i], process = part->event.p[at].process, before = last[process] - 1;
@@ -139,7 +137,6 @@ int ing_one_at_a_time(struct ing_part *part, const int64_t *order, int64_t *bad,
             *bad = at;
         }
     }
-    free(last);
-    core_refund(&part->memory, (size_t)cap * sizeof *last);
+    ing_array_free(&part->memory, last, processes, sizeof *last);
     return 0;
 }

@@ -87,12 +87,11 @@ static int reach(struct core_memory *memory, struct ing_names *names, int64_t va
 
 static int rehash(struct core_memory *memory, struct ing_names *names)
 {
-    int64_t n_slots = names->n_slots == 0 ? 64 : names->n_slots * 4, cap = 0;
-    int32_t *slots = NULL;
-    if (ing_grow(memory, (void **)&slots, &cap, n_slots, sizeof *slots) != 0) {
+    int64_t n_slots = names->n_slots == 0 ? 64 : names->n_slots * 4;
+    int32_t *slots = ing_array(memory, n_slots, sizeof *slots);
+    if (slots == NULL) {
         return -1;
     }
-    memset(slots, 0, (size_t)n_slots * sizeof *slots);
     for (int64_t id = 0; id < names->name.n; id++) {
         struct ing_scalar s;
         ing_scalar_of(names, id, &s);
@@ -105,8 +104,7 @@ static int rehash(struct core_memory *memory, struct ing_names *names)
         }
         slots[at] = (int32_t)id + 1;
     }
-    core_refund(memory, (size_t)names->n_slots * sizeof *slots);
-    free(names->slots);
+    ing_array_free(memory, names->slots, names->n_slots, sizeof *slots);
     names->slots = slots;
     names->n_slots = n_slots;
     return 0;
@@ -175,9 +173,8 @@ int32_t ing_id(struct core_memory *memory, struct ing_names *names, const struct
 int32_t *ing_translate(struct core_memory *memory, struct ing_names *into,
                        const struct ing_names *from)
 {
-    int32_t *ids = NULL;
-    int64_t cap = 0;
-    if (ing_grow(memory, (void **)&ids, &cap, from->name.n + 1, sizeof *ids) != 0) {
+    int32_t *ids = ing_array(memory, from->name.n, sizeof *ids);
+    if (ids == NULL) {
         return NULL;
     }
     for (int64_t i = 0; i < from->name.n; i++) {
@@ -194,9 +191,9 @@ int32_t *ing_translate(struct core_memory *memory, struct ing_names *into,
 
 void ing_names_free(struct ing_names *names)
 {
-    free(names->name.p);
-    free(names->text.p);
-    free(names->small);
+    ing_drop(names->name);
+    ing_drop(names->text);
+    core_drop(names->small, (size_t)names->n_small * sizeof *names->small);
     free(names->slots);
     memset(names, 0, sizeof *names);
 }

@@ -87,12 +87,12 @@ static uint64_t biased(int64_t time)
 int ing_order(struct core_memory *memory, const struct ing_times *times, int64_t n, int64_t *order,
               int64_t *begin, int64_t *end)
 {
-    struct stamp *stamps = NULL;
-    int64_t cap = 0, ends = 0, position = 0, next = 0;
+    int64_t ends = 0, position = 0, next = 0;
     if (n == 0) {
         return 0;
     }
-    if (ing_grow(memory, (void **)&stamps, &cap, 4 * n, sizeof *stamps) != 0) {
+    struct stamp *stamps = ing_array(memory, 4 * n, sizeof *stamps);
+    if (stamps == NULL) {
         return -1;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -114,7 +114,6 @@ int ing_order(struct core_memory *memory, const struct ing_times *times, int64_t
     while (next < ends) {
         end[last[next++].of] = position++;
     }
-    core_refund(memory, (size_t)cap * sizeof *stamps);
-    free(stamps);
+    ing_array_free(memory, stamps, 4 * n, sizeof *stamps);
     return 0;
 }

@@ -59,11 +59,13 @@ static int64_t completed(const struct ing_part *part, struct opened *open,
 int64_t ing_pair_events(struct core_memory *memory, const struct ing_part *part,
                         struct ing_pair *pairs, int64_t *bad)
 {
-    struct opened open = {NULL, NULL};
-    int64_t heads = part->processes.name.n + 1, n = 0, head_cap = 0, next_cap = 0;
+    int64_t heads = part->processes.name.n + 1, n = 0;
+    struct opened open = {
+        .head = ing_array(memory, heads, sizeof *open.head),
+        .next = ing_array(memory, part->event.n, sizeof *open.next),
+    };
     *bad = -1;
-    if (ing_grow(memory, (void **)&open.head, &head_cap, heads, sizeof *open.head) != 0 ||
-        ing_grow(memory, (void **)&open.next, &next_cap, part->event.n + 1, sizeof *open.next)) {
+    if (open.head == NULL || open.next == NULL) {
         n = -1;
         goto done;
     }
@@ -95,9 +97,7 @@ int64_t ing_pair_events(struct core_memory *memory, const struct ing_part *part,
         }
     }
 done:
-    free(open.head);
-    free(open.next);
-    core_refund(memory,
-                (size_t)head_cap * sizeof *open.head + (size_t)next_cap * sizeof *open.next);
+    ing_array_free(memory, open.head, heads, sizeof *open.head);
+    ing_array_free(memory, open.next, part->event.n, sizeof *open.next);
     return n;
 }

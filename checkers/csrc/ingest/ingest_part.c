@@ -22,7 +22,7 @@ int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, s
             return -1;
         }
     }
-    void *grown = realloc(*p, (size_t)want * size);
+    void *grown = core_move(*p, (size_t)*cap * size, (size_t)want * size);
     if (grown == NULL) {
         core_refund(memory, more);
         return -1;
@@ -30,6 +30,24 @@ int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, s
     *p = grown;
     *cap = want;
     return 0;
+}
+
+void *ing_array(struct core_memory *memory, int64_t n, size_t size)
+{
+    if (n >= INT64_MAX / 2 / (int64_t)size || core_charge(memory, ((size_t)n + 1) * size) != 0) {
+        return NULL;
+    }
+    void *p = calloc((size_t)n + 1, size);
+    core_advise(p, ((size_t)n + 1) * size);
+    return p;
+}
+
+void ing_array_free(struct core_memory *memory, void *p, int64_t n, size_t size)
+{
+    if (p != NULL) {
+        core_refund(memory, ((size_t)n + 1) * size);
+        free(p);
+    }
 }
 
 int ing_refuse(struct ing_part *part, const char *message)

@@ -2,7 +2,7 @@
 #ifndef DSTEST_INGEST_PART_H
 #define DSTEST_INGEST_PART_H
 
-#include "common/core_budget.h"
+#include "common/core_memory.h"
 #include "ingest.h"
 
 #include <stddef.h>
@@ -99,6 +99,14 @@ enum { ING_NULL_SCALAR = -1 };
  *
  * Makes room for `more` elements. 0, or -1 where the budget or the allocator says no. */
 int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, size_t size);
+
+/* Gives back what ing_room has made. */
+#define ing_drop(array) core_drop((array).p, (size_t)(array).cap * sizeof *(array).p)
+
+/* n elements, all zero, and one more; NULL means only that memory is out. What outlives the reading is
+ * given back by free(). */
+void *ing_array(struct core_memory *memory, int64_t n, size_t size);
+void ing_array_free(struct core_memory *memory, void *p, int64_t n, size_t size);
 
 #define ing_room(memory, array, more)                                                              \
     ((array).n + (more) <= (array).cap ? 0                                                         \

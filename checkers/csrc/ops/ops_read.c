@@ -47,8 +47,8 @@ static struct ops_part part_of(const uint8_t *text, int64_t from, int64_t stop, 
 
 static void part_free(struct ops_part *part)
 {
-    free(part->row.p);
-    free(part->scan.scratch.p);
+    ing_drop(part->row);
+    ing_drop(part->scan.scratch);
     ing_names_free(&part->scan.values);
     ing_names_free(&part->scan.processes);
     ing_names_free(&part->types);
@@ -121,8 +121,8 @@ static int read_halves(struct ops_part *parts)
 static int in_order(struct ops_part *part)
 {
     struct ing_part *scan = &part->scan;
-    int64_t *ends = NULL, cap = 0, n = scan->processes.name.n;
-    if (ing_grow(&scan->memory, (void **)&ends, &cap, n + 1, sizeof *ends) != 0) {
+    int64_t n = scan->processes.name.n, *ends = ing_array(&scan->memory, n, sizeof *ends);
+    if (ends == NULL) {
         return ing_refuse(scan, ing_spent);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -139,14 +139,13 @@ static int in_order(struct ops_part *part)
         last = row->invoke;
         ends[row->process] = row->complete;
     }
-    core_refund(&scan->memory, (size_t)cap * sizeof *ends);
-    free(ends);
+    ing_array_free(&scan->memory, ends, n, sizeof *ends);
     return status;
 }
 
 void ops_free(struct ops_table *table)
 {
-    free(table->row.p);
+    ing_drop(table->row);
     ing_names_free(&table->values);
     ing_names_free(&table->types);
     ing_names_free(&table->processes);

@@ -1,7 +1,6 @@
 /* Memory under a budget, deadlines, and the rows of a report. */
 #include "txn_mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows that are kept of one type of finding; more are only counted. */
@@ -123,7 +122,7 @@ void txn_find(struct txn_ctx *c, struct txn_found found)
 
 void txn_report_free(struct txn_report *report)
 {
-    free(report->findings.at);
-    free(report->cycles.at);
+    core_drop(report->findings.at, report->findings.cap * sizeof *report->findings.at);
+    core_drop(report->cycles.at, report->cycles.cap * sizeof *report->cycles.at);
     report->findings = report->cycles = (struct txn_rows){NULL, 0, 0};
 }
