@@ -141,7 +141,8 @@ struct txn_rows {
 struct txn_report {
     struct txn_rows findings, cycles;
     int64_t counts[TXN_FINDINGS];
-    int64_t edges;      /* explicit edges, rw-register also those to oneself */
+    int64_t edges;      /* explicit edges, rw-register also those to oneself; without a graph reads
+                           that saw what another one appended */
     int64_t components; /* strongly connected, of two transactions or more */
     int64_t largest;    /* transactions in the largest of them */
     int64_t undecided;  /* components for which time ran out */

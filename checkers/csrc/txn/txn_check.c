@@ -1,4 +1,5 @@
 /* One check from columns to report. */
+#include "txn_execute.h"
 #include "txn_list.h"
 #include "txn_local.h"
 #include "txn_register.h"
@@ -13,19 +14,21 @@ static void graph_free(struct txn_ctx *c, struct txn_graph *g)
     }
 }
 
-/* The graph of the workload; all other memory is given back before components are sought. */
+/* The graph of the workload, unless the history is proved without it; all other memory is given back
+ * before components are sought. */
 static void make_graph(struct txn_ctx *c, struct txn_graph *g)
 {
-    if (c->options->workload == TXN_LIST_APPEND) {
-        struct txn_list list = {.ctx = c};
-        if (txn_list_orders(&list) == TXN_DONE) {
-            txn_list_reads(&list);
-        }
-        *g = list.graph;
-        txn_list_free(&list);
-    } else {
+    if (c->options->workload == TXN_RW_REGISTER) {
         txn_register_graph(c, g);
+        return;
     }
+    struct txn_list list = {.ctx = c};
+    if (txn_index_make(c, &list.index) == TXN_DONE && !txn_execute(c, &list.index) &&
+        txn_list_orders(&list) == TXN_DONE) {
+        txn_list_reads(&list);
+    }
+    *g = list.graph;
+    txn_list_free(&list);
 }
 
 int txn_check(const struct txn_input *in, const struct txn_options *options,
@@ -37,7 +40,7 @@ int txn_check(const struct txn_input *in, const struct txn_options *options,
     txn_begin(&c, in, options, report);
     if (txn_validate(&c) == TXN_DONE) {
         make_graph(&c, &g);
-        if (c.status == TXN_DONE && txn_graph_finish(&c, &g) == TXN_DONE) {
+        if (c.status == TXN_DONE && !report->proved && txn_graph_finish(&c, &g) == TXN_DONE) {
             txn_components(&c, &g);
         }
         graph_free(&c, &g);

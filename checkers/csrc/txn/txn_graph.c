@@ -91,8 +91,7 @@ static int make_rows(struct txn_ctx *c, struct txn_graph *g)
     return c->status;
 }
 
-/* Transactions by the position of their completion (0 = none); events by position. */
-static uint32_t *by_completion(struct txn_ctx *c)
+uint32_t *txn_by_completion(struct txn_ctx *c)
 {
     const struct txn_input *in = c->in;
     uint32_t *at = txn_alloc(c, (size_t)in->n_positions, sizeof *at);
@@ -111,7 +110,7 @@ static uint32_t *by_completion(struct txn_ctx *c)
 static int make_sessions(struct txn_ctx *c, struct txn_graph *g)
 {
     const struct txn_input *in = c->in;
-    uint32_t *completed = by_completion(c);
+    uint32_t *completed = txn_by_completion(c);
     uint32_t *last = txn_alloc(c, (size_t)in->n_processes, sizeof *last);
     g->next = txn_alloc(c, g->n, sizeof *g->next);
     if (c->status != TXN_DONE) {
@@ -137,7 +136,7 @@ static int make_sessions(struct txn_ctx *c, struct txn_graph *g)
 static int make_barriers(struct txn_ctx *c, struct txn_graph *g)
 {
     const struct txn_input *in = c->in;
-    uint32_t *completed = by_completion(c);
+    uint32_t *completed = txn_by_completion(c);
     g->barrier = txn_alloc(c, g->n, sizeof *g->barrier);
     g->first = txn_alloc(c, (size_t)g->n + 1, sizeof *g->first);
     if (c->status != TXN_DONE) {

@@ -59,6 +59,9 @@ struct txn_fan {
 void txn_fan_from(struct txn_ctx *c, struct txn_graph *g, struct txn_fan *fan, uint32_t from,
                   uint32_t rank, int label);
 
+/* By position: the transaction that completes there plus one, or 0. Refuses two at one. */
+uint32_t *txn_by_completion(struct txn_ctx *c);
+
 /* Rows, and the implied order that the options ask for. */
 int txn_graph_finish(struct txn_ctx *c, struct txn_graph *g);
 

@@ -15,6 +15,7 @@ static int lay_out(struct txn_ctx *c, struct txn_index *x)
     x->base = txn_alloc(c, (size_t)in->n_keys, sizeof *x->base);
     x->low = txn_alloc(c, (size_t)in->n_keys, sizeof *x->low);
     x->range = txn_alloc(c, (size_t)in->n_keys, sizeof *x->range);
+    x->count = txn_alloc(c, (size_t)in->n_keys, sizeof *x->count);
     if (c->status != TXN_DONE) {
         return c->status;
     }
@@ -26,6 +27,7 @@ static int lay_out(struct txn_ctx *c, struct txn_index *x)
         }
         int32_t key = in->mop_key[i], value = in->mop_value[i];
         writes++;
+        x->count[key]++;
         if (x->range[key] == 0) {
             x->low[key] = value;
             x->range[key] = 1;
@@ -105,7 +107,7 @@ int txn_index_make(struct txn_ctx *c, struct txn_index *x)
 
 void txn_index_free(struct txn_ctx *c, struct txn_index *x)
 {
-    void *owned[] = {x->writer, x->place, x->base, x->low, x->range, x->hash};
+    void *owned[] = {x->writer, x->place, x->base, x->low, x->range, x->count, x->hash};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         txn_free(c, owned[i]);
     }

@@ -17,6 +17,8 @@ struct txn_index {
     int64_t *base;
     int32_t *low;
     uint32_t *range;
+    uint32_t
+        *count; /* of each key: micro-ops that wrote it or (rw-register) are known to have read */
     uint64_t *hash; /* NULL = dense */
     uint64_t mask;
     size_t slots;

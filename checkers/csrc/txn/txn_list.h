@@ -43,7 +43,7 @@ struct txn_list {
     size_t odds, odd_cap;
 };
 
-/* Fills `list`; findings go to the report and edges to list->graph. */
+/* Fills `list`, whose index is made; findings go to the report and edges to list->graph. */
 int txn_list_orders(struct txn_list *list);
 int txn_list_reads(struct txn_list *list);
 /* Edges from a transaction that saw or wrote the last version of key k to the key's tail. */
