@@ -28,14 +28,14 @@ def main() -> None:
     os.environ.setdefault(_IDLE, "1")
     usual = signal.signal(signal.SIGINT, _early)
     try:
-        from dstest.cli import app
+        from dstest.cli import entry
     except ImportError as error:
         if not is_missing(error):
             raise
         sys.stderr.write(f"{said_of(error)}\n")
         sys.exit(_HARNESS)
     signal.signal(signal.SIGINT, usual)
-    app.main()
+    entry.main()
 
 
 if __name__ == "__main__":

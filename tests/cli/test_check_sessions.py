@@ -207,7 +207,7 @@ def test_a_memory_budget_holds(tmp_path: Path) -> None:
 
 PEAK = """
 import sys
-from dstest.cli.app import main
+from dstest.cli.entry import main
 sys.argv[1:1] = ["check"]
 try:
     main()
