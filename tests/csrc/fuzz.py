@@ -45,7 +45,7 @@ class Target:
 
 _READER = ("-DING_SMALL=64", "-DWORTH_A_THREAD=1", "-Dpthread_create=no_thread")
 
-_SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
+_SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4", "-DLOOKS_MAX=2")
 """Small histories take the ways of large ones."""
 
 _EXACT = "common/core_*.c txn/*.c iso/*.c ord/*.c"
@@ -55,7 +55,11 @@ _LARGE = ("-DISO_LARGE=0", "-DISO_EMPTY=0", "-DISO_MANY=0", "-DISO_REPAIRS=0", "
 TARGETS = {
     "jsonl": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=0", *_READER)),
     "edn": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=1", *_READER)),
-    "json": Target("target_ingest.c", "common/core_*.c ingest/*.c", ("-DNOTATION=2", *_READER)),
+    "json": Target(
+        "target_ingest.c",
+        "common/core_*.c ingest/*.c",
+        ("-DNOTATION=2", "-DMAPPED_MIN=256", *_READER),
+    ),
     "ops": Target(
         "target_ops.c",
         "common/core_*.c ingest/*.c ops/*.c",

@@ -10,14 +10,16 @@
 
 /* From here on a block gets pages of its own, huge ones where the kernel has them: first touches
  * of small pages cost more than the algorithms do. */
-static const size_t MAPPED_MIN = 4u << 20;
+#ifndef MAPPED_MIN
+#define MAPPED_MIN ((size_t)4 << 20)
+#endif
 
 void core_advise(void *p, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p;
     uintptr_t from = (at + page - 1) / page * page, to = (at + bytes) / page * page;
-    if (p != NULL && bytes >= MAPPED_MIN) {
+    if (p != NULL && bytes >= MAPPED_MIN && to > from) {
         madvise((void *)from, to - from, MADV_HUGEPAGE);
     }
 #else

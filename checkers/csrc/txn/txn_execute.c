@@ -14,7 +14,9 @@
 #include <string.h>
 
 /* Looks at waiting transactions, for each transaction there is, until the graph is the faster way. */
-enum { LOOKS_MAX = 64 };
+#ifndef LOOKS_MAX
+#define LOOKS_MAX 64
+#endif
 
 #define SELF_READ (UINT32_C(1) << 31)
 
