@@ -171,7 +171,7 @@ class _Ordered(_Teller):
         """Is the circle there whatever the order of versions was?"""
         if shape == ("G-nonadjacent" if "snapshot" in self.model else "G2"):
             return True
-        fixed = all(e.label != "rw" or " initial value of " in e.text for e in case.edges)
+        fixed = all(e.label != "rw" or e.of_initial for e in case.edges)
         return fixed and all(e.label != "ww" for e in case.edges)
 
 

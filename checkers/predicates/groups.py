@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checkers._start import start_of
-from checkers.predicates.mops import Mop, identity, initial_rows, parsed, unanswered
+from checkers._start import USUAL, start_of
+from checkers.predicates.mops import Mop, Rows, identity, initial_rows, name_of, parsed, unanswered
 from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
@@ -21,6 +21,8 @@ __all__ = ["Group", "Txn", "groups_of"]
 _RESULTS: Final = (
     "record what each read returned: an empty list or map where a predicate found nothing"
 )
+_ASKED: Final = "record the micro-ops with the invocation"
+_ONE: Final = "give the initial state once"
 _FIRST: Final = "let one init operation be over before the first transaction begins"
 
 
@@ -42,11 +44,11 @@ class Txn:
 
 @dataclass(slots=True)
 class Group:
-    """`initial` has the first rows, by identity of the key."""
+    """`initial` are the rows that are there at first."""
 
     key: Any
     txns: list[Txn] = field(default_factory=list)
-    initial: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+    initial: Rows | None = None
     inits: list[Op] = field(default_factory=list)
     wrong: str | None = None
     """Why it cannot be judged."""
@@ -66,17 +68,30 @@ def _positions(history: History) -> tuple[list[int], list[int]]:
 
 def _shape(mops: tuple[Mop, ...]) -> list[Any]:
     """What an invocation and its answer have in common."""
-    return [(m.kind, m.key, m.predicate, m.value if m.kind == "w" else None) for m in mops]
+    return [
+        (
+            m.kind,
+            identity(m.key),
+            m.predicate and (m.predicate.kind, *map(identity, m.predicate.args)),
+            identity(m.value) if m.kind == "w" else None,
+        )
+        for m in mops
+    ]
 
 
 def _mops(op: Op) -> tuple[bool, tuple[Mop, ...]]:
+    """Whether the results are known, and the micro-ops."""
     who = f"operation {op.op_id}"
     told = op.outcome is Outcome.OK and op.output is not None
     asked = None if op.input is None else parsed(op.input, who)
     if not told:
+        if asked is None and op.output is not None:
+            asked = parsed(op.output, who)  # of unknown end, it tells with its end what it was
+        if asked is None and op.outcome is not Outcome.FAIL:
+            raise HistoryError(f"{who}: it does not say what it did", remedy=_ASKED)
         if op.outcome is Outcome.OK and any(mop.kind != "w" for mop in asked or ()):
             raise HistoryError(f"{who}: it ended well, and tells no result", remedy=_RESULTS)
-        return False, () if asked is None else asked
+        return False, asked or ()
     answered = parsed(op.output, who)
     if any(map(unanswered, op.output)):
         raise HistoryError(f"{who}: a read in it tells no result", remedy=_RESULTS)
@@ -97,9 +112,17 @@ def _begin(group: Group, first_ns: int) -> None:
     for op in group.inits:
         if not done or (op.complete_ts or 0) > first_ns:
             raise HistoryError(f"operation {op.op_id}: init was not over at first", remedy=_FIRST)
-        rows = op.output if op.output is not None else op.input
-        for key, value in initial_rows(rows, f"operation {op.op_id}"):
-            group.initial[identity(key)] = (key, value)
+        who = f"operation {op.op_id}"
+        told = [initial_rows(r, who) for r in (op.input, op.output) if r is not None]
+        told = told or [initial_rows(None, who)]
+        told += [] if group.initial is None else [group.initial]
+        if len({_content(rows) for rows in told}) > 1:
+            raise HistoryError(f"{who}: two initial states, which differ", remedy=_ONE)
+        group.initial = told[0]
+
+
+def _content(rows: Rows) -> frozenset[Any]:
+    return frozenset((name_of(key), identity(value)) for key, value in rows.rows)
 
 
 def _start(history: History, groups: dict[Any, Group]) -> None:
@@ -114,12 +137,19 @@ def _start(history: History, groups: dict[Any, Group]) -> None:
                 remedy="--initial is an object of values by key (by group, of rows by key)",
             )
         return
-    alone = [*groups] == [identity(None)]
+    if [*groups] == [identity(None)]:
+        groups[identity(None)].initial = initial_rows(start.by_key, "the initial state")
+        return
+    strange = start.by_key.keys() - {name_of(group.key) for group in groups.values()}
+    if strange:
+        raise HistoryError(
+            f"the initial state names {min(strange)!r}, which is no group of rows",
+            remedy="each key of the records is a group: give an object of rows by group",
+        )
     for group in groups.values():
-        rows = start.by_key if alone else start.of(group.key)
-        if isinstance(rows, dict | list):
-            for key, value in initial_rows(rows, "the initial state"):
-                group.initial[identity(key)] = (key, value)
+        rows = start.of(group.key)
+        if rows is not USUAL:
+            group.initial = initial_rows(rows, f"the initial state of {name_of(group.key)}")
 
 
 def groups_of(history: History, skip: Callable[[Op, str], None]) -> list[Group]:

@@ -15,12 +15,21 @@ by Adya (1999), section 4.3.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import HistoryError
 
-__all__ = ["ABSENT", "Mop", "Predicate", "identity", "initial_rows", "parsed", "unanswered"]
+__all__ = [
+    "ABSENT",
+    "Mop",
+    "Predicate",
+    "Rows",
+    "identity",
+    "initial_rows",
+    "name_of",
+    "parsed",
+    "unanswered",
+]
 
 ABSENT: Final = None
 """The state of a key without a row."""
@@ -30,7 +39,7 @@ _MOPS: Final = (
     '["rp", predicate, found]'
 )
 _PREDICATES: Final = 'predicates are true, ["=", v] and ["mod", m, r] with integers m and r'
-_FOUND: Final = "what a predicate read found is an object of values by key, or a list of [key, v]"
+_FOUND: Final = "rows are an object of values by key, or a list of [key, v]"
 
 
 def identity(value: Any) -> tuple[type, Any]:
@@ -142,6 +151,20 @@ def unanswered(given: Any) -> bool:
     return (kind == "r" and not rest) or (kind == "rp" and rest in ([], [None]))
 
 
-def initial_rows(given: Any, who: str) -> Iterable[tuple[Any, Any]]:
-    """Keys with the values of their first rows. Raises HistoryError."""
-    return _found(given, who)
+class Rows(NamedTuple):
+    """(key, value) as they stand; `named`: they came as an object, whose keys are strings."""
+
+    rows: tuple[tuple[Any, Any], ...]
+    named: bool
+
+
+def initial_rows(given: Any, who: str) -> Rows:
+    """What the first rows are. Raises HistoryError where they are none."""
+    if given is None:
+        raise HistoryError(f"{who}: it tells no rows", remedy=f"{_FOUND}; {{}} where there is none")
+    return Rows(_found(given, who), isinstance(given, dict))
+
+
+def name_of(key: Any) -> str:
+    """What a key is called where only strings can be, in JSON and where EDN is read."""
+    return key if isinstance(key, str) else json.dumps(key)

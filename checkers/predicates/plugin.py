@@ -34,7 +34,7 @@ from msgspec.structs import replace
 from checkers._findings import Findings
 from checkers.predicates.explain import Story, story_of
 from checkers.predicates.groups import Group, groups_of
-from checkers.predicates.search import MODELS, Answer, decide, guess_holds
+from checkers.predicates.search import MODELS, Answer, between_of, decide, guess_holds
 from checkers.predicates.versions import INTERNAL, Problem, problem_of
 from checkers.txn import ordered
 from checkers.txn.models import canonical
@@ -50,7 +50,10 @@ _STRICT: Final = "strict-serializable"
 
 _ROWS: Final = "an object of values by key (by group, of rows by key)"
 
-_VACUOUS: Final = "no predicate read could have returned anything else"
+_VACUOUS: Final = (
+    "no predicate read returned what another transaction wrote, or had to under this model: all "
+    "may have come first"
+)
 
 _PIECEWISE: Final = frozenset(
     f"{session}{model}"
@@ -132,8 +135,9 @@ class _Run:
         until_ns = monotonic_ns() + int(left.time_s * 1e9 / 3)
         for group in groups:
             try:
-                problem = problem_of([group], merged=True)
-            except HistoryError:
+                left_s = max(0.0, (until_ns - monotonic_ns()) / 1e9)
+                problem = problem_of([group], replace(left, time_s=left_s), merged=True)
+            except (HistoryError, TimeoutError):
                 return False
             left_s = max(0.0, (until_ns - monotonic_ns()) / 1e9)
             if problem.faults:
@@ -150,15 +154,22 @@ class _Run:
             why = f"{error.message}; {error.remedy}"
         except MemoryError:
             why = self.found.over_memory()
+        except TimeoutError:
+            why = self.found.over_time()
         else:
-            self.consumed += sum(len(group.txns) + len(group.inits) for group in groups)
+            self.consumed += sum(
+                len(group.txns) + len(group.inits)
+                for group in groups
+                if group.key not in self.found.undecided
+            )
             return
         for group in groups:
             self.found.undecide(group.key, why)
 
     def _judge(self, groups: list[Group], key: Any) -> None:
-        problem = problem_of(groups, merged=self.strong)
-        self.tested += problem.tested
+        problem = problem_of(groups, self._left(), merged=self.strong)
+        serial = self.model.endswith("serializable")
+        self.tested += problem.tested(between_of(self.model), serial=serial)
         self.found.count(predicate_reads=problem.predicate_reads)
         piecewise = self.model in _PIECEWISE
         faults = [f for f in problem.faults if f.kind != INTERNAL or not piecewise]
@@ -188,11 +199,13 @@ class _Run:
         """A proof of a stronger model, which gives an order of all transactions at once."""
         session = self.model.startswith("strong-session")
         model = "strong-session-snapshot-isolation" if session else "snapshot-isolation"
-        problem = problem_of(groups, merged=True)
-        if problem.faults:
-            return None
         left = self._left()
-        answer = decide(problem, model, replace(left, time_s=left.time_s / 4))
+        quarter = replace(left, time_s=left.time_s / 4)
+        try:
+            problem = problem_of(groups, quarter, merged=True)
+        except TimeoutError:
+            return None
+        answer = Answer("open") if problem.faults else decide(problem, model, quarter)
         return answer if answer.decision == "valid" else None
 
     def _left(self) -> Budget:

@@ -31,9 +31,10 @@ __all__ = ["MODELS", "Answer", "Leaf", "between_of", "decide", "guess_holds"]
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 
 LEAVES_MAX: Final = 64
-"""Contradictions that are kept for the explanation."""
+"""Contradictions that are kept for the explanation, which tells a few of them."""
 
 LEARNED_MAX: Final = 200_000
+"""Contradictions that are remembered; beyond them the search goes on without."""
 
 Pins = dict[int, int]
 
@@ -49,12 +50,11 @@ class Leaf:
 
 @dataclass(slots=True)
 class Answer:
-    """`decision` is valid, violated or open (`why`). `order` proves a valid one, of the models that
-    have one; `leaves` refute a violated one, and `forced` are the looks that had no choice."""
+    """`decision` is valid, violated or open (`why`). `leaves` refute a violated one, and `forced`
+    are the looks that had no choice; `tried` counts the questions to the engine."""
 
     decision: decided.Decision
     why: str = ""
-    order: list[int] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
     forced: Pins = field(default_factory=dict)
     tried: int = 0
@@ -128,42 +128,38 @@ class _Search:
         self.open = ""
         self.last: list[int] = []
 
-    def _answer(self, decision: decided.Decision, **more: object) -> Answer:
-        found = Answer(decision, forced=self.forced, leaves=self.leaves, tried=self.engine.calls)
-        for name, value in more.items():
-            setattr(found, name, value)
-        return found
+    def _answer(self, decision: decided.Decision, why: str = "") -> Answer:
+        return Answer(decision, why, self.leaves, self.forced, self.engine.calls)
 
     def run(self) -> Answer:
         while True:
             if self.engine.over:
-                return self._answer("open", why=self._spent())
+                return self._answer("open", self._spent())
             conflict = self._known()
             if conflict is None:
                 said, order, involved = self.engine.ask(self.forced | self.pins)
                 if said == "valid":
                     wrong = self._unexplained(order)
                     if not wrong:
-                        return self._answer("valid", order=order)
+                        return self._answer("valid")
                     self._branch(wrong, order)
                     continue
                 if said == "open":
                     if not self.frames or self.engine.over:
-                        return self._answer("open", why=self.engine.why or self._spent())
+                        return self._answer("open", self.engine.why or self._spent())
                     self.open = self.engine.why
                     conflict = set(self.pins)
                 else:
                     conflict = self._learn(involved)
             if not self._back(conflict):
-                return (
-                    self._answer("open", why=self.open) if self.open else self._answer("violated")
-                )
+                return self._answer("open", self.open) if self.open else self._answer("violated")
 
     def _spent(self) -> str:
         total = sum(len(look.domain) > 1 for look in self.problem.looks)
         return (
             f"the time budget was spent with {len(self.pins)} of {total} reads that have several "
-            f"versions to choose from pinned, after {self.engine.calls} questions"
+            f"versions to choose from pinned, after {self.engine.calls} questions; a larger "
+            "--budget-s, or smaller groups of rows"
         )
 
     def _unexplained(self, order: list[int]) -> dict[int, int]:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from checkers.predicates.groups import Group, Txn
-from checkers.predicates.mops import ABSENT, Mop, identity
+from checkers.predicates.mops import ABSENT, Mop, Predicate, Rows, identity, name_of
+from dstest.core.check import Budget
+from dstest.core.clock import monotonic_ns
 from dstest.core.errors import HistoryError
 from dstest.core.op import Outcome
 
@@ -22,6 +24,9 @@ __all__ = ["BEGINNING", "INTERNAL", "Fault", "Look", "Problem", "problem_of"]
 BEGINNING: Final = -1
 
 INTERNAL: Final = "internal"
+
+_LOOK_BYTES: Final = 200
+"""What a look takes, but for its domain."""
 
 
 class Fault(NamedTuple):
@@ -47,8 +52,10 @@ class Look:
 @dataclass(slots=True)
 class Problem:
     """Transactions that did not fail; keys are numbered over all groups, `names` has (group, key).
-    `states` has the versions of each key by writer, `writes` the last writes of each transaction by
-    key. `predicate_reads` of the transactions that some version could have changed."""
+    `states` has the versions of each key by writer, `writes` the last writes of each transaction
+    by key. Of the transactions' predicate reads, `predicate_reads` could have been changed by what
+    somebody else wrote; `returned` counts rows in them that somebody else had written, `late` reads
+    that began when such a write was over, `late_own` when it was over in their session."""
 
     txns: list[Txn] = field(default_factory=list)
     names: list[tuple[Any, Any]] = field(default_factory=list)
@@ -59,12 +66,16 @@ class Problem:
     predicate_reads: int = 0
     readers: set[int] = field(default_factory=set)
     returned: int = 0
+    late: int = 0
+    late_own: int = 0
 
-    @property
-    def tested(self) -> int:
-        """Predicate reads that could have been refuted: a single one that returned nothing is
-        right wherever it is put in the order."""
-        return self.predicate_reads if self.returned or len(self.readers) > 1 else 0
+    def tested(self, between: str, *, serial: bool) -> int:
+        """Predicate reads that could have been refuted; `between` relates transactions as in
+        `search.between_of`. Who reads how keys began can stand first in the order, but not who
+        began when a write was over, and in a `serial` order not two that write themselves."""
+        stands = {"realtime": self.late, "session": self.late_own}.get(between, 0)
+        writing = sum(1 for at in self.readers if self.writes[at])
+        return self.predicate_reads if self.returned or stands or (serial and writing > 1) else 0
 
 
 class _Seen(NamedTuple):
@@ -83,41 +94,60 @@ def _is(value: Any) -> Callable[[Any], bool]:
     return lambda state: identity(state) == wanted
 
 
+def _whole(key: Any) -> bool:
+    """Is it a float that some writers of JSON call as if it were an integer?"""
+    return isinstance(key, float) and key.is_integer()
+
+
 class _Universe:
     """The keys of one group, and who wrote what there."""
 
     def __init__(self, group: Group, problem: Problem) -> None:
         self.problem, self.group = problem, group
         self.number: dict[Any, int] = {}
-        self.text: dict[str, list[int]] = {}
+        self.called: dict[str, list[int]] = {}
         self.writer: dict[tuple[int, Any], Txn] = {}
         self.middle: dict[tuple[int, Any], Txn] = {}
         self.failed: dict[tuple[int, Any], Txn] = {}
-        for key, value in group.initial.values():
-            self.key(key, value)
-        for txn in group.txns:
-            for mop in txn.mops:
-                if mop.kind != "rp":
-                    self.key(mop.key)
-        for txn in group.txns:
-            for mop in txn.mops:
-                for key, _ in mop.found:
-                    self.found(key, named=mop.named)
+        mops = [mop for txn in group.txns for mop in txn.mops]
+        initial = group.initial or Rows((), named=False)
+        # What is no string can be told only by who does not name it in an object.
+        for mop in mops:
+            if mop.kind != "rp":
+                self.key(mop.key)
+        for rows, named in [(mop.found, mop.named) for mop in mops] + [initial]:
+            for key, _ in () if named else rows:
+                self.key(key)
+        for mop in mops:
+            for key, _ in mop.found:
+                self.found(key, named=mop.named)
+        for key, value in initial.rows:
+            self.problem.states[self.found(key, named=initial.named)][BEGINNING] = value
 
-    def key(self, key: Any, value: Any = ABSENT) -> int:
-        """Its number; a new one begins with `value`."""
+    def key(self, key: Any) -> int:
+        """Its number; a new one begins without a row."""
         at = identity(key)
         if at not in self.number:
             number = self.number[at] = len(self.problem.names)
             self.problem.names.append((self.group.key, key))
-            self.problem.states.append({BEGINNING: value})
-            self.text.setdefault(str(key), []).append(number)
+            self.problem.states.append({BEGINNING: ABSENT})
+            for name in {name_of(key), *([str(int(key))] if _whole(key) else ())}:
+                self.called.setdefault(name, []).append(number)
         return self.number[at]
 
     def found(self, key: Any, *, named: bool) -> int:
-        """The key that a predicate read returned; those of JSON objects are strings."""
-        same = self.text.get(key, ()) if named and identity(key) not in self.number else ()
-        return same[0] if len(same) == 1 else self.key(key)
+        """The key of a row; keys of objects are strings, whatever they are elsewhere. Raises
+        HistoryError where several are called so."""
+        if not named:
+            return self.key(key)
+        called = self.called.get(key, ())
+        if len(called) > 1:
+            keys = " and ".join(repr(self.problem.names[number][1]) for number in called)
+            raise HistoryError(
+                f"the key {key!r} of an object may be any of {keys}",
+                remedy="write rows as a list of [key, value]",
+            )
+        return called[0] if called else self.key(key)
 
     def add(self, txn: Txn) -> dict[int, Any]:
         """Notes a transaction's writes; its last ones by key. Raises HistoryError for a value that
@@ -127,7 +157,7 @@ class _Universe:
             if mop.kind != "w":
                 continue
             key = self.key(mop.key)
-            if key in last and last[key] is not ABSENT:
+            if key in last and txn.outcome is not Outcome.FAIL:
                 self.middle[key, identity(last[key])] = txn
             last[key] = mop.value
             self._once(txn, key, mop)
@@ -166,6 +196,11 @@ def _told(mop: Mop, universe: _Universe, keys: range) -> Iterator[_Seen]:
         else:
             text = f"did not find by predicate {mop.predicate}"
             yield _Seen(key, lambda state: not holds(state), False, text, ABSENT, False)
+
+
+def _shown(predicate: Predicate, state: Any) -> Any:
+    """What a predicate read returns of a row in this state."""
+    return identity(state) if predicate.holds(state) else None
 
 
 class _Reads:
@@ -210,16 +245,25 @@ class _Reads:
         """Could others have changed what it returned?"""
         predicate = mop.predicate
         assert predicate is not None
+        changes: list[Txn] = []
         for key in self.keys:
             if key in self.own:
                 continue
-            states = [s for w, s in self.problem.states[key].items() if w != self.at]
-            if len({identity(s) if predicate.holds(s) else None for s in states}) > 1:
-                break
-        else:
+            states = self.problem.states[key]
+            first = _shown(predicate, states[BEGINNING])
+            changed = [
+                self.problem.txns[w]
+                for w, state in states.items()
+                if w not in (self.at, BEGINNING) and _shown(predicate, state) != first
+            ]
+            changes += changed
+        if not changes:
             return
         self.problem.predicate_reads += 1
         self.problem.readers.add(self.at)
+        over = [t for t in changes if -1 < t.complete_pos < self.txn.invoke_pos]
+        self.problem.late += any(t.outcome is Outcome.OK for t in over)
+        self.problem.late_own += any(t.process == self.txn.process for t in over)
         for key, value in mop.found:
             number = self.universe.found(key, named=mop.named)
             first = identity(self.problem.states[number][BEGINNING])
@@ -275,10 +319,12 @@ class _Reads:
             self.fault("garbage-read", seen.key, f"{said}, and nobody left it so")
 
 
-def problem_of(groups: list[Group], *, merged: bool) -> Problem:
+def problem_of(groups: list[Group], budget: Budget, *, merged: bool) -> Problem:
     """The problem of some groups, whose transactions are told apart by their keys. `merged`: all
     reads of a transaction see one version of each key, up to its own write of it. Raises
-    HistoryError for values that were written twice, and for predicates that cannot be evaluated."""
+    HistoryError for values that were written twice, and for predicates that cannot be evaluated;
+    TimeoutError and MemoryError where the budget is not enough to make it."""
+    deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
     problem = Problem()
     spans = []
     for group in groups:
@@ -297,7 +343,14 @@ def problem_of(groups: list[Group], *, merged: bool) -> Problem:
         problem.writes.append(last)
         for key, state in last.items():
             problem.states[key][at] = state
+    room = budget.memory_mb << 20
     for at, (universe, keys) in owner.items():
         if problem.txns[at].told:
+            made = len(problem.looks)
             _Reads(universe, at, keys, merged=merged).all()
+            room -= sum(_LOOK_BYTES + 8 * len(look.domain) for look in problem.looks[made:])
+        if monotonic_ns() > deadline_ns:
+            raise TimeoutError
+        if room < 0:
+            raise MemoryError
     return problem

@@ -51,6 +51,8 @@ _WEAK: Final = (
     "records lack a field that tells something: null is not the same as absent (H01)",
 )
 _REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
+_MICRO_OPS: Final = "a micro-operation is r, w or append"
+_BY_PREDICATE: Final = "insert, delete and rp are micro-operations of --workload closed-predicate"
 _FIELDS: Final = f"a record has {', '.join(FIELDS)}"
 MORE: Final = "a larger --budget-mb, or a part of the history"
 _STRANGE: Final = "a field that is none of a record's"
@@ -212,8 +214,9 @@ def load(
         if message == _STRANGE:
             message = f"{_word_at(text, line, column)} is no field of a record"
             raise HistoryError(message, line=line, column=column, remedy=_FIELDS) from None
+        remedy = _BY_PREDICATE if message == _MICRO_OPS else _REMEDY
         raise HistoryError(
-            message, line=line or None, column=column if line else None, remedy=_REMEDY
+            message, line=line or None, column=column if line else None, remedy=remedy
         ) from None
     arrays: dict[str, Any] = {
         name: np.frombuffer(part, dtype)

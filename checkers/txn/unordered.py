@@ -32,13 +32,15 @@ DEPTH_MAX: Final = 3
 
 @dataclass(frozen=True)
 class Edge:
-    """Between transactions of the part. `label` is wr, ww, rw, process or realtime."""
+    """Between transactions of the part. `label` is wr, ww, rw, process or realtime. `of_initial`:
+    an rw edge from who read what the key began with, there whatever the order of writes."""
 
     first: int
     then: int
     label: str
     key: int
     text: str
+    of_initial: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class _Part:
             if k == key and writer == first and r != then:
                 text = f"{self.told(r, key)}, and {self.t(then)} wrote that key, {why}"
                 text += f": so {self.t(r)} comes before {self.t(then)}"
-                edge = Edge(r, then, "rw", key, text)
+                edge = Edge(r, then, "rw", key, text, of_initial=first is None)
                 new |= graph.add(self.begin(r), self.commit(then), edge)
         if first is not None:
             text = f"{self.t(first)} wrote key {self.key(key)} before {self.t(then)}: {why}"

@@ -56,8 +56,8 @@ def transactions_in(path: Path) -> str | None:
         return name if name in WORKLOADS else None
     if _other_than_transactions(head):
         return None
-    if re.search(rb"\[\s*[:\"]rp\b", head):
-        return None  # reads by predicate are of a checker of their own
+    if re.search(rb"\[\s*[:\"](rp|insert|delete)\b", head):
+        return None  # transactions with reads by predicate are of a checker of their own
     if re.search(rb"\[\s*[:\"]append\b", head):
         return "list-append"
     if not re.search(rb"\[\s*\[\s*[:\"][rw][\" ]", head):

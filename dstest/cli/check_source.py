@@ -118,18 +118,41 @@ def looks_independent(history: History) -> bool:
     return simple and bool(tuples) and len(tuples) == len(others) and (told or not reads)
 
 
+def _micro_ops(history: History) -> set[str]:
+    """The functions of what may be micro-ops; whoever reads them says what is none."""
+    found: set[str] = set()
+    for op in history.ops:
+        for mops in (op.input, op.output):
+            for mop in mops if isinstance(mops, list | tuple) else ():
+                if isinstance(mop, list | tuple) and mop and isinstance(mop[0], str):
+                    found.add(mop[0].removeprefix(":"))
+    return found
+
+
+def _tuples_of_micro_ops(history: History) -> bool:
+    """Does each transaction say a key, and then its micro-ops?"""
+    asked = [op.input for op in history.ops if op.input]
+    return bool(asked) and all(
+        isinstance(v, list) and len(v) == 2 and _scalar(v[0]) and isinstance(v[1], list)
+        for v in asked
+    )
+
+
 def guess(history: History) -> Asked:
     """What a foreign history was made by. Raises ConfigError with the choices where its operations
     do not tell."""
     types = {op.op_type for op in history.ops}
     if types in ({"txn"}, {"txn", "init"}):
-        mops = [mop for op in history.ops if op.op_type == "txn" for mop in op.input or ()]
-        if any(m and m[0] in _BY_PREDICATE for m in mops):
+        kinds = _micro_ops(history)
+        if kinds & {*_BY_PREDICATE}:
             return Asked("closed-predicate", None)
     if types == {"txn"}:
-        return Asked(
-            "list-append" if any(m and m[0] == "append" for m in mops) else "rw-register", None
-        )
+        if _tuples_of_micro_ops(history):
+            raise ConfigError(
+                "the transactions are [key value] tuples",
+                remedy="--independent with --workload closed-predicate, if that is what they are",
+            )
+        return Asked("list-append" if "append" in kinds else "rw-register", None)
     for must, may, asked in _CERTAIN:
         if must <= types <= must | may:
             return asked

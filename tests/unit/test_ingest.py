@@ -302,3 +302,15 @@ def test_a_header_of_ours_is_recognised() -> None:
     import msgspec
 
     assert load(msgspec.json.encode(Header()) + b"\n").txns == 0
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b"{:type :info, :process 0, :f :txn}", b"{:type :ok, :process 0}"]
+)
+def test_who_does_not_say_what_it_did_is_refused(end: bytes) -> None:
+    """Others may have read what it wrote; not where it failed."""
+    silent = b"{:type :invoke, :process 0, :f :txn, :value nil}\n"
+    read = b"\n{:type :ok, :process 1, :f :txn, :value [[:r 1 2]]}"
+    with pytest.raises(HistoryError, match="does not say what it did"):
+        load(silent + end + read, "edn")
+    assert load(silent + b"{:type :fail, :process 0}" + read, "edn").txns == 2

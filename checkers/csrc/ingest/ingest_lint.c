@@ -94,12 +94,21 @@ const char *ing_order_flaw(const struct ing_part *part, int64_t *bad)
     return "the time steps back: sort the events as they happened, or give every one its index";
 }
 
+/* Whatever it was, others may have read it; but not of what failed. */
+static int says_nothing(const struct ing_part *part, int64_t event)
+{
+    return event < 0 || (part->event.p[event].type != ING_FAIL && !part->event.p[event].has_value);
+}
+
 /* An invocation with its completion; -1 where one of them is not there. */
 const char *ing_pair_flaw(struct ing_part *part, int64_t invoke, int64_t complete)
 {
     int64_t first = invoke >= 0 ? invoke : complete;
     if (part->event.p[first].foreign) {
         return "not a transaction: neither its name nor its value is one";
+    }
+    if (says_nothing(part, invoke) && says_nothing(part, complete)) {
+        return "a transaction that does not say what it did: give its micro-operations";
     }
     if (invoke < 0 || complete < 0) {
         const struct ing_event *only = &part->event.p[first];
