@@ -316,17 +316,18 @@ def simulated(rng: random.Random, kind: str, *, dense: bool = False) -> History:
         process = rng.randrange(processes)
         if process not in open_:
             if waiting:
-                open_[process] = [waiting.pop(), next(clock), None, len(committed)]
+                open_[process] = [waiting.pop(), next(clock), [], len(committed)]
             continue
         mops, begin, results, since = open_[process]
-        if results is None:
+        if kind == "read-committed" and len(results) < len(mops):
+            # each statement sees what is there, and what its transaction did so far
+            so_far = mops[: len(results) + 1]
+            results.append(_with_results(so_far, dict(rows))[-1])
+            continue
+        if not results and mops:
             # one moment is that of the snapshot, and of the commit of a serial store
             open_[process][3] = len(committed)
-            seen = dict(rows)
-            if kind == "read-committed":
-                open_[process][2] = _piecewise(mops, rows)
-            else:
-                open_[process][2] = _with_results(mops, seen)
+            open_[process][2] = _with_results(mops, dict(rows))
             if kind == "serializable":
                 _commit(mops, rows, committed)
             continue
@@ -351,10 +352,6 @@ def simulated(rng: random.Random, kind: str, *, dense: bool = False) -> History:
 def _commit(mops: list[list[Any]], rows: dict[Any, Any], committed: list[set[Any]]) -> None:
     run([m for m in mops if m[0] not in ("r", "rp")], rows)
     committed.append({m[1] for m in mops if m[0] in ("w", "insert", "delete")})
-
-
-def _piecewise(mops: list[list[Any]], rows: dict[Any, Any]) -> list[list[Any]]:
-    return _with_results(mops, dict(rows))
 
 
 def mutated(rng: random.Random, history: History) -> History:

@@ -53,9 +53,25 @@ def test_the_answers_are_those_of_the_oracle(model: str) -> None:
     assert min(answers[True], answers[False]) > 10, answers
 
 
-@pytest.mark.parametrize("store", STORES[:2])
+def test_statements_of_read_committed_see_another_moment() -> None:
+    """Else nobody would notice that the weakest models let them."""
+    again = 0
+    for seed in range(SEEDS):
+        for txn in oracle.simulated(random.Random(seed), "read-committed", dense=True).txns:
+            mops = txn.mops if txn.outcome == "ok" else []
+            mine = {m[1] for m in mops if m[0] not in ("r", "rp")}
+            told = {(m[1], m[2]) for m in mops if m[0] == "r"}
+            told |= {(key, value) for m in mops if m[0] == "rp" for key, value in m[2]}
+            again += any(a == b and v != w and a not in mine for a, v in told for b, w in told)
+    assert again > 5
+
+
+@pytest.mark.parametrize("store", STORES)
 def test_stores_satisfy_what_they_promise(store: str) -> None:
     for seed in range(SEEDS):
         history = oracle.simulated(random.Random(seed), store)
-        assert oracle.allowed(history, store), seed
+        try:
+            assert oracle.allowed(history, store), seed
+        except oracle.TooMany:
+            continue
         assert said(history, store)[0] is not False, seed
