@@ -21,7 +21,7 @@ from checkers.txn.api import require_kind
 from checkers.txn.as_registers import replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import needed
-from checkers.txn.models import STRONGEST, implied_models
+from checkers.txn.models import STRONGEST, canonical, implied_models
 from checkers.txn.order_replay import PROVABLE, REALTIME, refuted
 from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import load_sessions
@@ -73,10 +73,16 @@ def history_of(
     fmt = session_format(file, format_)
     own = transactions_in(file) if fmt is None else RW_REGISTER.name
     named = workload or own
-    if named is None or named not in KINDS or own not in (None, named):
+    if named is None or named not in KINDS:
         raise ConfigError(
-            f"an order of transactions is for list-append and rw-register: this is {own or named}",
-            remedy="--workload list-append or rw-register, as the file holds",
+            "an order is executed of list-append and rw-register, and not of "
+            f"{named or 'what this file holds'}",
+            remedy="--workload list-append or rw-register, where it is one of them",
+        )
+    if own not in (None, named):
+        raise ConfigError(
+            f"asked is {named}, and the history is one of {own}",
+            remedy="give the history that the order is of, or --workload as the file holds",
         )
     if fmt is not None:
         columns = load_sessions(file, fmt, memory_mb=budget.memory_mb, **begun_as(initial))
@@ -98,12 +104,11 @@ def history_of(
 
 def _forms(history: History, model: str) -> list[str] | str:
     """Models of PROVABLE of which each proves a model for this history, or why there are none."""
-    found = needed([model])
+    found = needed([model]) or [
+        name for name in PROVABLE if canonical(model) in implied_models(name)
+    ]
     if not found:
-        return (
-            f"{model} asks for no order of all transactions (serializable and snapshot-isolation "
-            "do, and imply it)"
-        )
+        return f"no order of all transactions proves {model}"
     if history.timeless and all(PROVABLE[name][1] == REALTIME for name in found):
         return f"{model} asks for real time, and the file has no times"
     return found
