@@ -43,10 +43,12 @@ void *core_move(void *p, size_t held, size_t bytes)
     if (held < MAPPED_MIN && bytes < MAPPED_MIN) {
         return realloc(p, bytes);
     }
+#ifdef MREMAP_MAYMOVE
     if (held >= MAPPED_MIN && bytes >= MAPPED_MIN) {
         void *moved = mremap(p, held, bytes, MREMAP_MAYMOVE);
         return moved == MAP_FAILED ? NULL : moved;
     }
+#endif
     void *q = bytes < MAPPED_MIN ? malloc(bytes) : mapped(bytes);
     if (q != NULL && p != NULL) {
         memcpy(q, p, held < bytes ? held : bytes);
