@@ -71,11 +71,12 @@ class PredicateGenerator:
         self._groups += 1
         return _Group(f"{self._worker}-{self._groups}", self._size)
 
-    def _read(self) -> list[Any]:
+    def _read(self, group: _Group) -> list[Any]:
         if self._rng.random() >= self._predicates:
             return ["r", self._rng.randrange(self._size)]
         parity = ["mod", 2, self._rng.randrange(2)]
-        return ["rp", self._rng.choice([True, parity, parity, parity])]
+        recent = ["=", max(1, group.values - self._rng.randrange(self._size))]
+        return ["rp", self._rng.choice([True, parity, parity, parity, recent, recent])]
 
     def _write(self, group: _Group) -> list[Any]:
         group.values += 1
@@ -83,7 +84,7 @@ class PredicateGenerator:
             group.alive.append(group.unborn.pop(0))
             return ["insert", group.alive[-1], group.values]
         if not group.alive:
-            return self._read()
+            return self._read(group)
         if self._rng.random() < _DELETES:
             return ["delete", group.alive.pop(self._rng.randrange(len(group.alive)))]
         return ["w", self._rng.choice(group.alive), group.values]
@@ -95,7 +96,7 @@ class PredicateGenerator:
         at = self._rng.randrange(len(self._live))
         group = self._live[at]
         steps = [
-            self._write(group) if self._rng.random() < self._writes else self._read()
+            self._write(group) if self._rng.random() < self._writes else self._read(group)
             for _ in range(self._rng.randint(2, self._longest))
         ]
         group.txns += 1

@@ -81,8 +81,9 @@ class PairsClient(SqlClient):
 class PredicateClient(SqlClient):
     """Rows of a group, which all lie in one table.
 
-    A transaction that would change a row that is not there is rolled back: of one that is committed
-    every change took effect, also where nobody hears of it.
+    A transaction that would delete a row that is not there, or insert one that is, is rolled back:
+    of one that is committed every change took effect, also where nobody hears of it. What writes a
+    row makes it where it is not there: else an insert that failed would take all writes after it.
     """
 
     async def do_txn(self, op: OpDraft) -> list[list[Any]]:
@@ -119,5 +120,8 @@ class PredicateClient(SqlClient):
             text, given = f"DELETE FROM {table} WHERE g = ? AND k = ?", []
         else:
             text, given = f"UPDATE {table} SET v = ? WHERE g = ? AND k = ?", [step[2]]
+            if await self.change(text, *given, group, key) == 1:
+                return
+            text = f"INSERT INTO {table} (v, g, k) VALUES (?, ?, ?)"
         if await self.change(text, *given, group, key) != 1:
             raise Definite(ROLLED_BACK)

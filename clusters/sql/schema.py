@@ -42,7 +42,7 @@ def tables_of(options: Mapping[str, Any]) -> list[str]:
 
 def schema(dialect: Dialect, options: Mapping[str, Any]) -> list[str]:
     """Statements that make all tables, and what stands in them at the start."""
-    made, indexed = [], [("elements", "k"), ("pairs", "k")]
+    made, indexed = [], [("elements", "k"), ("pairs", "k"), ("rows", "v")]
     column = READ_BY[options["read_by"]]
     for kind in KEYED:
         columns = _COLUMNS[kind].replace("{text}", dialect.text)

@@ -202,7 +202,15 @@ def test_predicates_read_the_rows_of_a_group() -> None:
     ]
 
 
-@pytest.mark.parametrize("step", [["w", 9, 1], ["delete", 9]])
+def test_what_is_written_is_there_afterwards() -> None:
+    """Whoever was to insert the row may have failed."""
+    steps = [["w", 9, 1], ["w", 9, 2], ["rp", ["=", 2]]]
+    assert World().does("predicates", OpDraft("txn", "g", steps)) == [
+        [*steps[:2], ["rp", ["=", 2], [[9, 2]]]]
+    ]
+
+
+@pytest.mark.parametrize("step", [["delete", 9]])
 def test_what_would_change_no_row_is_rolled_back(step: list[Any]) -> None:
     world = World()
     with pytest.raises(Definite, match="rolled-back"):
