@@ -127,8 +127,8 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             "group",
             '`[["rp", predicate], ["r", k], ["insert", k, v], ["w", k, v], ["delete", k], ..]` on'
             " the rows of the group, in one transaction that is rolled back where a row to be"
-            " deleted is not there, or one to be inserted is; `w` makes it where it is not; values are"
-            ' positive; predicates are `True`, `["=", v]` and `["mod", m, r]`',
+            " deleted is not there, or one to be inserted is; `w` makes it where it is not; values"
+            ' are positive; predicates are `True`, `["=", v]` and `["mod", m, r]`',
             '`[["rp", predicate, [[k, v], ..]], ["r", k, v], ["insert", k, v], ..]`: all rows that'
             " a predicate holds of, the value of a row",
             "`None`: no such row",

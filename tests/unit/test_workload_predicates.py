@@ -30,6 +30,22 @@ def test_all_predicates_are_asked_for() -> None:
     assert min(asked.values()) > DRAFTS / 20
 
 
+def test_no_row_is_made_again() -> None:
+    """Whatever the order in which transactions are executed."""
+    kinds: dict[tuple[str, int], Counter[str]] = {}
+    for op in drafts():
+        for step in op.input:
+            if step[0] not in ("r", "rp"):
+                kinds.setdefault((str(op.key), step[1]), Counter())[step[0]] += 1
+    for counts in kinds.values():
+        assert not counts["delete"] or (counts["insert"], counts["delete"], counts["w"]) == (
+            1,
+            1,
+            0,
+        )
+    assert sum(counts["delete"] for counts in kinds.values()) > DRAFTS / 20
+
+
 @pytest.mark.parametrize("aborts", [0.0, 0.1, 0.3, 0.6])
 def test_transactions_that_fail_take_few_others_with_them(aborts: float) -> None:
     """Deletes of rows that were never there, and second inserts, are rolled back."""
