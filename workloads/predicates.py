@@ -1,10 +1,10 @@
 """`closed-predicate`: transactions on the rows of a group that read by predicates.
 
-A group has a few keys, each of which is inserted at most once, updated, and deleted at most once
-for good: so nobody can mistake a new row for an old one (Adya 1999, section 4.1). Its transactions
-read single rows, all rows, and those that a predicate holds of; each row that such a read does not
-return had a version that did not match. A group is retired after some transactions, since any of
-its versions may be the one that was seen. Source: Elle's `closed-predicate`.
+A group has a few keys. Half of them are written, which makes their rows; each of the others is
+inserted once and deleted at most once for good. Its transactions read single rows, all rows, and
+those that a predicate holds of; each row that such a read does not return had a version that did
+not match. A group is retired after some transactions, since any of its versions may be the one that
+was seen. Source: Elle's `closed-predicate`.
 """
 
 from __future__ import annotations

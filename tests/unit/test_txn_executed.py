@@ -15,7 +15,11 @@ from dstest.core.check import Budget
 NO_ORDER = np.empty(0, np.int64)
 
 
-def analysed(*steps: tuple[str, int, list[list[Any]]]) -> Analysis:
+Step = tuple[str, int, list[list[Any]]]
+"""`invoke`, `ok`, `fail` or `info`, the process, and its micro-operations."""
+
+
+def analysed(*steps: Step) -> Analysis:
     events = [
         {"index": n, "process": process, "type": kind, "f": "txn", "value": mops}
         for n, (kind, process, mops) in enumerate(steps)
@@ -26,7 +30,7 @@ def analysed(*steps: tuple[str, int, list[list[Any]]]) -> Analysis:
 
 
 def one_by_one(*txns: tuple[str, list[list[Any]]]) -> Analysis:
-    steps = []
+    steps: list[Step] = []
     for kind, mops in txns:
         asked = [[f, k, None if f == "r" else v] for f, k, v in mops]
         steps += [("invoke", len(steps), asked), (kind, len(steps), mops)]
@@ -75,13 +79,13 @@ def test_null_and_then_the_empty_list_are_left_to_the_graph() -> None:
 
 def test_what_is_still_to_be_read_is_not_replaced() -> None:
     """The reader of [1] goes on while 2 is appended, and the reader of [1, 2] comes before it."""
-    invoked = [
+    invoked: list[Step] = [
         ("invoke", 0, [["append", "x", 1]]),
         ("invoke", 1, [["append", "x", 2]]),
         ("invoke", 2, [["r", "x", None]]),
         ("invoke", 3, [["r", "x", None]]),
     ]
-    ended = [
+    ended: list[Step] = [
         ("ok", 3, [["r", "x", [1, 2]]]),
         ("ok", 2, [["r", "x", [1]]]),
         ("ok", 1, [["append", "x", 2]]),
