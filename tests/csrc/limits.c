@@ -1,3 +1,5 @@
+#define _GNU_SOURCE
+
 /* Memory limits hold: `limits FILE...`, histories in our own notation.
  *
  * Every engine judges a history that makes all of its arrays grow, under limits from nothing to
@@ -23,6 +25,7 @@ void *__real_realloc(void *p, size_t size);
 void __real_free(void *p);
 void *__real_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *p, size_t size);
+void *__real_mremap(void *p, size_t before, size_t size, int flags);
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -30,6 +33,7 @@ void *__wrap_realloc(void *p, size_t size);
 void __wrap_free(void *p);
 void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
 int __wrap_munmap(void *p, size_t size);
+void *__wrap_mremap(void *p, size_t before, size_t size, int flags);
 
 static int64_t held, peak;
 
@@ -86,6 +90,18 @@ int __wrap_munmap(void *p, size_t size)
 {
     count(-(int64_t)size);
     return __real_munmap(p, size);
+}
+
+/* Whatever its size was: what is mapped can be grown, else it is copied for nothing. */
+void *__wrap_mremap(void *p, size_t before, size_t size, int flags)
+{
+    void *at = __real_mremap(p, before, size, flags);
+    if (at == MAP_FAILED) {
+        fprintf(stderr, "mremap refuses to make %zu bytes of %zu\n", size, before);
+        exit(1);
+    }
+    count((int64_t)size - (int64_t)before);
+    return at;
 }
 
 static void require(int holds, const char *engine, const char *what, int64_t limit)

@@ -34,7 +34,10 @@ static void *mapped(size_t bytes)
     if (p == MAP_FAILED) {
         return NULL;
     }
-    core_advise(p, bytes);
+#ifdef MADV_HUGEPAGE
+    madvise(p, bytes,
+            MADV_HUGEPAGE); /* to the end of its last page: mremap moves one kind of page */
+#endif
     return p;
 }
 
@@ -46,7 +49,9 @@ void *core_move(void *p, size_t held, size_t bytes)
 #ifdef MREMAP_MAYMOVE
     if (held >= MAPPED_MIN && bytes >= MAPPED_MIN) {
         void *moved = mremap(p, held, bytes, MREMAP_MAYMOVE);
-        return moved == MAP_FAILED ? NULL : moved;
+        if (moved != MAP_FAILED) {
+            return moved;
+        }
     }
 #endif
     void *q = bytes < MAPPED_MIN ? malloc(bytes) : mapped(bytes);
@@ -68,12 +73,14 @@ void core_drop(void *p, size_t bytes)
 
 void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes)
 {
-    /* realloc may hold both copies for a moment, so both count */
-    if (core_charge(memory, bytes) != 0) {
+    /* what is not mapped may be held in both copies for a moment, so both count */
+    int moves = held >= MAPPED_MIN && bytes >= held;
+    size_t more = moves ? bytes - held : bytes;
+    if (core_charge(memory, more) != 0) {
         return NULL;
     }
     void *q = core_move(p, held, bytes);
-    core_refund(memory, q == NULL ? bytes : held);
+    core_refund(memory, q == NULL ? more : moves ? 0 : held);
     return q;
 }
 

@@ -14,17 +14,13 @@ int ing_grow(struct core_memory *memory, void **p, int64_t *cap, int64_t need, s
     if (want > INT64_MAX / 2 / (int64_t)size) {
         return -1;
     }
-    size_t more = (size_t)(want - *cap) * size;
-    if (core_charge(memory, more) != 0) {
+    size_t held = (size_t)*cap * size;
+    void *grown = core_resize(memory, *p, held, (size_t)want * size);
+    if (grown == NULL && want > need) {
         want = need;
-        more = (size_t)(want - *cap) * size;
-        if (core_charge(memory, more) != 0) {
-            return -1;
-        }
+        grown = core_resize(memory, *p, held, (size_t)want * size);
     }
-    void *grown = core_move(*p, (size_t)*cap * size, (size_t)want * size);
     if (grown == NULL) {
-        core_refund(memory, more);
         return -1;
     }
     *p = grown;
