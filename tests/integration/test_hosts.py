@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import assert_code
 from existing_machines import PASSWORD, Machines
 from runs import CALM, dstest, faults_of, latest
 
@@ -71,7 +72,7 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
         words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition,latency,kill")
         more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "45", "--seed", "7")
         done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=300)
-        assert done.returncode == Exit.PASS, done.stderr
+        assert_code(done.returncode, latest(tmp_path), done.stderr)
         run = latest(tmp_path)
         faults = faults_of(run)
         assert {fault["nemesis"] for fault in faults} == {"partition", "latency", "kill"}

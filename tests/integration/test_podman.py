@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from busy import assert_code
 from runs import CALM, dstest, faults_of, latest, start, wait_for
 
 from clusters.labs import host, network, podman_check, podman_machines, podman_processes, state
 from clusters.labs.packages import shared_packages
 from clusters.labs.podman import LAB
-from dstest.core.errors import Exit, LabError
+from dstest.core.errors import LabError
 from dstest.core.node import LabInfo
 
 pytestmark = [
@@ -67,7 +68,7 @@ def test_the_main_job_on_nodes_of_podman(tmp_path: Path) -> None:
     words = ("--lab", "podman", "--nodes", "3", "--nemesis", "partition,kill")
     more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "33", "--seed", "7")
     done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=200)
-    assert done.returncode == Exit.PASS, done.stderr
+    assert_code(done.returncode, latest(tmp_path), done.stderr)
     run = latest(tmp_path)
     facts = json.loads((run / "run.json").read_text())
     assert facts["lab"] == "podman"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from busy import assert_code
 from runs import CALM, dstest, faults_of, latest, start
 
 from clusters.labs import network, state, vagrant_machines
@@ -46,7 +47,7 @@ def test_the_main_job_on_nodes_of_vagrant(tmp_path: Path) -> None:
     words = ("--lab", "vagrant", "--nodes", "3", "--nemesis", "partition,kill")
     more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "33", "--seed", "7")
     done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=500)
-    assert done.returncode == Exit.PASS, done.stderr
+    assert_code(done.returncode, latest(tmp_path), done.stderr)
     run = latest(tmp_path)
     facts = json.loads((run / "run.json").read_text())
     assert facts["lab"] == "vagrant"
