@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from dstest.core.errors import ConfigError
 from dstest.core.history import INITIAL, History
 
-__all__ = ["USUAL", "Start", "start_of"]
+__all__ = ["USUAL", "Start", "name_of", "start_of"]
 
 USUAL: Final = object()
 """Stands for the value of a key that is not named."""
@@ -26,13 +26,13 @@ class Start(NamedTuple):
 
     def of(self, key: Any) -> Any:
         """The value of a key; USUAL where nobody says."""
-        return self.every if self.by_key is None else self.by_key.get(_name(key), USUAL)
+        return self.every if self.by_key is None else self.by_key.get(name_of(key), USUAL)
 
     def require_named(self, keys: Iterable[Any]) -> None:
         """Raises ConfigError where a name that does not occur may be meant for a key without."""
         if self.by_key is None:
             return
-        there = {_name(key) for key in keys}
+        there = {name_of(key) for key in keys}
         strange, silent = sorted(self.by_key.keys() - there), sorted(there - self.by_key.keys())
         if strange and silent:
             raise ConfigError(
@@ -51,5 +51,6 @@ def start_of(history: History) -> Start | None:
     return Start(None, value) if isinstance(value, dict) else Start(value, None)
 
 
-def _name(key: Any) -> str:
+def name_of(key: Any) -> str:
+    """What a key is called where only strings can be: in JSON's objects, and in maps of EDN."""
     return key if isinstance(key, str) else json.dumps(key, default=repr)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checkers._start import USUAL, start_of
-from checkers.predicates.mops import Mop, Rows, identity, initial_rows, name_of, parsed, unanswered
+from checkers._start import USUAL, name_of, start_of
+from checkers.predicates.mops import Mop, Rows, identity, initial_rows, parsed, unanswered
 from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome

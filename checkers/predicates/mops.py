@@ -26,7 +26,6 @@ __all__ = [
     "Rows",
     "identity",
     "initial_rows",
-    "name_of",
     "parsed",
     "unanswered",
 ]
@@ -163,8 +162,3 @@ def initial_rows(given: Any, who: str) -> Rows:
     if given is None:
         raise HistoryError(f"{who}: it tells no rows", remedy=f"{_FOUND}; {{}} where there is none")
     return Rows(_found(given, who), isinstance(given, dict))
-
-
-def name_of(key: Any) -> str:
-    """What a key is called where only strings can be, in JSON and where EDN is read."""
-    return key if isinstance(key, str) else json.dumps(key)

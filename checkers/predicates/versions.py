@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from checkers._start import name_of
 from checkers.predicates.groups import Group, Txn
-from checkers.predicates.mops import ABSENT, Mop, Predicate, Rows, identity, name_of
+from checkers.predicates.mops import ABSENT, Mop, Predicate, Rows, identity
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import HistoryError

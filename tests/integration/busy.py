@@ -32,7 +32,7 @@ class Starved(AssertionError):
 
 
 def assert_passed(done: Finished, *more: Any) -> None:
-    """The run passed; where it did not for want of a quiet host, the test is skipped."""
+    """The run passed; where it did not for want of a quiet host, it is skipped or run again."""
     assert_code(done.exit_code, done.path, done.verdict and done.verdict.reason, *more)
 
 

@@ -35,13 +35,22 @@ static void *mapped(size_t bytes)
         return NULL;
     }
 #ifdef MADV_HUGEPAGE
-    madvise(p, bytes,
-            MADV_HUGEPAGE); /* to the end of its last page: mremap moves one kind of page */
+    /* to the end of its last page, since mremap moves pages of one kind only */
+    madvise(p, bytes, MADV_HUGEPAGE);
 #endif
     return p;
 }
 
-void *core_move(void *p, size_t held, size_t bytes)
+void core_drop(void *p, size_t bytes)
+{
+    if (bytes < MAPPED_MIN) {
+        free(p);
+    } else if (p != NULL) {
+        munmap(p, bytes);
+    }
+}
+
+static void *core_move(void *p, size_t held, size_t bytes)
 {
     if (held < MAPPED_MIN && bytes < MAPPED_MIN) {
         return realloc(p, bytes);
@@ -60,15 +69,6 @@ void *core_move(void *p, size_t held, size_t bytes)
         core_drop(p, held);
     }
     return q;
-}
-
-void core_drop(void *p, size_t bytes)
-{
-    if (bytes < MAPPED_MIN) {
-        free(p);
-    } else if (p != NULL) {
-        munmap(p, bytes);
-    }
 }
 
 void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes)

@@ -20,15 +20,13 @@ static inline int core_reserve(struct core_memory *memory, struct core_array *ar
     return need <= array->cap ? 0 : core_grow(memory, array, need);
 }
 
-/* `p` with room for `bytes` in place of `held`, or NULL; what stood there stays. Large ones have pages
- * of their own and move without being copied. core_drop gives them back. */
-void *core_move(void *p, size_t held, size_t bytes);
+/* `p` with `bytes` in place of `held`, or NULL; contents stay. Large ones have pages of their own
+ * and move without being copied; of others both count until the old ones are gone. */
+void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes);
+/* Gives them back, without a refund. */
 void core_drop(void *p, size_t bytes);
 
-/* core_move, charged: `p` with `bytes` in place of `held`, or NULL; both count until the old ones are gone. */
-void *core_resize(struct core_memory *memory, void *p, size_t held, size_t bytes);
-
-/* Asks for huge pages for a large block of malloc's that is not yet written. Others are left alone. */
+/* Asks for huge pages for a large block of malloc's that is not yet written; else does nothing. */
 void core_advise(void *p, size_t bytes);
 
 /* Zeroed memory, or NULL. Large blocks have pages of their own. */
