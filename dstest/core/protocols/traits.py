@@ -37,7 +37,9 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     that it knows; a model that is not there knows all. `options`: what `dstest check -o` may tell
     of a history that does not say it. `initial`: by model, what the initial state of an object is
     given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
-    use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list."""
+    use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
+    `claims`: what a run claims besides where it asks this with `--checker`
+    (`dstest.core.claims`)."""
 
     mutants: str = ""
     keyed: bool = False
@@ -46,6 +48,7 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     options: Mapping[str, Option] = MappingProxyType({})
     initial: Mapping[str, str] = MappingProxyType({})
     tables: bool = False
+    claims: frozenset[str] = frozenset()
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):
