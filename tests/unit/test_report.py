@@ -177,7 +177,7 @@ def test_findings(fail: bool) -> None:
     rows = [line for line in text.splitlines() if re.match(r"\| (RF|WO)\d+ ", line)]
     assert len(rows) == 24
     if fail:
-        assert "not reduced yet" in text
+        assert "- Reduction: not reduced: " in text
         assert "Blame: unknown - pending: generator swap" in text
         assert "dstest run --system etcd" in text
 
