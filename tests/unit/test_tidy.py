@@ -52,6 +52,7 @@ FOLDERS = {
     "checkers.lin": {"checkers", "checkers.ops"},
     "checkers.txn": {"checkers"},
     "checkers.predicates": {"checkers", "checkers.txn"},
+    "checkers.second": set(),
     "checkers.txn.sessions": {"checkers", "checkers.txn"},
     "clusters.remote": set(),
     "clusters.labs": {"clusters.remote"},
