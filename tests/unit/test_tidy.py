@@ -50,7 +50,7 @@ FOLDERS = {
     "nemeses.member": _FAULT | {"nemeses.process"},
     "checkers.ops": {"checkers"},
     "checkers.lin": {"checkers", "checkers.ops"},
-    "checkers.txn": {"checkers"},
+    "checkers.txn": {"checkers", "checkers.second"},
     "checkers.predicates": {"checkers", "checkers.txn"},
     "checkers.second": set(),
     "checkers.txn.sessions": {"checkers", "checkers.txn"},
