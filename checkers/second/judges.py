@@ -120,6 +120,15 @@ class OfTransactions:
             return _agrees(f"{how} ({', '.join(answer['anomaly_types'])})")
         return self._by_force(witness, keys, model, how)
 
+    def finds(self, history: History, model: str) -> bool:
+        """Does Elle's inference find something in a small history that the model forbids? KeyError
+        for a model that it does not know."""
+        from checkers.second import elle
+
+        keys = {repr(mop[1]) for op in history.ops for mop in _mops(op)}
+        asked = None if model == STRICT else [model]
+        return elle.check(_events(history.ops, keys), self._workload, asked)["valid"] is False
+
     def _by_force(self, witness: list[Op], keys: set[str], model: str, how: str) -> SecondAnswer:
         order = "strong-serializable" if model == STRICT else model
         if order not in ORDERS:

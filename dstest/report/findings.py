@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
+from dstest.judge.blame import blame
 from dstest.judge.judged import share
+from dstest.report.blame import bug_lines, probe_lines
 from dstest.report.model import RunReport
 from dstest.report.tally import tallies
 from dstest.report.timeline import sentence
@@ -64,7 +69,7 @@ def _scenario(report: RunReport) -> list[str]:
     ]
 
 
-def _finding(report: RunReport) -> list[str]:
+def _finding(report: RunReport, more: Mapping[str, BlameProbe] | None) -> list[str]:
     v = report.verdict
     lines = [
         "## Findings",
@@ -75,9 +80,13 @@ def _finding(report: RunReport) -> list[str]:
         *(f"- Counted by {md(line)}" for line in tallies(report.results)),
         f"- Verdict: {report.state.value}, rule {v.rule}",
         f"- Fault proven: {'yes' if report.evidence.fault_landed else 'no'}",
-        f"- Blame: {md(v.blame or 'unknown - pending: no probe was run')}",
-        "- TaxDC type: not classified yet",
+        f"- Blame: {md(blame(report.evidence, more) or 'unknown - pending: no probe was run')}",
+        *bug_lines(v.bug, md),
         "- Reduction: not reduced yet",
+        "",
+        "Probes of who is to blame:",
+        "",
+        *probe_lines(report.evidence, more, md),
         "",
         "Reproducer:",
         "",
@@ -118,8 +127,8 @@ def _errors(report: RunReport) -> list[str]:
     return [*lines, ""]
 
 
-def render_findings(report: RunReport) -> str:
-    """The Markdown text."""
+def render_findings(report: RunReport, more: Mapping[str, BlameProbe] | None = None) -> str:
+    """The Markdown text. `more` are results of probes that were run apart (`dstest blame`)."""
     header = report.history.header
     lines = [
         f"# Findings: {md(report.run)}",
@@ -135,7 +144,7 @@ def render_findings(report: RunReport) -> str:
         md(report.meaning),
         "",
         *_scenario(report),
-        *(_finding(report) if report.state.failed else _no_finding(report)),
+        *(_finding(report, more) if report.state.failed else _no_finding(report)),
         *_errors(report),
         "## Green-but-broken",
         "",

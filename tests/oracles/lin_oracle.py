@@ -12,11 +12,10 @@ from typing import Any
 
 from checkers.second import brute
 from checkers.second.objects import OBJECTS, object_of
+from checkers.second.specimens import PERMITS, draft
 from dstest.core.op import Op
 
 __all__ = ["MODELS", "PERMITS", "explains", "loosened", "random_history"]
-
-PERMITS = 2
 
 MODELS = {**OBJECTS, "semaphore": object_of("semaphore", PERMITS)}
 
@@ -30,61 +29,6 @@ def loosened(op: Op) -> Op:
     """The operation, which may now also take effect later than it did, or never."""
     fields = {f: getattr(op, f) for f in Op.__struct_fields__}
     return Op(**fields | {"timeout_marker": True, "complete_ts": None})
-
-
-def draft(model: str, dice: random.Random, fresh: int, few: int) -> tuple[str, Any]:
-    """An operation type and its input; `few` = how many values repeat, 0 = all are new."""
-    value = dice.randrange(few) + 1 if few else fresh
-    old = dice.randrange(fresh + 1)
-    if model in ("register", "cas-register", "kv-map"):
-        kinds = {
-            "register": ["read", "write"],
-            "cas-register": ["read", "write", "cas"],
-            "kv-map": ["get", "put", "delete", "append", "cas"] if few else ["get", "put", "cas"],
-        }[model]
-        kind = dice.choice(kinds)
-        if kind in ("write", "put"):
-            return kind, str(value) if model == "kv-map" else value
-        if kind == "append":
-            return kind, str(value)
-        if kind == "cas":
-            pair = [None if old == 0 else old, value]
-            return kind, [
-                None if v is None else str(v) for v in pair
-            ] if model == "kv-map" else pair
-        return kind, None
-    if model == "multi-register":
-        rows = [[dice.choice("rw"), dice.choice("xy"), None] for _ in range(dice.randint(1, 2))]
-        return "txn", [[f, k, value if f == "w" else None] for f, k, _ in rows]
-    if model in ("mutex", "reentrant-mutex", "fencing-lock"):
-        return dice.choice(["acquire", "release"]), None
-    if model == "semaphore":
-        return dice.choice(["acquire", "release"]), dice.choice([None, 1, 1, 2])
-    if model == "set":
-        kind = dice.choice(
-            ["add", "remove", "contains", "contains", "read"][: 5 if few == 3 else 4]
-        )
-        return kind, None if kind == "read" else dice.randint(1, 2)
-    if model == "counter":
-        kind = dice.choice(["inc", "dec", "read"])
-        return kind, None if kind == "read" else dice.choice([1, 1, 2, 3])
-    if model == "log":
-        kind = dice.choice(["append", "append", "read"])
-        return kind, value if kind == "append" else dice.choice([None, 0, 1, 2])
-    if model == "deque":
-        what = dice.choice(["push", "push", "pop", "pop", "peek"])
-        kind = f"{what}-{dice.choice(['left', 'right'])}"
-        return kind, value if what == "push" else None
-    put, take = {
-        "fifo-queue": ("enqueue", "dequeue"),
-        "stack": ("push", "pop"),
-        "priority-queue": ("insert", "delete-min"),
-    }[model]
-    if dice.random() < 0.5:
-        return take, None
-    return put, value if few or model != "priority-queue" else dice.choice(
-        [1, 3, 5, 7]
-    ) * 100 + fresh
 
 
 def perturb(model: str, op_type: str, output: Any, dice: random.Random, seen: list[Any]) -> Any:
