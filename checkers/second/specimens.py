@@ -1,7 +1,8 @@
 """Small histories of real objects, right ones and wrong ones, for trying a judge on them.
 
-The wrong ones are right ones with another answer, which brute force has found to be explained by
-nothing; the objects are those of `objects.py`. A history is a function of model and dice.
+The wrong ones are right ones with another answer. Brute force has found that an order explains the
+one and that none explains the other; the objects are those of `objects.py`.
+A history is a function of model and dice.
 """
 
 from __future__ import annotations
@@ -86,11 +87,12 @@ def _true(model: str, dice: random.Random, count: int) -> list[Op]:
     few = dice.choice([0, 0, 3])
     spread = dice.choice([0, 2, 5])
     free = [0, 0, 0]
+    now = 0
     ops = []
     for number in range(count):
         kind, asked = draft(model, dice, number + 1, few)
         slot = dice.randrange(3)
-        at = max(free[slot] + 1, 20 * number)
+        at = now = max(now, free[slot], 20 * number) + 1
         invoke = max(free[slot], at - dice.randint(0, 10 * spread))
         op = Op(
             op_id=number,
@@ -133,7 +135,7 @@ def object_histories(
         return right, wrong
     for _ in range(20 * each):
         ops = _true(model, dice, count)
-        if len(right) < each:
+        if len(right) < each and explains(model, ops, permits=PERMITS, steps_max=_STEPS_MAX):
             right.append(ops)
         lie = next(
             (

@@ -101,7 +101,7 @@ def _stalled(name: str) -> Callable[[HostSample, HostSample], float | None]:
 
 EVENTS: Final = (
     Threshold(
-        kind="clock-step",
+        kind="clock-set",
         least=0.02,
         unit="s between the wall clock and the monotonic one",
         value=lambda a, b: abs(b.wall_minus_mono_ns - a.wall_minus_mono_ns) / 1e9,

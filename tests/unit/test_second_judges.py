@@ -13,6 +13,7 @@ from lin_oracle import MODELS, PERMITS, explains, random_history
 from checkers.linearizable import CHECKER as LINEARIZABLE
 from checkers.second.judges import OBJECTS, OfTransactions
 from checkers.second.porcupine import linearizable
+from checkers.second.specimens import object_histories
 from checkers.txn.plugin import LIST_APPEND, RW_REGISTER
 from dstest.core.check import Anomaly, Budget
 from dstest.core.history import Header, History
@@ -123,3 +124,11 @@ def test_elle_finds_what_a_lying_checker_flagged_in_order(workload: str, model: 
     found = OfTransactions(workload).look(history, model, Anomaly(type="G0", ops=writes[:2]), STEPS)
     assert found.valid is True
     assert "brute force" in found.said
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_specimens_of_objects_are_what_they_are_said_to_be(model: str) -> None:
+    right, wrong = object_histories(model, random.Random(3), 20)
+    assert len(right) == len(wrong) == 20
+    assert all(explains(model, ops) for ops in right)
+    assert not any(explains(model, ops) for ops in wrong)

@@ -63,7 +63,13 @@ ALLOWED = {
             *("fairness", "membership", "counter", "lease", "ledger", "queue", "session"),
         },
         "judge/_audit_weak.py": {"fairness"},
+        "judge/taxdc.py": {"membership"},
         "judge/lints.py": {"counter", "lease", "ledger", "queue", "session"},
+    },
+    "types of bugs, as TaxDC has them": {"core/evidence.py": {"config", "partition", "upgrade"}},
+    "what a kernel counts pressure on": {
+        "judge/host_events.py": {"memory"},
+        "runner/host_sampler.py": {"memory"},
     },
     "types of operation": {
         "judge/_audit_again.py": {"watch"},
