@@ -30,6 +30,7 @@ from checkers.lin.model import Model
 from checkers.lin.start import judge_begun, start_of
 from checkers.lin.tabled import columns_of
 from checkers.ops.table import OpTable
+from checkers.second.judges import OBJECTS
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -68,6 +69,7 @@ class Linearizable:
     keyed = prefix_closed = tables = True
     models: tuple[str, ...] = catalogue.MODELS
     op_types = catalogue.OP_TYPES
+    second = OBJECTS
     initial = catalogue.STARTS
     options: Mapping[str, Option] = {
         "permits": Option(type=int, default=None, help="semaphore: how many permits there are"),

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from checkers._start import start_of
+from checkers.second.judges import OfTransactions
 from checkers.txn._native import DETECTABLE
 from checkers.txn.api import check
 from checkers.txn.begun import begun
@@ -105,6 +106,7 @@ class TxnChecker:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.second = OfTransactions(name)
         starts = KINDS[name].starts
         self.initial = dict.fromkeys(self.models, starts) if starts else {}
 

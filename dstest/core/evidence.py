@@ -11,6 +11,7 @@ import msgspec
 
 __all__ = [
     "AuditRow",
+    "BlameProbe",
     "Budgets",
     "CheckerEvidence",
     "CheckerOps",
@@ -19,9 +20,12 @@ __all__ = [
     "Landed",
     "LandingRecord",
     "Lint",
+    "NearFault",
     "PageCache",
     "Rerun",
     "Signal",
+    "Symptom",
+    "TaxDC",
     "Tier",
 ]
 
@@ -29,6 +33,19 @@ Landed = Literal["yes", "no", "ambiguous"]
 Tier = Literal["none", "smoke", "hardening", "release"]
 PageCache = Literal["", "kept", "lost"]
 """What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
+
+TaxDC = Literal[
+    "",
+    "timing",
+    "ordering",
+    "partition",
+    "crash-recovery",
+    "upgrade",
+    "config",
+    "fault-handling",
+    "performance",
+]
+"""Types of bugs after Leesatapornwongsa et al. (TaxDC, ASPLOS 2016); empty: not known."""
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,11 +166,55 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     measured: dict[str, float] = msgspec.field(default_factory=dict)
 
 
+class BlameProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe of who is to blame came to (discipline 3.1).
+
+    `fired`: it spoke against a violation by the system; None where it has no result, and `said`
+    tells why.
+    """
+
+    fired: bool | None = None
+    said: str = ""
+
+
+class NearFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A landed fault near a violation: it stood during one of its operations, or (`after`) was
+    healed before all of them that came after it. `taxdc` and `tags` are the nemesis' traits."""
+
+    id: str
+    nemesis: str
+    taxdc: TaxDC = ""
+    tags: list[str] = msgspec.field(default_factory=list)
+    after: bool = False
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """How the first violation showed, as far as the record tells. Times in run nanoseconds.
+
+    `claims` are the categories that were broken. `nodes` answered the operations that contradict
+    each other, from `start_ns` to `end_ns`; None where it names none. `concurrent`: some of
+    these operations, or others on their keys, overlap. `faults` are near. `alarms` are kinds of log
+    lines that no fault explains and that came before its end. `unhealthy` are members that did not
+    serve in the end.
+    """
+
+    checker: str
+    claims: list[str] = msgspec.field(default_factory=list)
+    start_ns: int | None = None
+    end_ns: int | None = None
+    nodes: list[str] = msgspec.field(default_factory=list)
+    concurrent: bool = False
+    faults: list[NearFault] = msgspec.field(default_factory=list)
+    alarms: list[str] = msgspec.field(default_factory=list)
+    unhealthy: list[str] = msgspec.field(default_factory=list)
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a verdict is computed from (discipline 2.2).
 
     `oracle_kinds` are the kinds of the declared checkers: `history`, `final-state`, `logs`,
-    `health`, `no-error`.
+    `health`, `no-error`. `probes` are those of who is to blame that need no cluster, and `symptom`
+    is how the violation showed; both are there where there is one.
     """
 
     attempted: bool
@@ -171,6 +232,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     redflags: dict[str, AuditRow] = msgspec.field(default_factory=dict)
     weak_audit: dict[str, AuditRow] = msgspec.field(default_factory=dict)
     budget: Budgets = msgspec.field(default_factory=Budgets)
+    probes: dict[str, BlameProbe] = msgspec.field(default_factory=dict)
+    symptom: Symptom | None = None
 
     @property
     def fault_landed(self) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.evidence import Evidence
 
-__all__ = ["State", "Verdict", "exit_code"]
+__all__ = ["Bug", "State", "Verdict", "exit_code"]
 
 
 class State(StrEnum):
@@ -36,11 +36,25 @@ class State(StrEnum):
         return self in (State.FAIL_REPRODUCIBLE, State.FAIL_NONDETERMINISTIC)
 
 
+class Bug(msgspec.Struct, frozen=True, kw_only=True):
+    """What kind of bug a violation shows, of what weight, and why (discipline 3.2).
+
+    `type` is a TaxDC type, or `unclassified: ` with what is not known; so is `severity`, which is
+    P0 (loss, corruption, safety) to P3 (no user notices) where it is known.
+    """
+
+    type: str
+    tags: list[str] = msgspec.field(default_factory=list)
+    severity: str
+    reasons: list[str] = msgspec.field(default_factory=list)
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A state, the rule that gave it (V01-V15), and why.
 
     `why_not_better` lists what keeps the verdict from the next stronger state. Build one with
-    `dstest.judge.decide`; `__post_init__` refuses a pass that its evidence does not carry.
+    `dstest.judge.decide`; `__post_init__` refuses a pass that its evidence does not carry. `blame`
+    and `bug` say of a violation whose fault it is and of what kind.
     """
 
     verdict: State
@@ -50,6 +64,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence
     checkers: dict[str, Any] = msgspec.field(default_factory=dict)
     blame: str | None = None
+    bug: Bug | None = None
 
     def __post_init__(self) -> None:
         if not self.reason:

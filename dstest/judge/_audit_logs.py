@@ -24,9 +24,19 @@ from dstest.judge.lints import end_of
 from dstest.judge.process_facts import Seen
 from dstest.judge.rows import na, ok, short
 
-__all__ = ["NO_CRASH", "alarms", "no_crash", "unexplained_alarms", "unexplained_ends"]
+__all__ = [
+    "NO_CRASH",
+    "NO_CRASH_BREAKS",
+    "alarms",
+    "no_crash",
+    "unexplained_alarms",
+    "unexplained_ends",
+]
 
 NO_CRASH: Final = "no-crash"
+
+NO_CRASH_BREAKS: Final = {**dict.fromkeys(CRASHES, "operational"), "corruption": "durability"}
+"""Which claim its anomalies break, by type."""
 
 BEFORE_NS: Final = SECOND_NS // 2
 """Stamps of a log and ours are of one kernel's clock, but not of one instant."""

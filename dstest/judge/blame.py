@@ -1,51 +1,136 @@
 """Whose fault a violation is, as far as the probes that were run can tell (discipline 3.1).
 
-A wrong guess is worse than none: without results of all probes the answer is
-`unknown - pending: generator swap, host events`.
+A wrong guess is worse than none: without results of the probes that speak for the system the answer
+is `unknown - pending: generator swap, host events`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
 
-from dstest.core.evidence import Evidence
+import msgspec
 
-__all__ = ["PROBES", "blame"]
+from dstest.core.evidence import BlameProbe, Evidence
 
-PROBES: Final = {
-    "checker self-test": "checker",
-    "independent checker": "checker",
-    "documented relaxation": "checker",
-    "generator swap": "harness",
-    "host events": "",
-    "replay on another host": "environment",
+__all__ = [
+    "HOST_EVENTS",
+    "INDEPENDENT",
+    "LINTS",
+    "PROBES",
+    "QUIET",
+    "RELAXED",
+    "SELF_TEST",
+    "SWAP",
+    "About",
+    "blame",
+    "results",
+]
+
+LINTS: Final = "history lints"
+SELF_TEST: Final = "checker self-test"
+INDEPENDENT: Final = "independent checker"
+RELAXED: Final = "documented relaxation"
+SWAP: Final = "generator swap"
+HOST_EVENTS: Final = "host events"
+QUIET: Final = "replay on a quiet host"
+
+Who = Literal["harness", "checker", "environment"]
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe. `who` is to blame where it fires and all of `beside` have fired as well.
+
+    `for_sut`: without its result nothing is said of the system. `asks`: what it looks at.
+    `cluster`: it needs one, and is run by `dstest blame`.
+    """
+
+    who: Who
+    asks: str
+    beside: tuple[str, ...] = ()
+    for_sut: bool = False
+    cluster: bool = False
+
+
+PROBES: Final[Mapping[str, About]] = {
+    LINTS: About(
+        who="harness",
+        asks="does the record contradict itself, was something sent again unseen (H16), did the "
+        "system refuse a hundredth of the operations as malformed?",
+        for_sut=True,
+    ),
+    SELF_TEST: About(
+        who="checker",
+        asks="does the checker flag a history that is right, or accept one that is wrong?",
+        for_sut=True,
+    ),
+    INDEPENDENT: About(
+        who="checker",
+        asks="does a slow second judge, and brute force on the witness, find nothing wrong?",
+    ),
+    RELAXED: About(
+        who="checker",
+        asks="is it in order by the weaker model that the system documents?",
+    ),
+    QUIET: About(
+        who="environment",
+        asks="is it gone where the same run is made again on a host without such events?",
+        beside=(HOST_EVENTS,),
+        cluster=True,
+    ),
+    SWAP: About(
+        who="harness",
+        asks="is it gone where the same operations come through a second client?",
+        for_sut=True,
+        cluster=True,
+    ),
+    HOST_EVENTS: About(
+        who="environment",
+        asks="did something happen to the control host within two seconds of it?",
+        beside=(QUIET,),
+        for_sut=True,
+    ),
 }
-"""Probe -> who is to blame where it fires. The history lints always run and come first.
+"""By name, in the order in which they are asked (discipline 3.1)."""
 
-A host event near the anomaly blames nobody alone: the violation must also vanish elsewhere.
-"""
-
-_FOR_SUT: Final = ("checker self-test", "generator swap", "host events")
+SUT: Final = "SUT"
 
 
-def blame(evidence: Evidence, probes: Mapping[str, bool] | None = None) -> str | None:
+def blame(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> str | None:
     """`harness`, `checker`, `environment`, `SUT` or `unknown - pending: ...`; None without cause.
 
-    `probes` maps a name of `PROBES` to whether it fired, that is, spoke against a real violation.
+    `more` are results of probes that were run apart, which count beside those of the evidence.
     """
     if evidence.history_lint.corrupt or "H16" in evidence.history_lint.weak:
         return "harness"
     if not (evidence.violation or evidence.checker.result == "violation"):
         return None
-    outcomes = dict(probes or {})
-    if evidence.checker.canary_total:
-        outcomes.setdefault("checker self-test", evidence.checker.canary_killed == 0)
-    for name, who in PROBES.items():
-        if outcomes.get(name) and who not in ("", "environment"):
-            return who
-    if outcomes.get("host events") and outcomes.get("replay on another host"):
-        return "environment"
-    if all(name in outcomes for name in _FOR_SUT) and not outcomes["host events"]:
-        return "SUT"
-    return f"unknown - pending: {', '.join(name for name in PROBES if name not in outcomes)}"
+    found = results(evidence, more)
+    fired = {name for name, probe in found.items() if probe.fired}
+    for name, about in PROBES.items():
+        if name in fired and fired.issuperset(about.beside):
+            return about.who
+    needed = [name for name, about in PROBES.items() if about.for_sut]
+    if HOST_EVENTS in fired:
+        # A host that was disturbed is out of it where the violation came again on a quiet one.
+        needed.append(QUIET)
+    if not _pending(found, needed):
+        return SUT
+    wanted = [name for name in PROBES if name != QUIET or HOST_EVENTS in fired]
+    return f"unknown - pending: {', '.join(_pending(found, wanted))}"
+
+
+def results(
+    evidence: Evidence, more: Mapping[str, BlameProbe] | None = None
+) -> dict[str, BlameProbe]:
+    """All probes by name, those without a result included."""
+    given = {**evidence.probes, **(more or {})}
+    canary = evidence.checker
+    if SELF_TEST not in given and canary.canary_total and not canary.canary_killed:
+        said = f"none of {canary.canary_total} broken copies of the run was rejected"
+        given[SELF_TEST] = BlameProbe(fired=True, said=said)
+    return {name: given.get(name, BlameProbe(said="not run")) for name in PROBES}
+
+
+def _pending(found: Mapping[str, BlameProbe], names: Iterable[str]) -> list[str]:
+    return [name for name in names if found[name].fired is None]

@@ -6,10 +6,14 @@ of its runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
+from dstest.judge.blame import blame
 from dstest.judge.judged import share
+from dstest.report.blame import bug_of, probe_rows
 from dstest.report.model import RunReport
 from dstest.report.review.confidence import confidence_of
 from dstest.report.review.markdown import md, table
@@ -39,16 +43,21 @@ _OWN: Final = "S1"
 """The only scenario of a run without a plan."""
 
 
-def render_findings(report: RunReport) -> str:
+Probes = Mapping[str, BlameProbe]
+"""Results of probes that were run apart from the run (`dstest blame`), by name."""
+
+
+def render_findings(report: RunReport, more: Probes | None = None) -> str:
     """The Markdown text."""
-    return render(review_of(report))
+    return render(review_of(report, more))
 
 
-def review_of(report: RunReport) -> Report:
+def review_of(report: RunReport, more: Probes | None = None) -> Report:
     """A run by itself, as a findings report."""
     header = report.history.header
     claims = ", ".join(report.meta.claims or ["safety"])
     state = report.state
+    found = finding_of(report, "F1", _OWN, "none written down", more)
     return Report(
         name=report.run,
         plan=NO_PLAN,
@@ -59,7 +68,9 @@ def review_of(report: RunReport) -> Report:
         headline=report.verdict.reason,
         notes=(report.meaning, *_what_is_missing(report)),
         results=(result_of(report, _OWN, "history.jsonl"),),
-        findings=(finding_of(report, "F1", _OWN, "none written down"),) if state.failed else (),
+        findings=(finding_of(report, "F1", _OWN, "none written down", more),)
+        if state.failed
+        else (),
         coverage=(),
         surfaces=(),
         disclosures=(),
@@ -113,9 +124,12 @@ def _landing(report: RunReport) -> str:
     return said
 
 
-def finding_of(report: RunReport, id: str, result: str, hypotheses: str) -> FindingText:
+def finding_of(
+    report: RunReport, id: str, result: str, hypotheses: str, more: Probes | None = None
+) -> FindingText:
     """The finding of a run that failed."""
     v = report.verdict
+    bug = bug_of(v.bug)
     return FindingText(
         id=id,
         result=result,
@@ -124,8 +138,12 @@ def finding_of(report: RunReport, id: str, result: str, hypotheses: str) -> Find
         happened=v.reason,
         counted=tuple(tallies(report.results)),
         fault_proven=report.evidence.fault_landed,
-        blame=v.blame or "unknown - pending: no probe was run",
-        taxdc="unclassified: nothing was asked",
+        blame=blame(report.evidence, more) or "unknown - pending: no probe was run",
+        taxdc=bug.type,
+        tags=", ".join(bug.tags) or "nothing that is known gives one",
+        severity=bug.severity,
+        reasons=tuple(bug.reasons),
+        probes=tuple(probe_rows(report.evidence, more)),
         reduction="not reduced: `dstest replay` tells first whether it comes again",
         reproducer=report.command or f"dstest check {report.path}/history.jsonl",
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),

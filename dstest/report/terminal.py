@@ -9,6 +9,7 @@ from typing import Final
 from dstest.core.printable import printable
 from dstest.core.verdict import State
 from dstest.judge.judged import share
+from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.remedies import Remedy
@@ -127,6 +128,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
         message = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
         lines += ["", *wrap(message, "  ", "  ")]
+    if told := short_lines(report.evidence, report.verdict.bug):
+        lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
     if report.remedies:
         lines += ["", "why not better", *obstacles(report.remedies)]
     lines += ["", f"report      {report.path}/report.html"]

@@ -28,6 +28,8 @@ from dstest.core.verdict import Verdict, exit_code
 from dstest.judge.blame import blame
 from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.facts import Canary
+from dstest.judge.host_events import HOST
+from dstest.judge.taxdc import classify
 from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir
@@ -116,7 +118,7 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
             name = ""
         path = Path(directory) / (Path(name).name or run.path.name)
         path.mkdir()
-        for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE):
+        for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE, HOST):
             if (run.path / kept).exists():
                 (path / kept).symlink_to(run.path / kept)
         yield RunDir(path)
@@ -185,8 +187,9 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> 
             f"verdict.json says {verdict.verdict.value}, its evidence gives "
             f"{decided.verdict.value}",
         )
-    words = (decided.reason, decided.why_not_better, blame(evidence))
-    if _by_us(meta) and words != (verdict.reason, verdict.why_not_better, verdict.blame):
+    said = (verdict.reason, verdict.why_not_better, verdict.blame, verdict.bug)
+    words = (decided.reason, decided.why_not_better, blame(evidence), classify(evidence))
+    if _by_us(meta) and words != said:
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 

@@ -20,11 +20,18 @@ from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import Header, History
 from dstest.core.implements import implements
-from dstest.core.protocols import Membership, NemesisTraits, Processes, Replicas, SystemTraits
+from dstest.core.protocols import (
+    CheckerTraits,
+    Membership,
+    NemesisTraits,
+    Processes,
+    Replicas,
+    SystemTraits,
+)
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, RunSpec
 from dstest.core.verdict import Verdict
-from dstest.judge._audit_logs import no_crash
+from dstest.judge._audit_logs import NO_CRASH, NO_CRASH_BREAKS, no_crash
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
@@ -36,6 +43,9 @@ from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.judge.process_facts import ProcessFacts
+from dstest.judge.symptom import symptom_of
+from dstest.judge.taxdc import classify
+from dstest.runner.blame_probes import offline_probes
 from dstest.runner.judges import claims_of
 from dstest.runner.logscan import log_names, scan_logs
 from dstest.runner.reconcile import Beside, issued, reconcile
@@ -189,6 +199,13 @@ def _traits(nemesis: str) -> NemesisTraits:
     return NemesisTraits.of(registry.load("nemeses", nemesis)) if known else NemesisTraits()
 
 
+def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, NemesisTraits]]:
+    """Those of the checkers and of the nemeses of a run, by name."""
+    known = {name: CheckerTraits.of(registry.load("checkers", name)) for name in facts.results}
+    known[NO_CRASH] = CheckerTraits(breaks=NO_CRASH_BREAKS)
+    return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
+
+
 def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
     return None if time_ns is msgspec.UNSET else time_ns
 
@@ -300,12 +317,16 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
     ]
     canary = msgspec.structs.replace(run_facts.canary, judge=tried)
     run_facts = msgspec.structs.replace(run_facts, canary=canary)
-    evidence = build_evidence(run_facts, history_lint)
     crash = no_crash(run_facts)
     results = {**run_facts.results, **({crash.checker: crash} if crash else {})}
+    evidence = msgspec.structs.replace(
+        build_evidence(run_facts, history_lint),
+        probes=offline_probes(run, run_facts, history_lint, results, meta.model),
+        symptom=symptom_of(run_facts, results.values(), *_traits_of(run_facts)),
+    )
     checkers = {n: msgspec.to_builtins(r) for n, r in results.items()}
     verdict = decide(evidence, checkers)
-    verdict = msgspec.structs.replace(verdict, blame=blame(evidence))
+    verdict = msgspec.structs.replace(verdict, blame=blame(evidence), bug=classify(evidence))
     run.write_json("evidence.json", evidence)
     run.write_json("verdict.json", verdict)
     return Judged(verdict, history, folded.records, meta, canary)

@@ -41,6 +41,7 @@ from dstest.runner import answers, host, listeners, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.homes import lay_homes
+from dstest.runner.host_sampler import HostSampler
 from dstest.runner.in_use import builds_in_use
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
@@ -85,7 +86,7 @@ class Run:
         self._guard: Guard | None = None
         self._clocks: dict[str, host.NodeClock] = {}
         self._processes: ProcessWatch | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: asyncio.Future[Any] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis, lab=lab)
         packages = SystemTraits.of(plugins.system).client_packages
         self._meta = meta
@@ -175,7 +176,7 @@ class Run:
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
         self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
-        self._watching = asyncio.create_task(self._processes.run(), name="watch processes")
+        self._watching = asyncio.gather(self._processes.run(), HostSampler(self._run, clock).run())
         recovered = Recovery(deployment.timing.failover_s)
         self._loop = NemesisLoop(
             self._nemesis,

@@ -22,7 +22,7 @@ import msgspec
 from dstest.core import limits
 from dstest.core.details import FaultDetails
 from dstest.core.errors import LabError
-from dstest.core.evidence import Landed, LandingRecord
+from dstest.core.evidence import Landed, LandingRecord, TaxDC
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, When
 from dstest.core.residue import Residue
@@ -62,6 +62,11 @@ class Driver(ABC):
     residues: tuple[Residue, ...] = ()
     explains: frozenset[str] = frozenset()
     """Kinds of alarms that its targets may give while it stands: ends of processes are `exit`."""
+
+    taxdc: TaxDC = ""
+    taxdc_tags: frozenset[str] = frozenset()
+    disturbs_host: frozenset[str] = frozenset()
+    """What a violation under its faults shows, and what they do to a host that nodes share."""
 
     overlap: ClassVar[Overlap] = Overlap()
     observations: ClassVar[int] = 1

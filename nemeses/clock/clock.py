@@ -65,6 +65,7 @@ class Clock(ProcessFault):
     """The `clock` nemesis."""
 
     name = "clock"
+    taxdc = "timing"
     doc = "shifts the clock of server processes by an offset or a rate, and nobody else's"
     faults: tuple[str, ...] = ("N23", "N24")
     overlap = SHOWS_IN_ITS_OWN_TRAFFIC

@@ -39,6 +39,7 @@ class ClockSteer(NodeClockFault):
     """The `clock-steer` nemesis."""
 
     name = "clock-steer"
+    taxdc = "timing"
     doc = "lets the clock of whole nodes run fast or slow, where they have one of their own"
     faults: tuple[str, ...] = ("N24",)
     options: Mapping[str, Option] = {

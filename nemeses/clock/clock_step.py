@@ -34,6 +34,7 @@ class ClockStep(NodeClockFault):
     """The `clock-step` nemesis."""
 
     name = "clock-step"
+    taxdc = "timing"
     doc = "sets the clock of whole nodes wrong, where they have one of their own"
     faults: tuple[str, ...] = ("N23",)
     options: Mapping[str, Option] = {

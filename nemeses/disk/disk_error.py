@@ -79,6 +79,8 @@ class DiskErrorFault(DiskFault):
 
     # A server whose disk refuses ends by its own decision, with loud last words.
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic"})
+    taxdc = "crash-recovery"
+    taxdc_tags: frozenset[str] = frozenset({"durability"})
 
     def __init__(
         self, name: str, fault: str, doc: str, setting: str, number: int, counter: str, signal: str

@@ -55,6 +55,8 @@ class Power(DiskFault):
     """The `power` nemesis."""
 
     name = "power"
+    taxdc = "crash-recovery"
+    taxdc_tags: frozenset[str] = frozenset({"durability"})
     doc = "kills servers and takes from their disks all that was not synced, then starts them again"
     faults: tuple[str, ...] = ("N17",)
     # What was promised is on the disk: after a cut nothing is corrupt, and nobody panics.

@@ -84,6 +84,8 @@ class SlowDisk(ProcessFault):
     """The `slow-disk` nemesis."""
 
     name = "slow-disk"
+    taxdc = "timing"
+    disturbs_host: frozenset[str] = frozenset({"disk-stall"})
     doc = "makes every sync of a server's disk take longer"
     faults: tuple[str, ...] = ("N18",)
     overlap = SHOWS_IN_ITS_OWN_TRAFFIC

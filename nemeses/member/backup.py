@@ -56,6 +56,7 @@ class Backup(MemberFault):
     """The `backup` nemesis."""
 
     name = "backup"
+    taxdc = "crash-recovery"
     doc = "puts an earlier copy of its data back under one member, or under all (which loses data)"
     faults: tuple[str, ...] = ("N22",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})

@@ -60,6 +60,7 @@ class BitFlip(MemberFault):
     """The `bit-flip` nemesis."""
 
     name = "bit-flip"
+    taxdc = "crash-recovery"
     doc = "changes bytes of one member's own files, or cuts its log, and starts it on them"
     faults: tuple[str, ...] = ("N19",)
     explains: frozenset[str] = frozenset({"exit", "alarm", "fatal", "panic", "corruption"})

@@ -51,6 +51,7 @@ class Compaction(MemberFault):
     """The `compaction` nemesis."""
 
     name = "compaction"
+    taxdc = "config"
     doc = "makes all members drop old versions while clients read and write"
     faults: tuple[str, ...] = ("N32",)
     scope = "all"

@@ -39,6 +39,7 @@ class Config(MemberFault):
     """The `config` nemesis."""
 
     name = "config"
+    taxdc = "config"
     doc = "lets one member run with other settings than the rest"
     faults: tuple[str, ...] = ("N30",)
     explains: frozenset[str] = frozenset({"exit"})

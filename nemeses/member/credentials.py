@@ -44,6 +44,7 @@ class Credentials(MemberFault):
     """The `credentials` nemesis."""
 
     name = "credentials"
+    taxdc = "config"
     doc = "lets one member check tokens with another secret than the rest (with -o auth=true)"
     faults: tuple[str, ...] = ("N31",)
     explains: frozenset[str] = frozenset({"exit"})

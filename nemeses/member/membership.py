@@ -38,6 +38,7 @@ class Membership(ProcessFault):
     """The `membership` nemesis."""
 
     name = "membership"
+    taxdc = "config"
     doc = "removes a member under load, wipes its data and lets its node join anew"
     faults: tuple[str, ...] = ("N33",)
     requires = (Supervised, Members)

@@ -35,6 +35,7 @@ class SchemaChange(MemberFault):
     """The `schema-change` nemesis."""
 
     name = "schema-change"
+    taxdc = "upgrade"
     doc = "changes all tables while clients use them: a column and an index come, and go again"
     faults: tuple[str, ...] = ("N34",)
     scope = "all"

@@ -194,6 +194,7 @@ class MixedVersions(BuildFault):
     """The `mixed-versions` nemesis."""
 
     name = "mixed-versions"
+    taxdc = "upgrade"
     doc = "lets some members run as another build of the system (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N28",)
     requires: tuple[type, ...] = (Supervised, Builds, Overrides)
@@ -240,6 +241,7 @@ class Upgrade(BuildFault):
     """The `upgrade` nemesis. What has been upgraded is so: it comes once in a run."""
 
     name = "upgrade"
+    taxdc = "upgrade"
     doc = "makes one member after the other another build, for good (-o other_build=PATH)"
     faults: tuple[str, ...] = ("N29",)
     requires = (Supervised, Builds)

@@ -47,6 +47,7 @@ class Bandwidth(ProcessFault):
     """The `bandwidth` nemesis."""
 
     name = "bandwidth"
+    taxdc = "timing"
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
     residues: tuple[Residue, ...] = (RESIDUE,)

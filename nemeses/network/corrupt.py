@@ -31,6 +31,7 @@ class Corrupt(PacketShareFault):
     """The `corrupt` nemesis."""
 
     name = "corrupt"
+    taxdc = "fault-handling"
     doc = "flips one bit in a share of the packets between nodes"
     faults: tuple[str, ...] = ()
     counter = "corrupted"

@@ -31,6 +31,8 @@ class Duplicate(PacketShareFault):
     """The `duplicate` nemesis."""
 
     name = "duplicate"
+    taxdc = "ordering"
+    taxdc_tags: frozenset[str] = frozenset({"idempotency/dedup"})
     doc = "lets a share of the packets between nodes arrive twice"
     faults: tuple[str, ...] = ("N13",)
     counter = "twice"

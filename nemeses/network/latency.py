@@ -96,6 +96,7 @@ class Latency(Queued):
     """The `latency` nemesis."""
 
     name = "latency"
+    taxdc = "timing"
     doc = "delays what nodes send to one another, in one or both directions"
     faults: tuple[str, ...] = ("N08",)
     counter = "delayed"

@@ -58,6 +58,7 @@ class Loss(RuleFault):
     """The `loss` nemesis."""
 
     name = "loss"
+    taxdc = "partition"
     doc = "loses a share of the packets between nodes, in one or both directions"
     faults: tuple[str, ...] = ("N07",)
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)

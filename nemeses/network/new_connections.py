@@ -45,6 +45,7 @@ class Openings(RuleFault):
     over IPv4 and over IPv6, then datagrams that arrived over each."""
 
     name = "new-connections"
+    taxdc = "partition"
     doc = "lets nodes open no connection to one another; resets those that stand, or lets them be"
     faults: tuple[str, ...] = ()
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)

@@ -34,6 +34,7 @@ class Partition(RuleFault):
     """The partition nemesis."""
 
     name = "partition"
+    taxdc = "partition"
     doc = "cuts the network between nodes, in one or both directions, in both address families"
     faults: tuple[str, ...] = ("N05", "N06", "N10", "N11", "N12")
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)

@@ -35,6 +35,7 @@ class Reorder(PacketShareFault):
     """The `reorder` nemesis."""
 
     name = "reorder"
+    taxdc = "ordering"
     doc = "holds a share of the packets between nodes back until later ones have overtaken them"
     faults: tuple[str, ...] = ("N14",)
     counter = "overtaken"

@@ -100,6 +100,8 @@ class SplitBrain(RuleFault):
     """The `split-brain` nemesis."""
 
     name = "split-brain"
+    taxdc = "partition"
+    taxdc_tags: frozenset[str] = frozenset({"leadership/election"})
     doc = "cuts the leader off until two nodes claim to lead at once"
     faults: tuple[str, ...] = ("N26",)
     requires: tuple[type, ...] = (*RuleFault.requires, Leadership)

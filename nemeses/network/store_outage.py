@@ -82,6 +82,7 @@ class StoreOutage(ProcessFault):
     """The `store-outage` nemesis. `user` lets a test stop what nobody sends."""
 
     name = "store-outage"
+    taxdc = "partition"
     doc = "keeps members from the other system that they agree by; others go on reaching it"
     faults: tuple[str, ...] = ("N15",)
     requires = (Supervised, ServerLogs, DependsOnStore)

@@ -103,6 +103,7 @@ class Descriptors(ProcessFault):
     """The `fds` nemesis."""
 
     name = "fds"
+    taxdc = "fault-handling"
     doc = "lets a server open no more files and accept no more connections"
     faults: tuple[str, ...] = ()
     requires = (Supervised, ServerLogs)

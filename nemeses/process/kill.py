@@ -28,6 +28,7 @@ class Kill(ProcessFault):
     """The `kill` nemesis."""
 
     name = "kill"
+    taxdc = "crash-recovery"
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
     requires: tuple[type, ...] = (Supervised,)

@@ -105,6 +105,8 @@ class Memory(ProcessFault):
     """The `memory` nemesis."""
 
     name = "memory"
+    taxdc = "crash-recovery"
+    disturbs_host: frozenset[str] = frozenset({"oom-kill", "memory-stall", "swap", "throttled"})
     doc = "leaves a server no memory beyond what it has, by a control group"
     faults: tuple[str, ...] = ()
     requires = (Supervised, ControlGroups)

@@ -42,6 +42,7 @@ class Pause(ProcessFault):
     """The `pause` nemesis."""
 
     name = "pause"
+    taxdc = "timing"
     doc = "stops server processes, by SIGSTOP or by the freezer, and lets them go on"
     faults: tuple[str, ...] = ("N03",)
     requires_when = (

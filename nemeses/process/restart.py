@@ -69,6 +69,7 @@ class Restart(ProcessFault):
     """The `restart` nemesis."""
 
     name = "restart"
+    taxdc = "crash-recovery"
     doc = "stops whole nodes hard and starts them again on the disks they have"
     faults: tuple[str, ...] = ("N04",)
     requires = (Supervised,)

@@ -55,6 +55,7 @@ class Rolling(ProcessFault):
     """The `rolling` nemesis. Whose turn it is shows at each step: the leader of that moment."""
 
     name = "rolling"
+    taxdc = "crash-recovery"
     doc = "kills and restarts the leader, then the next leader, and the next"
     faults: tuple[str, ...] = ("N25",)
     requires = (Supervised, Leadership)

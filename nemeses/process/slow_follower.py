@@ -72,6 +72,9 @@ class SlowFollower(ProcessFault):
     """The `slow-follower` nemesis."""
 
     name = "slow-follower"
+    taxdc = "timing"
+    taxdc_tags: frozenset[str] = frozenset({"replication"})
+    disturbs_host: frozenset[str] = frozenset({"throttled"})
     doc = "gives one server that does not lead a small share of a processor"
     faults: tuple[str, ...] = ("N27",)
     requires = (*ProcessFault.requires, Leadership, Replication)

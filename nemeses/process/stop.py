@@ -44,6 +44,7 @@ class Stop(ProcessFault):
     """The `stop` nemesis."""
 
     name = "stop"
+    taxdc = "crash-recovery"
     doc = "has server processes end in good order (SIGTERM, or their own way), starts them again"
     faults: tuple[str, ...] = ("N02",)
     requires = (Supervised, Terminate, ServerLogs)

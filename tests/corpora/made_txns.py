@@ -17,8 +17,9 @@ from itertools import product
 from typing import Any
 
 import networkx as nx
-from elle_oracle import check as oracle
 from tested_oracle import decides_nothing
+
+from checkers.second.elle import check as oracle
 
 __all__ = ["PLANTS", "as_edn", "files", "planted", "simulate"]
 

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elle_lattice import boundary as oracle_boundary
-from elle_lattice import implied
-from elle_oracle import check as oracle
-from elle_txn import order_edges, transactions
 from isolation_oracle import MODELS as WEAK
 from isolation_oracle import ORDERS, demands_are_acyclic, executable, transactions_of
 from places import OUTER, OWN, ROOTS
 
+from checkers.second.elle import check as oracle
+from checkers.second.elle_lattice import boundary as oracle_boundary
+from checkers.second.elle_lattice import implied
+from checkers.second.elle_txn import order_edges, transactions
 from checkers.txn import models as lattice
 from checkers.txn.api import check
 from checkers.txn.ingest import load

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from elle_oracle import check as oracle
 
+from checkers.second.elle import check as oracle
 from checkers.txn import models
 from dstest.core import registry
 from dstest.core.check import Budget

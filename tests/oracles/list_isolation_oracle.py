@@ -7,7 +7,9 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import networkx as nx
-from isolation_oracle import FAIL, INFO, MODELS, OK, Txn, executable
+from isolation_oracle import FAIL, INFO, MODELS, OK, Txn
+
+from checkers.second.brute_txn import in_an_order
 
 __all__ = ["in_an_order", "random_ends", "random_lists", "satisfies"]
 
@@ -126,27 +128,3 @@ def satisfies(txns: list[Txn], model: str) -> bool:
                     return False
                 demands.add((other, writers[-1]))
     return all(a != b for a, b in demands) and nx.is_directed_acyclic_graph(nx.DiGraph([*demands]))
-
-
-def in_an_order(history: list[dict[str, Any]], model: str) -> bool:
-    """Can a store of lists execute these op maps one step after the other, every order of steps
-    tried? See `isolation_oracle.executable`."""
-    return executable(history, model, _outside, lambda old, new: (old or ()) + new)
-
-
-def _outside(mops: list[list[Any]], kind: str) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
-    """The lists that a transaction found, and its appends; None where it contradicts itself."""
-    found: dict[Any, Any] = {}
-    appended: dict[Any, tuple[int, ...]] = {}
-    for f, k, v in mops:
-        if f == "append":
-            appended[k] = (*appended.get(k, ()), v)
-        elif kind == OK:
-            own, told = appended.get(k, ()), tuple(v)
-            if told[len(told) - len(own) :] != own:
-                return None
-            if found.setdefault(k, told[: len(told) - len(own)] or None) != (
-                told[: len(told) - len(own)] or None
-            ):
-                return None
-    return found, appended

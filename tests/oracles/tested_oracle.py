@@ -10,7 +10,7 @@ from collections.abc import Collection
 from itertools import product
 from typing import Any
 
-from elle_txn import Txn, transactions
+from checkers.second.elle_txn import Txn, transactions
 
 __all__ = ["decides_nothing"]
 

@@ -7,11 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from elle_lattice import implied, prohibited
-from elle_oracle import check as oracle
 from small_histories import random_history, random_options
 from tested_oracle import decides_nothing
 
+from checkers.second.elle import check as oracle
+from checkers.second.elle_lattice import implied, prohibited
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.evidence import CheckerEvidence, Evidence, Lint
-from dstest.judge.blame import PROBES, blame
+from dstest.core.evidence import BlameProbe, CheckerEvidence, Evidence, Lint
+from dstest.judge.blame import (
+    HOST_EVENTS,
+    LINTS,
+    PROBES,
+    QUIET,
+    SELF_TEST,
+    SWAP,
+    blame,
+)
 from dstest.judge.fingerprint import key_pattern, violation_fingerprint
 
 
@@ -56,32 +64,56 @@ def evidence(**changes: Any) -> Evidence:
     return Evidence(**(fields | changes))
 
 
-QUIET = dict.fromkeys(PROBES, False)
+def probes(**fired: bool | None) -> dict[str, BlameProbe]:
+    """All negative, but for these; a name has underscores for spaces."""
+    named = {name.replace("_", " "): value for name, value in fired.items()}
+    return {name: BlameProbe(fired=named.get(name, False), said="x") for name in PROBES}
 
 
 @pytest.mark.parametrize(
-    ("given", "probes", "expected"),
+    ("given", "fired", "expected"),
     [
         (evidence(history_lint=Lint(corrupt={"H02": "x"})), {}, "harness"),
         (evidence(history_lint=Lint(weak={"H16": "x"})), {}, "harness"),
-        (evidence(checker=CheckerEvidence(canary_total=4)), {}, "checker"),
-        (evidence(), {"documented relaxation": True}, "checker"),
-        (evidence(), {"generator swap": True}, "harness"),
-        (evidence(), {"host events": True, "replay on another host": True}, "environment"),
-        (evidence(), QUIET, "SUT"),
+        (evidence(), {"history_lints": True}, "harness"),
+        (evidence(), {"checker_self-test": True}, "checker"),
+        (evidence(), {"independent_checker": True}, "checker"),
+        (evidence(), {"documented_relaxation": True}, "checker"),
+        (evidence(), {"generator_swap": True}, "harness"),
+        (evidence(), {"host_events": True, "replay_on_a_quiet_host": True}, "environment"),
+        (evidence(), {"replay_on_a_quiet_host": True}, "SUT"),
+        (evidence(), {"host_events": True}, "SUT"),
+        (evidence(), {"independent_checker": None}, "SUT"),
+        (evidence(), {}, "SUT"),
         (evidence(violation=False, checker=CheckerEvidence(result="clean")), {}, None),
     ],
 )
-def test_blame(given: Evidence, probes: dict[str, bool], expected: str | None) -> None:
-    assert blame(given, probes) == expected
+def test_blame(given: Evidence, fired: dict[str, Any], expected: str | None) -> None:
+    assert blame(given, probes(**fired)) == expected
 
 
-def test_an_open_probe_leaves_the_blame_open() -> None:
-    said = blame(evidence())
-    assert said is not None
-    assert said.startswith("unknown - pending: ")
-    assert "generator swap" in said
-    assert "checker self-test" not in said
-    alone = blame(evidence(), QUIET | {"host events": True})
-    assert alone is not None
-    assert alone.startswith("unknown")
+def test_probes_of_the_evidence_and_those_run_apart_count_alike() -> None:
+    inside = evidence(probes={n: p for n, p in probes().items() if n != SWAP})
+    assert blame(inside) == f"unknown - pending: {SWAP}"
+    assert blame(inside, {SWAP: BlameProbe(fired=False)}) == "SUT"
+
+
+def test_what_is_said_first_decides() -> None:
+    both = probes(generator_swap=True, **{"checker_self-test": True})
+    assert blame(evidence(), both) == "checker"
+
+
+@pytest.mark.parametrize("name", [LINTS, SELF_TEST, SWAP, HOST_EVENTS])
+def test_without_the_result_of_this_probe_nothing_is_said_of_the_system(name: str) -> None:
+    open_ = probes() | {name: BlameProbe(said="not run")}
+    assert blame(evidence(), open_) == f"unknown - pending: {name}"
+
+
+def test_a_disturbed_host_leaves_the_blame_open_until_a_quiet_one_has_told() -> None:
+    open_ = probes(host_events=True) | {QUIET: BlameProbe(said="not run")}
+    assert blame(evidence(), open_) == f"unknown - pending: {QUIET}"
+
+
+def test_broken_copies_that_all_pass_show_a_wrong_checker() -> None:
+    assert blame(evidence(checker=CheckerEvidence(result="violation", canary_total=4))) == "checker"
+    assert SELF_TEST in str(blame(evidence()))

@@ -178,7 +178,8 @@ def test_findings(fail: bool) -> None:
     assert len(rows) == 24
     if fail:
         assert "- Reduction: not reduced: " in text
-        assert "Blame: unknown - pending: generator swap" in text
+        assert "- Blame: unknown - pending: " in text
+        assert "- TaxDC type: unclassified: " in text
         assert "dstest run --system etcd" in text
 
 

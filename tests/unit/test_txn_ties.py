@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from clojure_hash import _hash, path
-
+from checkers.second.clojure_hash import _hash, path
 from checkers.txn.api import check
 from checkers.txn.opmaps import from_op_maps
 from checkers.txn.ties import value_hashes

@@ -47,9 +47,7 @@ from dstest.core.protocols.capabilities import (
     Terminate,
     Unit,
 )
-from dstest.core.protocols.checkers import (
-    Checker,
-)
+from dstest.core.protocols.checkers import Checker, SecondAnswer, SecondJudge
 from dstest.core.protocols.clients import (
     NOT_HELD,
     Client,
@@ -91,10 +89,7 @@ from dstest.core.protocols.services import (
     Service,
     Timing,
 )
-from dstest.core.protocols.systems import (
-    Deployment,
-    System,
-)
+from dstest.core.protocols.systems import Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
     NemesisTraits,
@@ -167,12 +162,15 @@ __all__ = [
     "Process",
     "Processes",
     "Reactive",
+    "Relaxation",
     "Replicas",
     "Replication",
     "Reply",
     "RequestCounter",
     "Restartable",
     "Revisions",
+    "SecondAnswer",
+    "SecondJudge",
     "ServerLogs",
     "ServerTime",
     "Service",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from dstest.core.check import Budget, CheckResult
+import msgspec
+
+from dstest.core.check import Anomaly, Budget, CheckResult, Valid
 from dstest.core.history import History
 
-__all__ = ["Checker"]
+__all__ = ["Checker", "SecondAnswer", "SecondJudge"]
 
 
 class Checker(Protocol):
@@ -23,3 +25,25 @@ class Checker(Protocol):
     models: tuple[str, ...]
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult: ...
+
+
+class SecondAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`valid`: what a second judge makes of it, `unknown` where it cannot say; `said` is on what
+    grounds, in a sentence."""
+
+    valid: Valid
+    said: str
+
+
+@runtime_checkable
+class SecondJudge(Protocol):
+    """Judges once more what a checker found, slowly and with no code of that checker.
+
+    `steps_max` bounds the work, so that the answer does not depend on how fast the host is.
+    """
+
+    name: str
+
+    def look(
+        self, history: History, model: str, anomaly: Anomaly, steps_max: int
+    ) -> SecondAnswer: ...

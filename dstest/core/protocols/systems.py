@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from dstest.core.node import Node
 from dstest.core.protocols.clients import Client
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import Endpoint, Member, Timing
 
-__all__ = ["Deployment", "System"]
+__all__ = ["Deployment", "Relaxation", "System"]
+
+
+class Relaxation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a system promises instead of more: this `model`, and `source` is where it says so. Where
+    `option` is not empty, only with this `value` of it."""
+
+    model: str
+    source: str
+    option: str = ""
+    value: Any = None
+
+    def holds(self, options: Mapping[str, Any]) -> bool:
+        """Does it count in a run with these options?"""
+        return not self.option or options.get(self.option) == self.value
 
 
 class Deployment(Protocol):

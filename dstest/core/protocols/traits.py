@@ -12,10 +12,12 @@ from typing import Any, Self
 
 import msgspec
 
-from dstest.core.evidence import PageCache
+from dstest.core.evidence import PageCache, TaxDC
+from dstest.core.protocols.checkers import SecondJudge
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
+from dstest.core.protocols.systems import Relaxation
 from dstest.core.residue import Residue
 
 __all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
@@ -39,7 +41,8 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
     use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
     `claims`: what a run claims besides where it asks this with `--checker`
-    (`dstest.core.claims`)."""
+    (`dstest.core.claims`). `breaks`: which claim a type of anomaly breaks, where it is not simply
+    those of the workload. `second`: another judge of what it finds that has none of its code."""
 
     mutants: str = ""
     keyed: bool = False
@@ -49,6 +52,8 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     initial: Mapping[str, str] = MappingProxyType({})
     tables: bool = False
     claims: frozenset[str] = frozenset()
+    breaks: Mapping[str, str] = MappingProxyType({})
+    second: SecondJudge | None = None
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):
@@ -62,7 +67,9 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     have laid on a node does not survive its faults. `injects`: it plans at least one fault.
     `members_least`: with fewer members it cannot be proven. `needs`: features of nodes
     (`dstest.core.node_features`) without which none of its faults can be injected; of `one|another`
-    either is enough."""
+    either is enough. `taxdc`: the type of bug that a violation under its faults shows, `taxdc_tags`
+    what it is about besides. `disturbs_host`: kinds of events of the control host
+    (`dstest.judge.host_events`) that its own faults cause where nodes share its kernel."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -74,6 +81,9 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     injects: bool = True
     members_least: int = 1
     needs: tuple[str, ...] = ()
+    taxdc: TaxDC = ""
+    taxdc_tags: frozenset[str] = frozenset()
+    disturbs_host: frozenset[str] = frozenset()
 
 
 class SystemTraits(_Traits, frozen=True, kw_only=True):
@@ -86,6 +96,10 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     that raced with another one: they say nothing against its recovery. `own_image`: nodes
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
     endpoints are, or, where some of them do not speak for their node, what those are.
+    `malformed_errors`: those of its errors with which it refuses what makes no sense to it.
+    `relaxations`: models weaker than what workloads demand that it promises instead.
+    `raw_clients`: by capability, a second client that is made without the libraries of the first;
+    called as `System.client` without the capability.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
     more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
     release of adopted machines removes those that runs have made."""
@@ -99,6 +113,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     conflict_errors: frozenset[str] = frozenset()
     own_image: bool = False
     endpoint_kind: EndpointKind = "any"
+    malformed_errors: frozenset[str] = frozenset()
+    relaxations: tuple[Relaxation, ...] = ()
+    raw_clients: Mapping[str, Any] = MappingProxyType({})
     members_most: int | None = None
     homes: tuple[str, ...] = ()
 

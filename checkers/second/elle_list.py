@@ -6,8 +6,8 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-from clojure_hash import path
-from elle_txn import Edges, Txn, read_then_written
+from checkers.second.clojure_hash import path
+from checkers.second.elle_txn import Edges, Txn, read_then_written
 
 __all__ = ["anomalies", "dependencies"]
 

@@ -1,4 +1,4 @@
-"""A slow, independent oracle of Elle's list-append and rw-register checkers.
+"""A slow, independent judge after Elle's list-append and rw-register checkers.
 
     check(history, "list-append", ["serializable"], {}) ->
         {"valid": False, "anomaly_types": ["G2-item"], "not": [...], "also_not": [...], ...}
@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import elle_list
-import elle_register
-from elle_cycles import cycle_exists, cycle_types, possible_types
-from elle_lattice import CYCLE_EXISTS, boundary, prohibited
-from elle_txn import Edges, Txn, order_edges, transactions
+from checkers.second import elle_list, elle_register
+from checkers.second.elle_cycles import cycle_exists, cycle_types, possible_types
+from checkers.second.elle_lattice import CYCLE_EXISTS, boundary, prohibited
+from checkers.second.elle_txn import Edges, Txn, order_edges, transactions
 
 __all__ = ["check"]
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import networkx as nx
-from elle_lattice import CYCLE_EXISTS, implied
-from elle_txn import Edges
+
+from checkers.second.elle_lattice import CYCLE_EXISTS, implied
+from checkers.second.elle_txn import Edges
 
 __all__ = ["Cycles", "cycle_exists", "cycle_types", "possible_types"]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import networkx as nx
-from elle_txn import Edges, Txn, external, order_edges, read_then_written
+
+from checkers.second.elle_txn import Edges, Txn, external, order_edges, read_then_written
 
 __all__ = ["analyse"]
 

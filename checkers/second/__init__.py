@@ -1,0 +1,1 @@
+"""Slow judges in plain Python that share nothing with the checkers: for whoever doubts those."""

@@ -1,0 +1,189 @@
+"""What happened to the control host while a run lasted: samples, and what in them is an event.
+
+The control process takes a sample a second (`dstest.runner.host_sampler`), which holds nothing but
+what the kernel counts. What counts as an event is decided here, so that a run judged again is
+judged by the same figures. Source: discipline 3.1, the host sampler.
+
+Pressure on the CPU is written down and is no event: the load makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+__all__ = [
+    "EVENTS",
+    "HOST",
+    "KINDS",
+    "SAMPLE_S",
+    "HostEvent",
+    "HostSample",
+    "Threshold",
+    "events_of",
+    "near",
+    "watched",
+]
+
+HOST: Final = "host.jsonl"
+"""In a run directory: a `HostSample` a line."""
+
+NEAR_NS: Final = 2_000_000_000
+"""How far an event may be from an operation that it explains."""
+
+SAMPLE_S: Final = 1.0
+APART_MAX_NS: Final = 3_000_000_000
+"""Where samples lie further apart, nobody looked in between."""
+
+
+class HostSample(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read at `time_ns` of the run. All but `late_ns`, `fsync_ns`, `free_bytes` and the
+    clock are counted from the start of the host.
+
+    `wall_minus_mono_ns`: the wall clock minus the monotonic one, which nobody can set. `steal` and
+    `cpu` are seconds of all CPUs, the ones that the hypervisor took and all. `swapped` counts pages
+    in and out. `stalled` are seconds in which everything waited, by resource, and for `cpu` those
+    in which something did. `throttled` are seconds by control group, of those that ever were.
+    `late_ns`: how much later than due the sample was taken; `fsync_ns`: how long a sync of a small
+    file beside the run took. None and a missing name: this host does not say.
+    """
+
+    time_ns: int
+    wall_minus_mono_ns: int
+    late_ns: int = 0
+    steal: float | None = None
+    cpu: float | None = None
+    oom_kills: int | None = None
+    swapped: int | None = None
+    stalled: dict[str, float] = msgspec.field(default_factory=dict)
+    throttled: dict[str, float] = msgspec.field(default_factory=dict)
+    fsync_ns: int | None = None
+    free_bytes: int | None = None
+
+
+class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened between two samples. `said` gives the figure and its unit."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    said: str
+
+
+class Threshold(msgspec.Struct, frozen=True, kw_only=True):
+    """`value` of two samples, one after the other, is an event from `least` on; None: not known."""
+
+    kind: str
+    least: float
+    unit: str
+    value: Callable[[HostSample, HostSample], float | None]
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+def _steal_share(a: HostSample, b: HostSample) -> float | None:
+    taken, all_ = _grown(a.steal, b.steal), _grown(a.cpu, b.cpu)
+    return None if taken is None or not all_ or all_ <= 0 else 100 * taken / all_
+
+
+def _throttled(a: HostSample, b: HostSample) -> float | None:
+    return max((s - a.throttled.get(g, 0.0) for g, s in b.throttled.items()), default=0.0)
+
+
+def _stalled(name: str) -> Callable[[HostSample, HostSample], float | None]:
+    return lambda a, b: _grown(a.stalled.get(name), b.stalled.get(name))
+
+
+EVENTS: Final = (
+    Threshold(
+        kind="clock-set",
+        least=0.02,
+        unit="s between the wall clock and the monotonic one",
+        value=lambda a, b: abs(b.wall_minus_mono_ns - a.wall_minus_mono_ns) / 1e9,
+    ),
+    Threshold(kind="steal", least=10, unit="% of the CPU time stolen", value=_steal_share),
+    Threshold(kind="throttled", least=0.1, unit="s of a control group throttled", value=_throttled),
+    Threshold(
+        kind="stood-still",
+        least=1.0,
+        unit="s in which the control process did not run",
+        value=lambda a, b: b.late_ns / 1e9,
+    ),
+    Threshold(
+        kind="oom-kill",
+        least=1,
+        unit="processes killed for lack of memory",
+        value=lambda a, b: _grown(a.oom_kills, b.oom_kills),
+    ),
+    Threshold(
+        kind="swap",
+        least=1000,
+        unit="pages swapped in or out",
+        value=lambda a, b: _grown(a.swapped, b.swapped),
+    ),
+    Threshold(
+        kind="memory-stall",
+        least=0.5,
+        unit="s in which everything waited for memory",
+        value=_stalled("memory"),
+    ),
+    Threshold(
+        kind="disk-stall",
+        least=1.0,
+        unit="s for a sync of a small file in the store",
+        value=lambda a, b: None if b.fsync_ns is None else b.fsync_ns / 1e9,
+    ),
+    Threshold(
+        kind="disk-full",
+        least=1,
+        unit="look at a store with less than 16 MiB left",
+        value=lambda a, b: None if b.free_bytes is None else float(b.free_bytes < 16 << 20),
+    ),
+)
+"""By kind, from what figure on something is an event."""
+
+KINDS: Final = frozenset(row.kind for row in EVENTS)
+
+
+def events_of(samples: Sequence[HostSample]) -> list[HostEvent]:
+    """All events, in order of time. The one before a sample began at the sample before it."""
+    found = []
+    for before, after in pairwise(samples):
+        for row in EVENTS:
+            figure = row.value(before, after)
+            if figure is not None and figure >= row.least:
+                said = f"{row.kind}: {figure:,.3g} {row.unit}"
+                found.append(
+                    HostEvent(
+                        kind=row.kind, start_ns=before.time_ns, end_ns=after.time_ns, said=said
+                    )
+                )
+    return found
+
+
+def near(events: Iterable[HostEvent], spans: Sequence[tuple[int, int]]) -> list[HostEvent]:
+    """Those that lie within `NEAR_NS` of one of these stretches of time."""
+    return [
+        event
+        for event in events
+        if any(
+            event.start_ns <= end + NEAR_NS and event.end_ns >= start - NEAR_NS
+            for start, end in spans
+        )
+    ]
+
+
+def watched(samples: Sequence[HostSample], spans: Sequence[tuple[int, int]]) -> bool:
+    """Did somebody look all the time around each of these stretches of time?"""
+    times = [sample.time_ns for sample in samples]
+    for start, end in spans:
+        inside = [t for t in times if start - APART_MAX_NS <= t <= end + APART_MAX_NS]
+        # The sampler's own lateness is an event, and no gap.
+        if not inside or inside[0] > start or inside[-1] < end:
+            return False
+    return bool(spans)

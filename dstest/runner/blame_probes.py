@@ -1,0 +1,184 @@
+"""The probes of who is to blame that need no cluster: asked whenever a run with a violation is
+judged, from what lies in its directory (discipline 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.check import Anomaly, Budget, CheckResult
+from dstest.core.evidence import BlameProbe, LandingRecord, Lint
+from dstest.core.history import History
+from dstest.core.op import Op
+from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
+from dstest.judge import blame
+from dstest.judge.budgeted import model_of
+from dstest.judge.checker_answers import asked
+from dstest.judge.facts import Canary, RunFacts
+from dstest.judge.host_events import HOST, HostEvent, HostSample, events_of, near, watched
+from dstest.judge.symptom import first_anomaly, spans_of
+from dstest.runner.specimens import specimens
+from dstest.store.layout import RunDir
+
+__all__ = ["MALFORMED_SHARE", "offline_probes", "read_samples"]
+
+MALFORMED_SHARE: Final = 0.01
+"""From this share of operations on that are refused as malformed, the generator made them so."""
+
+STEPS_MAX: Final = 300_000
+"""Of a second judge."""
+
+SHOWN_MAX: Final = 5
+HEALED_NS: Final = 5_000_000_000
+"""So long after its heal the host may still show what a fault did to it."""
+
+_UNSUPPORTED: Final = "unsupported operation"
+
+
+class _Found(NamedTuple):
+    """The first violation. `checker` is None for what is built in, whose word is about logs."""
+
+    checker: Any
+    model: str
+    anomaly: Anomaly | None
+    ops: list[Op]
+
+
+def offline_probes(
+    run: RunDir, facts: RunFacts, lint: Lint, results: Mapping[str, CheckResult], model: str
+) -> dict[str, BlameProbe]:
+    """What each of them came to; nothing without a violation. `model` is what the run demands."""
+    first = first_anomaly(results.values(), facts.history)
+    if first is None:
+        return {}
+    result, anomaly, ops = first
+    known = result.checker in registry.names("checkers")
+    checker = registry.load("checkers", result.checker) if known else None
+    found = _Found(checker, "" if checker is None else model_of(checker, model), anomaly, ops)
+    system = SystemTraits.of(registry.load("systems", facts.history.header.system or ""))
+    return {
+        blame.LINTS: _lints(facts.history, lint, system),
+        blame.SELF_TEST: _self_test(found, facts.history, facts.canary),
+        blame.INDEPENDENT: _independent(found, facts.history),
+        blame.RELAXED: _relaxed(found, facts, system),
+        blame.HOST_EVENTS: _host_events(run, facts, found),
+    }
+
+
+def _lints(history: History, lint: Lint, system: SystemTraits) -> BlameProbe:
+    broken = {**lint.corrupt, **{k: v for k, v in lint.weak.items() if k == "H16"}}
+    if broken:
+        said = "; ".join(f"{name}: {what}" for name, what in broken.items())
+        return BlameProbe(fired=True, said=said)
+    codes = (*system.malformed_errors, _UNSUPPORTED)
+    refused = sum(1 for op in history.ops if op.error is not None and _says(op.error, codes))
+    total = len(history.ops)
+    said = f"{refused:,} of {total:,} operations were refused as malformed"
+    return BlameProbe(fired=bool(total) and refused >= MALFORMED_SHARE * total, said=said)
+
+
+def _says(error: str, codes: Sequence[str]) -> bool:
+    """Is it one of these, also where it was not believed to be definite?"""
+    words = error.removeprefix("not listed as definite: ")
+    return words.startswith(tuple(codes))
+
+
+def _self_test(found: _Found, history: History, canary: Canary) -> BlameProbe:
+    checker = found.checker
+    if checker is None:
+        return BlameProbe(said="its word is about logs, and no history can try it")
+    made = specimens(found.model, history.header.workload or "", history.header.seed or 0)
+    flagged, undecided = [], 0
+    for right in made.right:
+        answer = asked(checker, right, found.model, Budget()).valid
+        flagged += ["a right history is flagged"] if answer is False else []
+        undecided += answer == "unknown"
+    for what, wrong in made.wrong:
+        answer = asked(checker, wrong, found.model, Budget()).valid
+        flagged += [f"a wrong one passes ({what})"] if answer is True else []
+        undecided += answer == "unknown"
+    flagged += [
+        f"a broken copy of the run passes ({row['kind']})"
+        for row in canary.details
+        if row["checker"] == checker.name and row["valid"] is True and row.get("sure")
+    ]
+    tried = f"{len(made.right)} right and {len(made.wrong)} wrong histories"
+    if flagged:
+        shown = "; ".join(dict.fromkeys(flagged))
+        return BlameProbe(fired=True, said=f"of {tried}: {shown}")
+    if not made.right or not made.wrong:
+        return BlameProbe(said=f"there are no small histories of {found.model} to try it on")
+    if undecided == len(made.right) + len(made.wrong):
+        return BlameProbe(said=f"it decides none of {tried}")
+    open_ = f", {undecided} undecided" if undecided else ""
+    return BlameProbe(fired=False, said=f"{tried} are told apart{open_}")
+
+
+def _independent(found: _Found, history: History) -> BlameProbe:
+    second = None if found.checker is None else CheckerTraits.of(found.checker).second
+    if second is None or found.anomaly is None:
+        return BlameProbe(said="there is no second judge of this")
+    answer = second.look(history, found.model, found.anomaly, STEPS_MAX)
+    fired = None if answer.valid == "unknown" else answer.valid is True
+    return BlameProbe(fired=fired, said=answer.said)
+
+
+def _relaxed(found: _Found, facts: RunFacts, system: SystemTraits) -> BlameProbe:
+    checker = found.checker
+    known = [row for row in system.relaxations if row.holds(facts.options)]
+    able = [row for row in known if checker is not None and row.model in checker.models]
+    if not known:
+        return BlameProbe(fired=False, said="the system documents none for this run")
+    if not able:
+        names = ", ".join(row.model for row in known)
+        return BlameProbe(said=f"the checker does not judge {names}, which is documented")
+    for row in able:
+        answer = asked(checker, facts.history, row.model, Budget())
+        if answer.valid is True:
+            said = f"it is in order by {row.model}, which is what is promised ({row.source})"
+            return BlameProbe(fired=True, said=said)
+    said = f"it is not in order by {', '.join(row.model for row in able)} either"
+    return BlameProbe(fired=False, said=said)
+
+
+def read_samples(run: RunDir) -> list[HostSample]:
+    """The samples of the control host, in order. A line that was cut off is none."""
+    path = run.path / HOST
+    found = []
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
+        try:
+            found.append(msgspec.json.decode(line, type=HostSample))
+        except msgspec.MsgspecError:
+            continue
+    return sorted(found, key=lambda sample: sample.time_ns)
+
+
+def _host_events(run: RunDir, facts: RunFacts, found: _Found) -> BlameProbe:
+    samples = read_samples(run)
+    spans = spans_of(found.ops, facts.history, facts.op_timeout_s)
+    if not samples or not watched(samples, spans):
+        return BlameProbe(said=f"{HOST} has no samples of that time")
+    every = near(events_of(samples), spans)
+    own = [event for event in every if _by_fault(event, facts.records)]
+    other = [event for event in every if event not in own]
+    if other:
+        shown = "; ".join(f"{e.start_ns / 1e9:.1f} s {e.said}" for e in other[:SHOWN_MAX])
+        more = f"; {len(other) - SHOWN_MAX} more" if len(other) > SHOWN_MAX else ""
+        return BlameProbe(fired=True, said=shown + more)
+    ours = f"; {len(own)} came of the run's own faults" if own else ""
+    return BlameProbe(fired=False, said=f"nothing in {len(samples)} samples{ours}")
+
+
+def _by_fault(event: HostEvent, records: Sequence[LandingRecord]) -> bool:
+    """Did one of the run's own faults do that to the host?"""
+    return any(
+        record.injected_at is not None
+        and event.end_ns >= record.injected_at
+        and (record.healed_at is None or event.start_ns <= record.healed_at + HEALED_NS)
+        and record.nemesis in registry.names("nemeses")
+        and event.kind in NemesisTraits.of(registry.load("nemeses", record.nemesis)).disturbs_host
+        for record in records
+    )

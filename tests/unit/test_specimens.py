@@ -1,0 +1,32 @@
+"""The checkers of dstest tell the specimens apart that they are tried on."""
+
+from __future__ import annotations
+
+import pytest
+
+from dstest.core import registry
+from dstest.core.check import Budget
+from dstest.judge.checker_answers import asked
+from dstest.runner.specimens import specimens
+
+MODELS = [("linearizable", model, "") for model in registry.load("checkers", "linearizable").models]
+MODELS += [
+    (workload, model, workload)
+    for workload in ("list-append", "rw-register")
+    for model in registry.load("checkers", workload).models
+]
+
+
+@pytest.mark.parametrize(("name", "model", "workload"), MODELS)
+def test_no_checker_of_ours_is_to_blame(name: str, model: str, workload: str) -> None:
+    checker = registry.load("checkers", name)
+    made = specimens(model, workload, 7)
+    assert made.right
+    for history in made.right:
+        assert asked(checker, history, model, Budget()).valid in (True, "unknown")
+    for what, history in made.wrong:
+        assert asked(checker, history, model, Budget()).valid in (False, "unknown"), what
+
+
+def test_of_what_nobody_knows_there_are_none() -> None:
+    assert specimens("my-own", "mine", 1) == ([], [])
