@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,18 @@ from markdown_it.tree import SyntaxTreeNode
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["Block", "Fence", "Heading", "Line", "Prose", "Row", "Table", "blocks_of", "front_of"]
+__all__ = [
+    "Block",
+    "Fence",
+    "Heading",
+    "Line",
+    "Prose",
+    "Row",
+    "Table",
+    "blocks_of",
+    "fields_of",
+    "front_of",
+]
 
 _REMEDY: Final = (
     "`dstest plan new` writes a plan that can be read; docs/plans.md says what is where"
@@ -121,6 +133,20 @@ def blocks_of(body: str) -> list[Block]:
             found += [_item(item, line) for item in node.children]
         elif node.type == "paragraph":
             found.append(Prose(line=line, text=_inline(node)))
+    return found
+
+
+def fields_of(blocks: Iterable[Block], name: str) -> dict[str, Line]:
+    """The `- **Name:** text` lines by name. Raises ConfigError where one name stands twice."""
+    found: dict[str, Line] = {}
+    for block in blocks:
+        if isinstance(block, Line) and block.name:
+            if block.name in found:
+                raise _unreadable(
+                    *(name, block.line, f"{block.name!r} stands in line {found[block.name].line}"),
+                    "each field once; several things with ; between",
+                )
+            found[block.name] = block
     return found
 
 

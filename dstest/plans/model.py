@@ -73,14 +73,19 @@ class Part(Item, frozen=True, kw_only=True):
 
 class Section(Item, frozen=True, kw_only=True):
     """A section by its id (`0`, `1b`, `7d`): its text without headings and tables, the Markdown of
-    it as it stands (`source`), and its parts. `end` is its last line."""
+    it as it stands (`source`), its parts, and its `- **Name:** text` lines by name in lower
+    case."""
 
     id: str
     title: str
     text: str
     source: str
-    end: int
     parts: tuple[Part, ...] = ()
+    fields: dict[str, str] = {}
+
+    def field(self, name: str) -> str:
+        """As `Gated.field`."""
+        return self.fields.get(name.casefold(), "")
 
 
 class Claim(Item, frozen=True, kw_only=True):
@@ -294,8 +299,7 @@ class Scenario(Item, frozen=True, kw_only=True):
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A whole plan. `path` is where it was read from, `sha256` that of the file's bytes, `sections`
-    are by id. `empty` holds the ids of sections that say in a sentence that they are empty.
-    `strays` are rows and headings that were not understood, by line."""
+    are by id. `empty` holds the ids of sections that say in a sentence that they are empty."""
 
     path: str
     sha256: str

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
-from dstest.plans.document import Block, Heading, Line, Prose, blocks_of, front_of
+from dstest.plans.document import Block, Heading, Line, Prose, blocks_of, fields_of, front_of
 from dstest.plans.model import Front, Part, Plan, Section
 from dstest.plans.rows import ROWS, rows_in
 from dstest.plans.scenarios import scenarios_of
@@ -137,10 +137,16 @@ def _sections(body: str, name: str) -> tuple[dict[str, Section], dict[str, list[
             title=found["title"].strip(),
             text=_text(inside[id]),
             source="\n".join(lines[head.line : end]),
-            end=end,
             parts=tuple(_parts(inside[id])),
+            fields=_fields(id, inside[id], name),
         )
     return sections, inside
+
+
+def _fields(id: str, blocks: list[Block], name: str) -> dict[str, str]:
+    if id == "7":  # each scenario has its own
+        return {}
+    return {key: line.text for key, line in fields_of(blocks, name).items()}
 
 
 def _parts(blocks: list[Block]) -> Iterable[Part]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.plans.document import Block, Fence, Heading, Line, Prose
+from dstest.plans.document import Block, Fence, Heading, Prose, fields_of
 from dstest.plans.launch import Budget, Run
 from dstest.plans.model import BUDGETS, Gated, Scenario, Skeleton, Surfaces
 from dstest.plans.words import NOT_GATED, cut, ids, listed, plain
@@ -44,7 +44,7 @@ def scenarios_of(blocks: list[Block], name: str) -> Iterable[Scenario]:
 
 def _scenario(id: str, title: str, head: Heading, blocks: list[Block], name: str) -> Scenario:
     parts = _split(blocks)
-    fields = {b.name: b for b in parts[""] if isinstance(b, Line) and b.name}
+    fields = fields_of(parts[""], name)
     texts = {key: line.text for key, line in fields.items()}
     budgets = {tier: texts.get(f"{tier} budget", "") for tier in BUDGETS}
     numbers = {tier: _budget(text) for tier, text in budgets.items()}
@@ -59,8 +59,8 @@ def _scenario(id: str, title: str, head: Heading, blocks: list[Block], name: str
         budgets={tier: number for tier, number in numbers.items() if number is not None},
         reasons={t: text for t, text in budgets.items() if text and numbers[t] is None},
         run=_run(blocks, name),
-        gated=_gated(parts),
-        surfaces=_surfaces(parts),
+        gated=_gated(parts, name),
+        surfaces=_surfaces(parts, name),
         skeleton=_skeleton(blocks),
     )
 
@@ -113,20 +113,20 @@ def _run(blocks: list[Block], name: str) -> Run | None:
         ) from None
 
 
-def _gated(parts: dict[str, list[Block]]) -> Gated | None:
+def _gated(parts: dict[str, list[Block]], name: str) -> Gated | None:
     for block in (block for inside in parts.values() for block in inside):
         if isinstance(block, Prose) and plain(block.text).startswith(NOT_GATED[:5]):
             return Gated(line=block.line, not_applicable=" ".join(block.text.split()))
     for head, inside in parts.items():
         if _GATED.match(head.partition(" ")[2]):
-            return Gated(line=inside[0].line, fields=_fields(inside))
+            return Gated(line=inside[0].line, fields=_fields(inside, name))
     return None
 
 
-def _surfaces(parts: dict[str, list[Block]]) -> Surfaces | None:
+def _surfaces(parts: dict[str, list[Block]], name: str) -> Surfaces | None:
     for head, inside in parts.items():
         if _SURFACES.match(head.partition(" ")[2]):
-            fields = _fields(inside)
+            fields = _fields(inside, name)
             arms = fields.get("scenario arms", "")
             return Surfaces(
                 line=inside[0].line,
@@ -140,8 +140,8 @@ def _surfaces(parts: dict[str, list[Block]]) -> Surfaces | None:
     return None
 
 
-def _fields(blocks: list[Block]) -> dict[str, str]:
-    return {b.name: b.text for b in blocks if isinstance(b, Line) and b.name}
+def _fields(blocks: list[Block], name: str) -> dict[str, str]:
+    return {key: line.text for key, line in fields_of(blocks, name).items()}
 
 
 def _skeleton(blocks: list[Block]) -> Skeleton | None:

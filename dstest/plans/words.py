@@ -12,6 +12,7 @@ __all__ = [
     "cut",
     "ids",
     "listed",
+    "placeholders",
     "plain",
     "threats_of",
 ]
@@ -46,6 +47,30 @@ def listed(text: str) -> tuple[str, ...]:
     part of a name."""
     parts = cut(re.sub(r"\([^()]*\)", "", text), ",;")
     return tuple(dict.fromkeys(name for part in parts if (name := plain(part.split(":")[0]))))
+
+
+_PLACEHOLDER: Final = re.compile(
+    r"<(?!https?:|mailto:|!--|/|br>|sub>|sup>)[A-Za-z\u2026.][^<>\n]*>"
+)
+_CODE: Final = re.compile(r"``.+?``|`[^`\n]+`")
+
+
+def placeholders(text: str) -> list[tuple[int, str]]:
+    """(line, text) of what nobody has filled in: `<fill: ...>` anywhere, and other words in pointed
+    brackets outside of code."""
+    found = []
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = line.strip()[:3]
+        if mark in ("```", "~~~") and fence in ("", mark):
+            fence = "" if fence else mark
+        said = "" if fence else _CODE.sub("", line)
+        found += [
+            (number, text)
+            for text in _PLACEHOLDER.findall(line)
+            if text.startswith("<fill") or text in said
+        ]
+    return found
 
 
 def threats_of(threats: str, scenarios: str) -> list[tuple[str, str, tuple[str, ...]]]:
