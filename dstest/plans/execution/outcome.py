@@ -7,25 +7,29 @@ tier's: where a run has done less of it, its pass is worth less (discipline 2.3,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Evidence
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.session import evidence_among
 from dstest.plans.launch import Budget
+from dstest.plans.model import Scenario
 from dstest.runner.integrity import finished, verified
 from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["Outcome", "RunOutcome", "outcome_of", "results_in", "runs_of"]
+__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of", "results_in", "runs_of"]
 
+_CODE: Final = re.compile(r"`([a-z0-9-]+)`")
 _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.PARTIAL_MODEL}
 
 
@@ -81,6 +85,15 @@ def outcome_of(path: Path | None, budget: Budget | None, checkers: Iterable[str]
         state, rule = less, "V13" if less is State.PARTIAL_MODEL else "V14"
         reason = f"the budget that the plan declares was not met: {'; '.join(missed)}"
     return Outcome(state=state, rule=rule, reason=reason, runs=runs, missed=missed)
+
+
+def judges_of(scenario: Scenario) -> tuple[str, ...]:
+    """The checkers that the plan counts on: those that its oracle names as code, and those that it
+    asks besides the workload's."""
+    named = _CODE.findall(scenario.field("oracle"))
+    known = [name for name in named if name in registry.names("checkers")]
+    asked = () if scenario.run is None else scenario.run.checker
+    return tuple(dict.fromkeys([*known, *asked]))
 
 
 def _judged(path: Path) -> tuple[State, str, str]:
