@@ -25,6 +25,7 @@ COMMANDS: Final = MappingProxyType(
         "recover": "run:recover",
         "replay": "run:replay",
         "report": "report:report",
+        "compare": "compare:compare",
         "export": "export:export",
         "list": "listing:list_",
         "nemeses": "nemeses:nemeses",
