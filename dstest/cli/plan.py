@@ -13,8 +13,9 @@ from dstest.core.errors import Exit
 if TYPE_CHECKING:
     from dstest.plans.lint import Finding
     from dstest.plans.model import Plan, Scenario
+    from dstest.plans.toolbox import Missing, Tool
 
-__all__ = ["lint", "plan_app", "show"]
+__all__ = ["lint", "plan_app", "show", "toolbox"]
 
 plan_app = typer.Typer(
     no_args_is_help=True, help="Test plans: write, check, show; what judges which claim."
@@ -106,3 +107,59 @@ def _typed(words: list[str]) -> str:
     import shlex
 
     return shlex.join(["dstest", *words])
+
+
+@plan_app.command()
+def toolbox(
+    system: Annotated[str, typer.Option(help="What is to be tested: a name, or a file.")],
+    category: Annotated[
+        str | None, typer.Option(help="Only claims of this category.", show_default=False)
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """For each kind of claim: which checkers, workloads and nemeses fit the system, what is
+    missing, and the command that writes a beginning of it."""
+    import msgspec
+
+    from dstest.core.claims import CATEGORIES
+    from dstest.core.errors import ConfigError
+    from dstest.core.plugin_files import named_in
+    from dstest.plans.toolbox import toolbox as toolbox_of
+
+    if category is not None and category not in CATEGORIES:
+        raise ConfigError(
+            f"--category {category!r}: no such category",
+            remedy=f"one of {', '.join(sorted(CATEGORIES))}",
+        )
+    box = toolbox_of(named_in("systems", system))
+    tools = [tool for tool in box.tools if category in (None, tool.category)]
+    untested = [one for one in box.untested if category is None or category in one.what]
+    box = msgspec.structs.replace(box, tools=tools, untested=untested)
+    if json_:
+        say(msgspec.json.encode(box).decode())
+        return
+    for tool in sorted(tools, key=lambda tool: tool.category):
+        _print_tool(tool)
+    for one in untested:
+        _print_missing(one)
+    if box.refused and category is None:
+        typer.echo("\nnemeses that do not fit:")
+        for why in box.refused.values():
+            typer.echo(f"  {why}")
+
+
+def _print_tool(tool: Tool) -> None:
+    typer.echo(f"\n{tool.category}, {tool.model}: {tool.kind}")
+    checkers = ", ".join(f"--checker {name}" if tool.besides else name for name in tool.checkers)
+    for word, names in (
+        ("checkers", checkers),
+        ("workloads", ", ".join(tool.workloads)),
+        ("nemeses", ", ".join(tool.nemeses)),
+    ):
+        typer.echo(f"  {word:10} {names or 'none'}")
+    for one in tool.missing:
+        _print_missing(one)
+
+
+def _print_missing(one: Missing) -> None:
+    typer.echo(f"  missing    {one.what}{f': {one.command}' if one.command else ''}")

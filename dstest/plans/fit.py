@@ -56,7 +56,8 @@ def fit_of(run: Run, arm: Arm) -> Fit:
         fit = msgspec.structs.replace(fit, nemeses=injects)
         check_requires(system, loaded[0] if len(loaded) == 1 else Mix(loaded))
         where = "checker"
-        _check_judges(run, arm, workload)
+        judges = checkers_of(workload, arm.model or run.model, _judges(run))
+        fit = msgspec.structs.replace(fit, checkers=tuple(one.name for one in judges))
     except ConfigError as error:
         return msgspec.structs.replace(fit, problem=error.message, where=where)
     return fit
@@ -66,13 +67,8 @@ def _named(group: str, given: str) -> str:
     return plugin_files.named_in(group, given)
 
 
-def _check_judges(run: Run, arm: Arm, workload: Any) -> None:
-    checkers_of(workload, arm.model or run.model)
-    if run.checkers and {*run.checkers} != {*workload.checkers}:
-        raise ConfigError(
-            f"the run block names {', '.join(run.checkers)}, {workload.name} is judged by "
-            f"{', '.join(workload.checkers)}"
-        )
+def _judges(run: Run) -> tuple[str, ...]:
+    return tuple(_named("checkers", name) for name in run.checker)
 
 
 def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
@@ -93,6 +89,7 @@ def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
         nemesis=_named("nemeses", arm.nemesis or run.nemesis),
         nodes=size,
         time_limit_s=budget.duration_s,
+        checkers=_judges(run),
         files=tuple(map(str, plugin_files.used())),
         **{key: value for key, value in facts.items() if value is not None},  # type: ignore[arg-type]
     )

@@ -63,10 +63,10 @@ def _architecture(plan: Plan) -> Iterable[Place]:
 
 def _scope(plan: Plan) -> Iterable[Place]:
     front, section = plan.front, plan.sections.get("1")
-    if section is None:
-        return _absent(plan, "1")
     if front.mode not in MODES:
         return [at(front, f"mode {front.mode!r} is none of {', '.join(MODES)}")]
+    if section is None:
+        return _absent(plan, "1")
     changed = front.change.casefold() not in ("", "none", "-")
     if front.mode == "project-wide":
         found = [] if not changed else [at(front, "a project-wide plan of one change")]
