@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dstest.plans.model import Plan, Scenario
     from dstest.plans.toolbox import Missing, Tool
 
-__all__ = ["lint", "plan_app", "show", "toolbox"]
+__all__ = ["lint", "new", "plan_app", "show", "toolbox"]
 
 plan_app = typer.Typer(
     no_args_is_help=True, help="Test plans: write, check, show; what judges which claim."
@@ -23,6 +23,61 @@ plan_app = typer.Typer(
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in Markdown.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+@plan_app.command()
+def new(
+    system: Annotated[str, typer.Option(help="What is to be tested: a name, or a file.")],
+    repo: Annotated[
+        Path | None,
+        typer.Option(help="Its repository: claims are looked for in there.", file_okay=False),
+    ] = None,
+    change: Annotated[
+        str | None, typer.Option(help="Only what OLD..NEW (or one commit) of --repo has changed.")
+    ] = None,
+    diff: Annotated[
+        Path | None, typer.Option(help="Only what this `git diff` has changed, applied to --repo.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where it goes; default below docs/testing-plans.")
+    ] = None,
+    slug: Annotated[str, typer.Option(help="What it is called.", show_default=False)] = "",
+    author: Annotated[str, typer.Option(help="Who answers for it.", show_default=False)] = "",
+) -> None:
+    """Write a plan: of all claims that can be tested of a system, or of those that a change
+    touches. What only a person knows is marked `<fill: ...>`. A change without behaviour gets no
+    plan."""
+    from dstest.core.errors import ConfigError
+    from dstest.core.plugin_files import named_in
+    from dstest.plans.draft.diff import changed_by_diff, changed_by_git
+    from dstest.plans.draft.new import Request, too_small, write
+
+    if change is not None and diff is not None:
+        raise ConfigError("--change and --diff both say what has changed", remedy="one of them")
+    if (change is not None or diff is not None) and repo is None:
+        repo = Path()
+    if repo is not None and not repo.is_dir():
+        raise ConfigError(f"--repo {repo}: no directory", remedy="the root of a repository")
+    found = None
+    if change is not None and repo is not None:
+        found = changed_by_git(repo, change)
+    elif diff is not None:
+        found = changed_by_diff(diff)
+    if found is not None and (why := too_small(found)):
+        typer.echo(f"{why}; no plan is needed, and none was written")
+        return
+    named = named_in("systems", system)
+    written = write(
+        Request(system=named, repo=repo, change=found, output=output, slug=slug, author=author)
+    )
+    typer.echo(
+        f"written: {written.path}; {_count(written.claims, 'claim')}, "
+        f"{_count(written.hypotheses, 'hypothesis', 'hypotheses')}, "
+        f"{_count(written.scenarios, 'scenario')}"
+    )
+    if written.left_out:
+        typer.echo(f"left out: {written.left_out} more sentences that may be claims")
+    typer.echo(f"next:\n  dstest plan lint {written.path}")
 
 
 @plan_app.command()
@@ -61,8 +116,8 @@ def _line(plan: Plan, finding: Finding) -> str:
     return f"{place}\n  remedy: {finding.remedy}"
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _count(number: int, word: str, several: str = "") -> str:
+    return f"{number} {word if number == 1 else several or word + 's'}"
 
 
 @plan_app.command()

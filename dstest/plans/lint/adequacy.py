@@ -39,8 +39,9 @@ def _rows(plan: Plan) -> Iterable[Place]:
 
 
 def _threats(plan: Plan) -> Iterable[Place]:
+    tested = {id for scenario in plan.scenarios for id in scenario.falsifies}
     for row in plan.adequacy:
-        if not row.threats:
+        if not row.threats and row.claim in tested:
             yield at(row, f"{row.claim} names no threat, as `a: leader isolation (N12)`")
         for threat in row.threats:
             yield from (
