@@ -34,7 +34,8 @@ _TEST: Final = re.compile(
     r"|@Test\b.*?\bvoid (\w+)"
 )
 _ERROR: Final = re.compile(
-    r"\bclass (\w+(?:Error|Exception))\b|\bclass (\w+)\(\w*(?:Error|Exception)\)|\b(Err[A-Z]\w+)\s*=|\benum (\w+Error)\b"
+    r"\bclass (\w+(?:Error|Exception))\b|\bclass (\w+)\(\w*(?:Error|Exception)\)"
+    r"|\b(Err[A-Z]\w+)\s*=|\benum (\w+Error)\b"
 )
 _MARKS: Final = re.compile(r"^[\s#*>/!\-+;\"']+|[\s*/\"']+$")
 
