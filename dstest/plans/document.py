@@ -151,8 +151,12 @@ def fields_of(blocks: Iterable[Block], name: str) -> dict[str, Line]:
 
 
 def _inline(node: SyntaxTreeNode) -> str:
-    """All text in a node, as it was written; what is apart is on lines apart."""
-    parts = [one.content.strip() for one in node.walk() if one.type in ("inline", "fence")]
+    """All text in a node, a line for each paragraph and each item of it."""
+    parts = [
+        one.content.strip() if one.type == "fence" else " ".join(one.content.split())
+        for one in node.walk()
+        if one.type in ("inline", "fence")
+    ]
     return "\n".join(part for part in parts if part)
 
 

@@ -12,7 +12,7 @@ from dstest.plans import picker
 from dstest.plans.fit import fit_of
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Gated, Plan, Scenario
-from dstest.plans.words import NOT_GATED, plain
+from dstest.plans.words import NOT_GATED, listed, plain
 
 __all__ = ["FIELDS", "PREDICATE", "RULES", "named_checkers"]
 
@@ -38,9 +38,12 @@ _NO_CHECKER: Final = re.compile(r"^no checker\b\W+\w+\W+\w+\W+\w+", re.IGNORECAS
 _FAULTLESS: Final = re.compile(r"^none\b", re.IGNORECASE)
 
 
-def named_checkers(text: str) -> list[str]:
-    """The registered checkers that a text names."""
-    words = {*re.findall(r"(?<![\w-])[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?![\w-])", text)}
+def named_checkers(text: str, *, plainly: bool = False) -> list[str]:
+    """The registered checkers that a text names in code marks; `plainly`: or else in a list without
+    any. Several are called by everyday words, so that a word alone names none."""
+    words = {plain(word) for word in re.findall(r"`([^`]+)`", text)}
+    if plainly and not words:
+        words = {*listed(text.split(" because ")[0])}
     return [name for name in registry.names("checkers") if name in words]
 
 
@@ -96,7 +99,7 @@ def _picked(scenario: Scenario, gated: Gated, serious: frozenset[str]) -> Iterat
                 yield at(scenario.run.line, f"{scenario.arm_id(arm)}: {fit.problem}")
     if _NO_CHECKER.match(text):
         return
-    named = {*named_checkers(text)}
+    named = {*named_checkers(text, plainly=True)}
     if not named:
         yield at(gated, f"{scenario.id}: section 7.M names no checker")
         return
@@ -145,8 +148,8 @@ RULES: Final = (
     Rule(
         id="L19",
         title="the oracle can be decided by a machine",
-        remedy="name a checker that judges the workload (`dstest list`), or a metric, a comparison "
-        "and a number",
+        remedy="name a checker in code marks that judges the workload (`dstest list`), or a metric, "
+        "a comparison and a number",
         check=_by_machine,
     ),
     Rule(
