@@ -196,7 +196,7 @@ def _folded(words: list[str]) -> str:
     lines, line = [], ""
     for word in map(shlex.quote, words):
         if len(line) + len(word) > 76:
-            lines.append(line)
+            lines.append(line.rstrip())
             line = ""
         line += word + " "
     return "\n    ".join([*lines, line]).rstrip()

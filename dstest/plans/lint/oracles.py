@@ -148,8 +148,8 @@ RULES: Final = (
     Rule(
         id="L19",
         title="the oracle can be decided by a machine",
-        remedy="name a checker in code marks that judges the workload (`dstest list`), or a metric, "
-        "a comparison and a number",
+        remedy="name a checker, in code marks, that judges the workload (`dstest list`), or a "
+        "metric, a comparison and a number",
         check=_by_machine,
     ),
     Rule(
