@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +21,8 @@ from nemeses.mix import Mix
 __all__ = ["Fit", "fit_of", "planned"]
 
 Where = Literal["", "run", "nemesis", "checker"]
+
+_KEPT: Final = 1024
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +45,19 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 def fit_of(run: Run, arm: Arm) -> Fit:
     """What this arm of a run is made of, or why it cannot be."""
+    return _fit(_key(run, arm), tuple(plugin_files.used()))
+
+
+def _key(*parts: Run | Arm | Budget | int) -> bytes:
+    """What they say, wherever in a plan that is said."""
+    bare = [msgspec.structs.replace(p, line=0) if isinstance(p, Run) else p for p in parts]
+    return msgspec.json.encode(bare)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
+    """Rules ask for the same again and again, and a plan is planned anew for each."""
+    run, arm = msgspec.json.decode(key, type=tuple[Run, Arm])
     where: Where = "run"
     fit = Fit()
     try:
@@ -71,11 +88,28 @@ def _judges(run: Run) -> tuple[str, ...]:
     return tuple(_named("checkers", name) for name in run.checker)
 
 
-def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
-    """The run of an arm on a cluster of this size, with its faults planned.
+def planned(run: Run, arm: Arm, budget: Budget, size: int) -> int:
+    """How many faults an arm has on a cluster of this size in the time of this budget.
 
     Raises ConfigError as `dstest run` does.
     """
+    count, message = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
+    if message:
+        raise ConfigError(message)
+    return count
+
+
+@lru_cache(maxsize=_KEPT)
+def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str]:
+    """(number of faults, why it cannot be planned)"""
+    run, arm, budget, size = msgspec.json.decode(key, type=tuple[Run, Arm, Budget, int])
+    try:
+        return len(_resolved(run, arm, budget, size).plans), ""
+    except ConfigError as error:
+        return 0, error.message
+
+
+def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
     facts = {
         "lab": run.lab,
         "rate": run.rate,
@@ -86,7 +120,9 @@ def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
     spec = RunSpec(
         system=_named("systems", arm.system or run.system),
         workload=_named("workloads", arm.workload or run.workload),
-        nemesis=_named("nemeses", arm.nemesis or run.nemesis),
+        nemesis=",".join(
+            _named("nemeses", part.strip()) for part in (arm.nemesis or run.nemesis).split(",")
+        ),
         nodes=size,
         time_limit_s=budget.duration_s,
         checkers=_judges(run),

@@ -265,7 +265,7 @@ def _budget(run: Run, sizes: tuple[int, ...], shape: Any, need: int) -> Budget |
     for _ in range(_TRIES):
         budget = Budget(nodes=sizes, duration_s=seconds, faults=0, seeds=shape.seeds)
         try:
-            counts = [len(planned(run, Arm(name=""), budget, size).plans) for size in sizes]
+            counts = [planned(run, Arm(name=""), budget, size) for size in sizes]
         except ConfigError:
             return None
         if min(counts) >= need:

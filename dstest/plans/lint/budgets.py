@@ -119,7 +119,7 @@ def _fewer(scenario: Scenario, tier: str, budget: Budget, fit: Fit, line: int) -
             continue
         for size in budget.nodes:
             try:
-                found = len(planned(run, arm, budget, size).plans)
+                found = planned(run, arm, budget, size)
             except ConfigError:
                 return  # L17
             if found < budget.faults:

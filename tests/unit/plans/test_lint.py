@@ -1,4 +1,4 @@
-"""The rules of plans: the plan of etcd breaks none, and each change of one thing exactly its own."""
+"""The rules of plans: the plan of etcd breaks none, each change of one thing exactly its own."""
 
 from __future__ import annotations
 
