@@ -211,7 +211,7 @@ def _print_tool(tool: Tool) -> None:
         ("workloads", ", ".join(tool.workloads)),
         ("nemeses", ", ".join(tool.nemeses)),
     ):
-        typer.echo(f"  {word:10} {names or 'none'}")
+        typer.echo(f"  {word:10} {names or 'nothing'}")
     for one in tool.missing:
         _print_missing(one)
 
