@@ -95,8 +95,7 @@ MUTATIONS: dict[str, Pairs] = {
     "L17 no field": (("- **Observability required:**", "- **Observability:**"),),
     "L17 no numbers": ((SMOKE, "- **Smoke budget:** three nodes for a minute\n"),),
     "L17 other numbers": (("each worker; 300 operations", "each worker; 200 operations"),),
-    "L17 no such option": (('"clock"\nconcurrency = 20\n\n[options]\n',
-                            '"clock"\nconcurrency = 20\n\n[options]\nskew = 3\n'),),
+    "L17 no such option": (("monotonic = true", "monotone = true"),),
     "L17 two sizes alike": ((HARDENING, HARDENING.replace("5, 3", "5, 5")),),
     "L17 two arms alike": (
         ('name = "by-member"', 'name = "by-tenant"'),
@@ -113,6 +112,7 @@ MUTATIONS: dict[str, Pairs] = {
     "L21 no section": (("#### 7.M\n\n- **Model:** feed", "#### Model\n\n- **Model:** feed"),),
     "L21 not of the picker": (("- **Model:** feed", "- **Model:** ledger"),),
     "L21 no reason": (("because a transfer", "and a transfer"),),
+    "L21 another judge": (('checkers = ["watch"]', 'checkers = ["order"]'),),
     "L22 no field": (("- **Reduction plan:**", "- **Reducing:**"),),
     "L22 no predicate": ((PAUSED, "  - injector: it was asked\n  - victim: it is silent\n"),),
     "L22 its own word": ((PAUSED, BOASTING),),

@@ -219,12 +219,14 @@ class _Drafter:
     def _run(
         self, row: Choice, tool: Tool, workload: str, nemesis: str, options: dict[str, Any]
     ) -> Run:
+        besides = tuple(tool.checkers[:1]) if tool.besides else ()
         paced = tool.besides or row.category == "fairness"
         return Run(
             system=self._box.system,
             workload=workload,
             nemesis=nemesis,
-            checker=tuple(tool.checkers[:1]) if tool.besides else (),
+            checkers=(*registry.load("workloads", workload).checkers, *besides),
+            checker=besides,
             concurrency=20,
             rate=_RATE if paced else None,
             options={**options, **row.options},

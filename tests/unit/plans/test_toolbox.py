@@ -98,6 +98,8 @@ FITS: dict[str, tuple[dict[str, Any], str]] = {
     "no judge": ({"model": "queue"}, "checker"),
     "a judge twice": ({"checker": ("linearizable",)}, "checker"),
     "a judge besides": ({"checker": ("slo",)}, ""),
+    "other judges": ({"checkers": ("slo",)}, "checker"),
+    "all judges": ({"checkers": ("linearizable", "slo"), "checker": ("slo",)}, ""),
 }
 
 
