@@ -101,8 +101,10 @@ def lint(
         shown = {"plan": read.path, "sha256": read.sha256, "sound": not errors, "clean": not found}
         say(msgspec.json.encode({**shown, "findings": found}).decode())
     else:
+        told: set[str] = set()
         for finding in found:
-            typer.echo(_line(read, finding))
+            typer.echo(_line(read, finding, again=finding.rule in told))
+            told.add(finding.rule)
         number = len(found) - len(errors)
         typer.echo(
             f"{plan}: {_count(len(errors), 'error')}, {_count(number, 'warning')}; "
@@ -111,9 +113,10 @@ def lint(
     raise typer.Exit(Exit.USAGE if bad else Exit.PASS)
 
 
-def _line(plan: Plan, finding: Finding) -> str:
+def _line(plan: Plan, finding: Finding, *, again: bool) -> str:
+    """With what to do about it, once for each rule."""
     place = f"{plan.path}:{finding.line}: {finding.severity} {finding.rule}: {finding.what}"
-    return f"{place}\n  remedy: {finding.remedy}"
+    return place if again else f"{place}\n  remedy: {finding.remedy}"
 
 
 def _count(number: int, word: str, several: str = "") -> str:
@@ -211,7 +214,7 @@ def _print_tool(tool: Tool) -> None:
         ("workloads", ", ".join(tool.workloads)),
         ("nemeses", ", ".join(tool.nemeses)),
     ):
-        typer.echo(f"  {word:10} {names or 'none'}")
+        typer.echo(f"  {word:10} {names or 'nothing'}")
     for one in tool.missing:
         _print_missing(one)
 

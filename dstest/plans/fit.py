@@ -75,6 +75,11 @@ def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
         where = "checker"
         judges = checkers_of(workload, arm.model or run.model, _judges(run))
         fit = msgspec.structs.replace(fit, checkers=tuple(one.name for one in judges))
+        if run.checkers and arm.workload is None and {*run.checkers} != {*fit.checkers}:
+            raise ConfigError(
+                f"{workload.name} is judged by {', '.join(fit.checkers)}, and the run block names "
+                f"{', '.join(run.checkers)}"
+            )
     except ConfigError as error:
         return msgspec.structs.replace(fit, problem=error.message, where=where)
     return fit

@@ -44,12 +44,14 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The block `toml run` of a scenario: what `dstest run` is given besides the budget.
 
-    Names are those of its flags. `checker` are those that are asked besides the workload's own.
+    Names are those of its flags. `checker` are those that are asked besides the workload's own;
+    `checkers` are all that are to judge it: looked at before and afterwards, and given to nobody.
     """
 
     system: str
     workload: str
     nemesis: str
+    checkers: tuple[str, ...] = ()
     checker: tuple[str, ...] = ()
     model: str | None = None
     lab: str | None = None

@@ -6,7 +6,8 @@ checker of the user's own is picked like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,8 @@ __all__ = ["MODELS", "PICKER", "Choice", "checkers_of", "models_of", "rows_of", 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of `category` about a `model` is judged by `kind`: a checker that knows one of
     `judged_by`. `promise` is such a claim in a sentence, `word` the beginning of its scenario's
-    name. `ours`: a row that the published table lacks."""
+    name. `options` are what the checker must be told before the run. `ours`: a row that the
+    published table lacks."""
 
     model: str
     category: str
@@ -28,6 +30,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     judged_by: frozenset[str]
     promise: str
     word: str
+    options: Mapping[str, str] = MappingProxyType({})
     ours: bool = False
 
 
@@ -38,6 +41,7 @@ def _row(
     kind: str,
     promise: str,
     *judged_by: str,
+    options: Mapping[str, str] = MappingProxyType({}),
     ours: bool = False,
 ) -> Choice:
     return Choice(
@@ -47,6 +51,7 @@ def _row(
         judged_by=frozenset(judged_by),
         promise=promise,
         word=word,
+        options=options,
         ours=ours,
     )
 
@@ -122,18 +127,21 @@ _OURS: Final = (
         *("any", "performance-SLO", "latency", "levels declared before the run"),
         "requests are served within the declared levels",
         "slo",
+        options={"slo": "p99_ms<=2000,ok_ratio>=0.5"},
         ours=True,
     ),
     _row(
         *("any", "liveness", "progress", "the longest stretch without service"),
         "service comes back within a bounded time of a fault",
         "slo",
+        options={"slo": "gap_s<=30"},
         ours=True,
     ),
     _row(
         *("any", "operational", "available", "levels that hold while somebody operates it"),
         "the service keeps to its levels while it is restarted, changed or upgraded",
         "slo",
+        options={"slo": "ok_ratio>=0.5,gap_s<=30"},
         ours=True,
     ),
     _row(

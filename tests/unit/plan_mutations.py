@@ -20,6 +20,7 @@ PAUSED = """  - injector: threads of the server in state T, ticks of its CPU = 0
 """
 BOASTING = "  - injector: the injector reported success\n  - victim: answers = 0\n"
 FUSE = "| feature fuse | this dstest | S4 |"
+SLUG = "etcd-consistency-and-durability-under-faults"
 S1 = "### S1: linearizable_register_under_partition"
 SMOKE = "- **Smoke budget:** nodes 3; duration 60 s; faults 3; seeds 1\n"
 HARDENING = "- **Hardening budget:** nodes 5, 3; duration 305 s; faults 19; seeds 3\n"
@@ -66,6 +67,7 @@ MUTATIONS: dict[str, Pairs] = {
     "L02 nothing out of scope": (("- **Out of scope:**", "- **Beyond:**"),),
     "L02 no such mode": (("mode: project-wide", "mode: everything"),),
     "L02 a change": (("change: none", "change: v3.4.22..v3.4.23"),),
+    "L02 a slug": ((f"slug: {SLUG}", "slug: plan-1"),),
     "L03 a claim twice": ((LAST_CLAIM, f"{LAST_CLAIM}\n{LAST_CLAIM}"),),
     "L04 no such category": (("| liveness | [tuning", "| liveliness | [tuning"),),
     "L05 no source": ((FIRST_CLAIM, "| C1 | Reads are linearizable. | safety | ? | no |\n"),),
@@ -93,8 +95,12 @@ MUTATIONS: dict[str, Pairs] = {
     "L17 no field": (("- **Observability required:**", "- **Observability:**"),),
     "L17 no numbers": ((SMOKE, "- **Smoke budget:** three nodes for a minute\n"),),
     "L17 other numbers": (("each worker; 300 operations", "each worker; 200 operations"),),
-    "L17 no such option": (('"clock"\nconcurrency = 20\n\n[options]\n',
-                            '"clock"\nconcurrency = 20\n\n[options]\nskew = 3\n'),),
+    "L17 no such option": (("monotonic = true", "monotone = true"),),
+    "L17 two sizes alike": ((HARDENING, HARDENING.replace("5, 3", "5, 5")),),
+    "L17 two arms alike": (
+        ('name = "by-member"', 'name = "by-tenant"'),
+        ("arms:** by-tenant, by-member,", "arms:** by-tenant,"),
+    ),
     "L17 no run block": (("```toml run\n", "```toml\n"),),
     "L18 a setup": ((S1, "### S1: linearizable_chaos_on_3_nodes"),),
     "L18 no claim": ((S1, "### S1: register_and_partition"),),
@@ -106,6 +112,7 @@ MUTATIONS: dict[str, Pairs] = {
     "L21 no section": (("#### 7.M\n\n- **Model:** feed", "#### Model\n\n- **Model:** feed"),),
     "L21 not of the picker": (("- **Model:** feed", "- **Model:** ledger"),),
     "L21 no reason": (("because a transfer", "and a transfer"),),
+    "L21 another judge": (('checkers = ["watch"]', 'checkers = ["order"]'),),
     "L22 no field": (("- **Reduction plan:**", "- **Reducing:**"),),
     "L22 no predicate": ((PAUSED, "  - injector: it was asked\n  - victim: it is silent\n"),),
     "L22 its own word": ((PAUSED, BOASTING),),

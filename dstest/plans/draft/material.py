@@ -25,7 +25,6 @@ FILL: Final = "<fill: {}>"
 """What only a person can write."""
 
 _RATE: Final = 300.0
-_LEVELS: Final = "ok_ratio>=0.5,gap_s<=30"
 _TRIES: Final = 3
 
 
@@ -220,16 +219,17 @@ class _Drafter:
     def _run(
         self, row: Choice, tool: Tool, workload: str, nemesis: str, options: dict[str, Any]
     ) -> Run:
-        levels = {"slo": _LEVELS} if tool.besides else {}
+        besides = tuple(tool.checkers[:1]) if tool.besides else ()
         paced = tool.besides or row.category == "fairness"
         return Run(
             system=self._box.system,
             workload=workload,
             nemesis=nemesis,
-            checker=tuple(tool.checkers[:1]) if tool.besides else (),
+            checkers=(*registry.load("workloads", workload).checkers, *besides),
+            checker=besides,
             concurrency=20,
             rate=_RATE if paced else None,
-            options={**options, **levels},
+            options={**options, **row.options},
         )
 
     def _closes(self, key: tuple[str, str, str], claims: list[Claim], id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -52,6 +53,7 @@ def run_block(run: Run) -> str:
             ("system", run.system),
             ("workload", run.workload),
             ("nemesis", run.nemesis),
+            ("checkers", list(run.checkers)),
             ("checker", list(run.checker)),
             ("plugin", list(run.plugin)),
             ("concurrency", run.concurrency),
@@ -60,7 +62,13 @@ def run_block(run: Run) -> str:
         )
         if value not in (None, [], {})
     }
-    return f"```toml run\n{tomli_w.dumps(facts)}```"
+    text = re.sub(
+        r"\[\n\s+(.+?),\n\]",
+        lambda m: f"[{' '.join(m[1].split())}]",
+        tomli_w.dumps(facts),
+        flags=re.S,
+    )
+    return f"```toml run\n{text}```"
 
 
 def _fault(number: str) -> Fault:

@@ -9,8 +9,8 @@ from typing import Final
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import SystemTraits
 from dstest.judge.budgets import TIERS
-from dstest.plans.fit import Fit, fit_of, planned
-from dstest.plans.launch import Budget
+from dstest.plans.fit import fit_of, planned
+from dstest.plans.launch import Arm, Budget, Run
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
@@ -94,8 +94,8 @@ def _reached(scenario: Scenario) -> Iterator[Place]:
             yield at(line, f"{scenario.id}: {tier} of dstest asks for {short}")
         for arm in scenario.arms:
             fit = fit_of(run, arm)
-            if not fit.problem and fit.nemeses:
-                yield from _fewer(scenario, tier, budget, fit, line)
+            if not fit.problem and fit.nemeses and (few := _fewer(run, budget, arm)):
+                yield at(line, f"{scenario.arm_id(arm)}: {tier} {few}")
 
 
 def _short_of(scenario: Scenario, tier: str, budget: Budget) -> str:
@@ -112,20 +112,15 @@ def _short_of(scenario: Scenario, tier: str, budget: Budget) -> str:
     return ", ".join(lacking)
 
 
-def _fewer(scenario: Scenario, tier: str, budget: Budget, fit: Fit, line: int) -> Iterator[Place]:
-    run = scenario.run
-    for arm in scenario.arms if run is not None else ():
-        if run is None or fit_of(run, arm).nemeses.keys() != fit.nemeses.keys():
-            continue
-        for size in budget.nodes:
-            try:
-                found = planned(run, arm, budget, size)
-            except ConfigError:
-                return  # L17
-            if found < budget.faults:
-                what = f"asks for {budget.faults} faults, and {budget.duration_s:g} s have room"
-                yield at(line, f"{scenario.arm_id(arm)}: {tier} {what} for {found}")
-                return
+def _fewer(run: Run, budget: Budget, arm: Arm) -> str:
+    """How the time of the budget is too short for its faults; empty where it is not."""
+    try:
+        found = min(planned(run, arm, budget, size) for size in budget.nodes)
+    except ConfigError:
+        return ""  # L17
+    if found >= budget.faults:
+        return ""
+    return f"asks for {budget.faults} faults, and {budget.duration_s:g} s have room for {found}"
 
 
 RULES: Final = (
