@@ -280,6 +280,7 @@ class PerKey:
         initial: Mapping[str, str] = MappingProxyType({}),
         owed: frozenset[str] = frozenset(),
         keyed: bool = True,
+        claims: frozenset[str] = frozenset(),
     ) -> None:
         self.name = self.mutants = name
         self.models = models
@@ -287,6 +288,7 @@ class PerKey:
         self.prefix_closed = prefix_closed
         self.options = options
         self.initial = initial
+        self.claims = claims
         self._owed = owed
         self._decide = decide
         self._types = types

@@ -129,4 +129,5 @@ CHECKER: Final = PerKey(
         },
     },
     key_of=in_one,
+    claims=frozenset({"fairness"}),
 )

@@ -57,6 +57,10 @@ TierName = Annotated[
     str | None, typer.Option(help="smoke, hardening or release: a session that meets this budget.")
 ]
 Model = Annotated[str | None, typer.Option(help="Model to check, default the workload's.")]
+Checkers = Annotated[
+    list[str] | None,
+    typer.Option(help="Ask this one besides the workload's own: a name, or a file of your own."),
+]
 Pairs = Annotated[
     list[str] | None,
     typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
@@ -97,6 +101,7 @@ def run(
     seeds: Seeds = None,
     tier: TierName = None,
     model: Model = None,
+    checker: Checkers = None,
     option: Pairs = None,
     schedule: Schedule = None,
     stop_on_violation: StopOnViolation = False,
@@ -116,7 +121,7 @@ def run(
     from dstest.runner.session import run_session
 
     _check_key(sign_key)
-    parts = _parts(plugin or [], system, workload, nemesis)
+    parts = _parts(plugin or [], system, workload, nemesis, checker or [])
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
     named = numbers("--seed", seed)
     plan = plan_arms(
@@ -153,7 +158,9 @@ def run(
     _show(done, json_)
 
 
-def _parts(files: list[Path], system: str, workload: str, nemesis: str | None) -> dict[str, Any]:
+def _parts(
+    files: list[Path], system: str, workload: str, nemesis: str | None, checkers: list[str]
+) -> dict[str, Any]:
     """Those fields of a `RunSpec` that name plug-ins, and their files."""
     from dstest.core.plugin_files import named_in, use, used
 
@@ -162,6 +169,7 @@ def _parts(files: list[Path], system: str, workload: str, nemesis: str | None) -
         "system": named_in("systems", system),
         "workload": named_in("workloads", workload),
         "nemesis": named_in("nemeses", "partition" if nemesis is None else nemesis),
+        "checkers": tuple(named_in("checkers", name) for name in checkers),
         "files": tuple(map(str, used())),
     }
 

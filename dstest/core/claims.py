@@ -10,14 +10,17 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CATEGORIES", "FAMILIES", "GATED", "Fields"]
+__all__ = ["CATEGORIES", "FAMILIES", "GATED", "SURFACE_GATED", "Fields"]
 
 GATED: Final = frozenset(
     {"safety", "durability", "idempotency", "isolation", "ordering", "membership"}
 )
 """Claims that only a history of operations can falsify: `serious` ones."""
 
-CATEGORIES: Final = GATED | {"liveness", "performance-SLO", "operational", "boundary", "fairness"}
+SURFACE_GATED: Final = frozenset({"boundary", "fairness"})
+"""Claims that hold at each surface or for each group, or not at all."""
+
+CATEGORIES: Final = GATED | SURFACE_GATED | {"liveness", "performance-SLO", "operational"}
 
 FAMILIES: Final = frozenset({"log", "counter", "ledger", "session", "queue", "lease"})
 """Whose operations need fields without which a checker would be unsound."""

@@ -21,6 +21,7 @@ _SHAPE: Final[dict[str, Any]] = {
     "choices": tuple[Any, ...],
     "least": _NUMBER,
     "most": _NUMBER,
+    "pattern": str,
     "names_nodes": bool,
     "names_service": bool,
 }
@@ -49,11 +50,21 @@ def _problems(key: str, option: Option, may_be_open: bool) -> Iterator[tuple[str
     ranged = option.least is not None or option.most is not None
     if ranged and kind not in (int, float):
         yield "it has a range, and is no number", "leave least and most out, or type=float"
+    if option.pattern and (kind is not str or not _compiles(option.pattern)):
+        yield "it has a pattern that no text can match", "a regular expression, and type=str"
     for choice in option.choices:
         if not fits(choice, kind):
             yield f"its choices have {choice!r}, which is no {kind.__name__}", "one type for all"
     if option.default is not None or not may_be_open:
         yield from _of_default(option)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
 
 
 def _of_default(option: Option) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -163,6 +164,8 @@ def _typed(key: str, text: str, option: Option) -> Any:
         raise ConfigError(
             f"-o {key}={text}: out of range", remedy=f"{key} is {_range(option)}: {option.help}"
         )
+    if option.pattern and not re.fullmatch(option.pattern, text):
+        raise ConfigError(f"-o {key}={text}: not what it may be", remedy=f"{key}: {option.help}")
     if option.choices and value not in option.choices:
         allowed = ", ".join(map(str, option.choices))
         raise ConfigError(f"-o {key}={text}: not allowed", remedy=f"{key} is one of: {allowed}")

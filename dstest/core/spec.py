@@ -21,6 +21,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     `schedule` is the file that the faults were taken from, None where they were planned by seed.
     `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`), `builds` are
     names of builds of the system (`core.builds`) that the nodes have instead of Debian's.
+    `checkers` are asked beside those of the workload.
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -38,6 +39,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_violation: bool = False
     files: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
+    checkers: tuple[str, ...] = ()
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -49,7 +51,8 @@ def to_toml(spec: RunSpec) -> str:
 def said_in(rows: Mapping[str, Any]) -> dict[str, Any]:
     """What spec.toml says of a spec as plain data, tuples as lists.
 
-    What is None, and an empty list of files or builds, is left out; an option that is empty is not.
+    What is None, and an empty list of files, builds or checkers, is left out; an option that is
+    empty is not.
     """
     said = {key: value for key, value in rows.items() if value not in (None, [], ())}
     options = {k: v for k, v in (rows.get("options") or {}).items() if v is not None}

@@ -43,7 +43,6 @@ __all__ = [
     "COUNTER",
     "DUMPS",
     "EXCLUSION",
-    "FAIR",
     "FORK",
     "INVARIANT",
     "REVERSE",
@@ -338,47 +337,3 @@ def _gone_entry(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
 
 
 INVARIANT: Final = {"lost": _gone_entry}
-
-
-def _groups(ops: list[Op], options: _Opts) -> list[list[Op]]:
-    """The operations of each group of clients, as `fairness` makes them; none with one group."""
-    by = options.get("fairness_by", "node")
-    field = {"node": "node_seen", "process": "process_id"}.get(str(by), str(by))
-    groups: dict[str, list[Op]] = {}
-    for op in ops:
-        inside = op.input.get("group") if isinstance(op.input, dict) else None
-        name = inside if by == "group" else getattr(op, field, None)
-        if name is not None:
-            groups.setdefault(repr(name), []).append(op)
-    return list(groups.values()) if len(groups) > 1 else []
-
-
-def _slow(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    group = pick(dice, _groups(ops, options))
-    if group is None:
-        return None
-    mine = acked(group, *{op.op_type for op in group})
-    # Few enough to leave the percentile of all where it is, many enough to be the group's own.
-    slow = mine[: max(1, len(mine) // 60)]
-    return f"{len(slow)} of {len(mine)} operations of one group took a thousand times as long", (
-        changed(
-            ops,
-            {
-                op.op_id: {"complete_ts": op.invoke_ts + 1000 * max(1, end(op) - op.invoke_ts)}
-                for op in slow
-            },
-        )
-    )
-
-
-def _failing(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    group = pick(dice, _groups(ops, options))
-    if group is None or float(options.get("fairness_error_rate", 1)) >= 1:
-        return None
-    mine = acked(group, *{op.op_type for op in group})
-    refused = {"output": None, "error": "refused"}
-    said = f"all {len(mine)} good operations of one group failed"
-    return said, changed(ops, {op.op_id: refused for op in mine})
-
-
-FAIR: Final = {"slow": _slow, "failing": _failing}

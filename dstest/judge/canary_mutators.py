@@ -19,6 +19,7 @@ from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.judge import _mutate_dead as dead
 from dstest.judge import _mutate_lists as lists
+from dstest.judge import _mutate_service as service
 from dstest.judge import _mutate_streams as streams
 from dstest.judge import _mutate_values as values
 from dstest.judge import _mutate_views as views
@@ -115,7 +116,7 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
     "dead-letters": Mutators(dead.DEAD_LETTERS),
     "exactly-once": Mutators(lists.LEDGER, whole=True),
     "exclusion": Mutators(values.EXCLUSION),
-    "fairness": Mutators(values.FAIR, whole=True),
+    "fairness": Mutators(service.FAIR, whole=True),
     "final-state": Mutators(values.INVARIANT, whole=True),
     "g2": Mutators(views.PAIRS),
     "kafka": Mutators(
@@ -131,6 +132,7 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
     "no-lost-ack": Mutators({k: m for k, m in lists.SET_FINAL.items() if k != "duplicate"}),
     "order": Mutators(by_model={"fifo": lists.QUEUE["fifo"], "prefix": lists.PREFIX}),
     "reconciliation": Mutators(values.DUMPS),
+    "slo": Mutators(service.SERVICE, whole=True),
     "sessions": Mutators(
         streams.SESSION,
         only={kind: ("session", name) for name, kind in _GUARANTEES.items()},

@@ -20,7 +20,7 @@ from dstest.judge.budgets import budgets
 from dstest.judge.decide import Session, aggregate_seeds, decide, session, session_exit_code
 from dstest.judge.rows import ok
 
-__all__ = ["ArmEvidence", "ArmVerdict", "SessionVerdict", "judge_session"]
+__all__ = ["ArmEvidence", "ArmVerdict", "SessionVerdict", "evidence_among", "judge_session"]
 
 _RANK: Final = ("none", "smoke", "hardening", "release")
 _ALIKE: Final = (
@@ -76,13 +76,11 @@ class SessionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
     """The verdict over all arms, those that were planned and never ran included."""
-    seeds = _agreeing(arms)
-    sizes = sorted({arm.nodes for arm in arms if arm.evidence is not None})
-    differences = _differences(arms)
-    one_way = _one_way(arms)
+    among = evidence_among(arms, tier)
     rows, met = [], []
     for arm in arms:
-        if arm.evidence is None:
+        evidence = among.get(arm.id)
+        if evidence is None:
             rows.append(
                 ArmVerdict(
                     id=arm.id,
@@ -95,7 +93,6 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
                 )
             )
             continue
-        evidence = _among(arm.evidence, tier, seeds, sizes, differences, one_way)
         met.append(evidence.budget.met)
         rows.append(_row(arm, decide(evidence)))
     states = [row.state for row in rows] + [s for arm in arms for s in arm.earlier if s.failed]
@@ -110,11 +107,26 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
         reason=_reason(outcome, state, rows, tier, lowest),
         tier_wanted=tier,
         tier_met=lowest,
-        seeds_agreeing=seeds,
-        sizes=sizes,
+        seeds_agreeing=_agreeing(arms),
+        sizes=_sizes(arms),
         arms=rows,
         exit_code=session_exit_code(outcome),
     )
+
+
+def evidence_among(arms: Sequence[ArmEvidence], tier: Tier) -> dict[str, Evidence]:
+    """By arm its evidence, with the rows that look at more than one run asked again."""
+    seeds, sizes = _agreeing(arms), _sizes(arms)
+    differences, one_way = _differences(arms), _one_way(arms)
+    return {
+        arm.id: _among(arm.evidence, tier, seeds, sizes, differences, one_way)
+        for arm in arms
+        if arm.evidence is not None
+    }
+
+
+def _sizes(arms: Sequence[ArmEvidence]) -> list[int]:
+    return sorted({arm.nodes for arm in arms if arm.evidence is not None})
 
 
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from dstest.core.evidence import BlameProbe, Evidence
 from dstest.core.verdict import Bug
 from dstest.judge.blame import PROBES, blame, results
 from dstest.judge.taxdc import UNCLASSIFIED
+from dstest.report.review.markdown import table
 
-__all__ = ["bug_lines", "probe_lines", "said", "short_lines"]
+__all__ = ["bug_text", "probe_lines", "said", "short_lines"]
 
 _NO_SYMPTOM = f"{UNCLASSIFIED}nothing is known of how the violation showed"
 
@@ -19,29 +20,21 @@ def said(probe: BlameProbe) -> str:
     return {True: "fired", False: "not fired", None: "no result"}[probe.fired]
 
 
-def probe_lines(
-    evidence: Evidence, more: Mapping[str, BlameProbe] | None, md: Callable[[object], str]
-) -> list[str]:
+def probe_lines(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> list[str]:
     """A table of all probes, each with what it asks and what it came to."""
-    lines = ["| Probe | Against | Asks | Result | Seen |", "|---|---|---|---|---|"]
-    for name, probe in results(evidence, more).items():
-        about = PROBES[name]
-        lines.append(
-            f"| {md(name)} | {about.who} | {md(about.asks)} | {said(probe)} | {md(probe.said)} |"
-        )
-    return lines
+    rows = (
+        (name, PROBES[name].who, PROBES[name].asks, said(probe), probe.said)
+        for name, probe in results(evidence, more).items()
+    )
+    return table(("Probe", "Against", "Asks", "Result", "Seen"), rows)[:-1]
 
 
-def bug_lines(bug: Bug | None, md: Callable[[object], str]) -> list[str]:
-    """Type, tags, severity and the reasons, as items of a list."""
+def bug_text(bug: Bug | None) -> str:
+    """`partition; severity P0; tags: durability, safety`."""
     if bug is None:
-        return [f"- TaxDC type: {md(_NO_SYMPTOM)}", f"- Severity: {md(_NO_SYMPTOM)}"]
-    return [
-        f"- TaxDC type: {md(bug.type)}",
-        f"- Tags: {md(', '.join(bug.tags) or 'nothing that is known gives one')}",
-        f"- Severity: {md(bug.severity)}",
-        *(f"  - {md(reason)}" for reason in bug.reasons),
-    ]
+        return _NO_SYMPTOM
+    tags = f"; tags: {', '.join(bug.tags)}" if bug.tags else ""
+    return f"{bug.type}; severity {bug.severity}{tags}"
 
 
 def short_lines(
@@ -51,6 +44,5 @@ def short_lines(
     whose = blame(evidence, more)
     lines = [] if whose is None else [f"blame       {whose}"]
     if bug is not None:
-        tags = f" ({', '.join(bug.tags)})" if bug.tags else ""
-        lines.append(f"bug         {bug.type}{tags}, severity {bug.severity}")
+        lines.append(f"bug         {bug_text(bug)}")
     return lines

@@ -39,6 +39,8 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
         words += ["--plugin", str(path)]
     for name in spec.get("builds", ()):
         words += ["--system-version", str(name)]
+    for name in spec.get("checkers", ()):
+        words += ["--checker", str(name)]
     flags = {
         "system": "--system",
         "workload": "--workload",

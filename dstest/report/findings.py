@@ -1,36 +1,114 @@
-"""`findings.md`: the run as a findings report, headline first (discipline 6.3, first version)."""
+"""`findings.md`: a run as a findings report, headline first (discipline 6.3).
+
+The pieces are those of a plan's report as well (`dstest/plans/review/`), which has a row for each
+of its runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.judge.blame import blame
 from dstest.judge.judged import share
-from dstest.report.blame import bug_lines, probe_lines
+from dstest.report.blame import bug_text, probe_lines
 from dstest.report.model import RunReport
+from dstest.report.review.confidence import confidence_of
+from dstest.report.review.markdown import md, table
+from dstest.report.review.model import (
+    NO_PLAN,
+    AuditLine,
+    Confidence,
+    FindingText,
+    Green,
+    Report,
+    Result,
+)
+from dstest.report.review.render import render
 from dstest.report.tally import tallies
 from dstest.report.timeline import sentence
 
-__all__ = ["render_findings"]
+__all__ = [
+    "finding_of",
+    "green_of",
+    "render_findings",
+    "result_of",
+    "review_of",
+    "version_of",
+]
+
+_OWN: Final = "S1"
+"""The only scenario of a run without a plan."""
 
 
-def md(text: object) -> str:
-    """Text that cannot open a tag, a table cell, a heading or a code span."""
-    flat = printable(" ".join(str(text).split()))
-    for char in ("\\", "`", "*", "_", "[", "]", "|", "#"):
-        flat = flat.replace(char, "\\" + char)
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+Probes = Mapping[str, BlameProbe]
+"""Results of probes that were run apart (`dstest blame`), by name."""
 
 
-def _code(text: str) -> str:
-    """A fenced block; the fence is longer than any run of backticks inside."""
-    text = printable(text)
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
+def render_findings(report: RunReport, more: Probes | None = None) -> str:
+    """The Markdown text."""
+    return render(review_of(report, more))
+
+
+def review_of(report: RunReport, more: Probes | None = None) -> Report:
+    """A run by itself, as a findings report."""
+    header = report.history.header
+    claims = ", ".join(report.meta.claims or ["safety"])
+    state = report.state
+    return Report(
+        name=report.run,
+        plan=NO_PLAN,
+        under_test=(version_of(report),),
+        system=header.system or "-",
+        place=report.path,
+        facts=(("Seed", str(header.seed)),),
+        headline=report.verdict.reason,
+        notes=(report.meaning, *_what_is_missing(report)),
+        results=(result_of(report, _OWN, "history.jsonl"),),
+        findings=(
+            (finding_of(report, "F1", _OWN, "none written down", more),) if state.failed else ()
+        ),
+        coverage=(),
+        surfaces=(),
+        disclosures=(),
+        adequacy=(),
+        confidence=(_confidence(report, claims),),
+        greens=(green_of(report, _OWN),),
+        besides=_errors(report),
+    )
+
+
+def version_of(report: RunReport) -> str:
+    """What ran, as the run recorded it."""
+    version = report.history.header.system_version
+    return (
+        f"{report.history.header.system or 'an unnamed system'} {version or '(version not told)'}"
+    )
+
+
+def result_of(report: RunReport, id: str, artifact: str, scenario: str | None = None) -> Result:
+    """The row of a run."""
+    header = report.history.header
+    name = " ".join(str(x) for x in (header.system, header.workload) if x) or report.run
+    c = report.evidence.checker
+    oracle = (
+        f"operations judged: {share(c)}, result {c.result}, "
+        f"{c.canary_killed} of {c.canary_total} broken copies rejected"
+    )
+    return Result(
+        id=id,
+        scenario=scenario or name,
+        verdict=report.state,
+        oracle=", ".join(c.declared) or "none",
+        ops=c.ops_consumed,
+        oracle_evidence=oracle,
+        planned=report.evidence.faults_planned,
+        landed=report.landed,
+        landing_evidence=_landing(report),
+        artifact=artifact,
+    )
 
 
 def _landing(report: RunReport) -> str:
@@ -45,54 +123,34 @@ def _landing(report: RunReport) -> str:
     return said
 
 
-def _scenario(report: RunReport) -> list[str]:
-    header = report.history.header
-    name = " ".join(str(x) for x in (header.system, header.workload) if x) or report.run
-    c = report.evidence.checker
-    oracle = (
-        f"operations judged: {share(c)}, result {c.result}, "
-        f"{c.canary_killed} of {c.canary_total} broken copies rejected"
-    )
-    return [
-        "## Scenario results",
-        "",
-        (
-            "| ID | Scenario | Verdict | Oracle | Oracle execution evidence |"
-            " Nemesis landing evidence | Artifact |"
-        ),
-        "|---|---|---|---|---|---|---|",
-        (
-            f"| S1 | {md(name)} | {report.state.value} | {md(', '.join(c.declared) or 'none')} |"
-            f" {md(oracle)} | {md(_landing(report))} | history.jsonl |"
-        ),
-        "",
-    ]
-
-
-def _finding(report: RunReport, more: Mapping[str, BlameProbe] | None) -> list[str]:
+def finding_of(
+    report: RunReport, id: str, result: str, hypotheses: str, more: Probes | None = None
+) -> FindingText:
+    """The finding of a run that failed."""
     v = report.verdict
-    lines = [
-        "## Findings",
-        "",
-        f"### F1: {md(report.evidence.violation_fingerprint or 'violation')}",
-        "",
-        f"- What happened: {md(v.reason)}",
-        *(f"- Counted by {md(line)}" for line in tallies(report.results)),
-        f"- Verdict: {report.state.value}, rule {v.rule}",
-        f"- Fault proven: {'yes' if report.evidence.fault_landed else 'no'}",
-        f"- Blame: {md(blame(report.evidence, more) or 'unknown - pending: no probe was run')}",
-        *bug_lines(v.bug, md),
-        "- Reduction: not reduced yet",
-        "",
-        "Probes of who is to blame:",
-        "",
-        *probe_lines(report.evidence, more, md),
-        "",
-        "Reproducer:",
-        "",
-        _code(report.command or f"dstest check {report.path}/history.jsonl"),
-        "",
-    ]
+    return FindingText(
+        id=id,
+        result=result,
+        title=report.evidence.violation_fingerprint or "violation",
+        hypotheses=hypotheses,
+        happened=v.reason,
+        counted=tuple(tallies(report.results)),
+        fault_proven=report.evidence.fault_landed,
+        blame=blame(report.evidence, more) or "unknown - pending: no probe was run",
+        probes=tuple(probe_lines(report.evidence, more)),
+        taxdc=bug_text(v.bug),
+        reasons=tuple(v.bug.reasons) if v.bug else (),
+        reduction="not reduced: `dstest replay` tells first whether it comes again",
+        reproducer=report.command or f"dstest check {report.path}/history.jsonl",
+        evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
+        witness=_witness(report),
+        cause="not known; its owner is who maintains what is blamed",
+        next_action=f"dstest replay {report.path} --times 5, then reduce",
+    )
+
+
+def _witness(report: RunReport) -> tuple[str, ...]:
+    lines: list[str] = []
     for checker, anomaly in report.anomalies:
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
         lines += [f"Witness ({md(checker)}): {md(anomaly.type + key)}", ""]
@@ -100,68 +158,39 @@ def _finding(report: RunReport, more: Mapping[str, BlameProbe] | None) -> list[s
             lines += [md(anomaly.explanation), ""]
         lines += [f"- {md(sentence(op))}" for op in report.ops_of(anomaly)]
         lines.append("")
-    lines += ["Next action: run the same seed again, then reduce.", ""]
-    return lines
+    return tuple(lines)
 
 
-def _no_finding(report: RunReport) -> list[str]:
-    lines = ["## Findings", "", "No violation was found.", ""]
-    if report.verdict.why_not_better:
-        lines += ["What stands between this verdict and the next stronger one:", ""]
-        for remedy in report.remedies:
-            lines.append(f"- {md(remedy.obstacle)}")
-            if remedy.command:
-                lines.append(f"  Supplied by: `{printable(remedy.command)}`")
-        lines.append("")
-    return lines
+def _what_is_missing(report: RunReport) -> tuple[str, ...]:
+    if report.state.failed or not report.verdict.why_not_better:
+        return ()
+    said = ["What stands between this verdict and the next stronger one:"]
+    for remedy in report.remedies:
+        supplied = f" Supplied by: {printable(remedy.command)}" if remedy.command else ""
+        said.append(f"{remedy.obstacle}{supplied}")
+    return tuple(said)
 
 
-def _errors(report: RunReport) -> list[str]:
-    if not report.errors:
-        return []
-    lines = ["## Errors that no fault explains", "", "| Operation | Outcome | Count | Error |"]
-    lines.append("|---|---|---|---|")
-    for row in report.errors:
-        lines.append(f"| {md(row.op_type)} | | | {md(row.message)} |")
-        lines += [f"| | {e.outcome} | {e.count:,} | {md(e.text)} |" for e in row.texts]
-    return [*lines, ""]
+def _confidence(report: RunReport, claims: str) -> Confidence:
+    change, why = confidence_of([report.state])
+    return Confidence(claim=claims, change=change, why=why)
 
 
-def render_findings(report: RunReport, more: Mapping[str, BlameProbe] | None = None) -> str:
-    """The Markdown text. `more` are results of probes that were run apart (`dstest blame`)."""
-    header = report.history.header
-    lines = [
-        f"# Findings: {md(report.run)}",
-        "",
-        f"- System: {md(header.system or '-')} {md(header.system_version or '')}",
-        f"- Seed: {md(header.seed)}",
-        f"- Directory: {md(report.path)}",
-        "",
-        "## Summary",
-        "",
-        f"Session {report.session}: {report.state.value}. {md(report.verdict.reason)}",
-        "",
-        md(report.meaning),
-        "",
-        *_scenario(report),
-        *(_finding(report, more) if report.state.failed else _no_finding(report)),
-        *_errors(report),
-        "## Green-but-broken",
-        "",
-        "| Row | What must hold | Status | Evidence |",
-        "|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.id} | {md(row.title)} | {row.status} | {md(row.evidence)} |"
+def green_of(report: RunReport, result: str) -> Green:
+    """The audit of a run."""
+    rows = tuple(
+        AuditLine(id=row.id, title=row.title, status=row.status, evidence=row.evidence)
         for row in report.audit
-    ]
-    lines += [
-        "",
-        "No boundary or fairness scenarios in this run.",
-        "",
-        "## Session verdict",
-        "",
-        report.session,
-        "",
-    ]
-    return "\n".join(lines)
+    )
+    return Green(result=result, rows=rows)
+
+
+def _errors(report: RunReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not report.errors:
+        return ()
+    rows: list[tuple[object, ...]] = []
+    for row in report.errors:
+        rows.append((row.op_type, "", "", row.message))
+        rows += [("", e.outcome, f"{e.count:,}", e.text) for e in row.texts]
+    lines = table(("Operation", "Outcome", "Count", "Error"), rows)
+    return (("Errors that no fault explains", tuple(lines[:-1])),)

@@ -13,10 +13,10 @@ from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.judge.session import ArmVerdict, SessionVerdict
 from dstest.report.command import command_of
-from dstest.report.findings import md
 from dstest.report.html import environment, tone_of
 from dstest.report.junit import kind_of, xml_text
 from dstest.report.remedies import Remedy, remedies
+from dstest.report.review.markdown import md
 from dstest.report.terminal import colored, obstacles, wrap
 from dstest.store.layout import write_file
 

@@ -46,6 +46,7 @@ from dstest.judge.process_facts import ProcessFacts
 from dstest.judge.symptom import symptom_of
 from dstest.judge.taxdc import classify
 from dstest.runner.blame_probes import offline_probes
+from dstest.runner.judges import claims_of
 from dstest.runner.logscan import log_names, scan_logs
 from dstest.runner.reconcile import Beside, issued, reconcile
 from dstest.runner.requirements import deployment_of
@@ -167,14 +168,17 @@ def _absent(run: RunDir, meta: RunMeta) -> list[str]:
     return [f"{n} is missing" for n in (SPEC, SCHEDULE) if began and not (run.path / n).exists()]
 
 
-def _foreign(meta: RunMeta, workload: Any) -> list[str]:
+def _foreign(meta: RunMeta, workload: Any, claims: frozenset[str]) -> list[str]:
     """Does run.json ask for what this workload and its checkers do not know?"""
     known = {m for name in meta.checkers for m in registry.load("checkers", name).models}
     wrong = []
     if meta.model not in known:
         wrong.append(f"run.json demands {meta.model}, which none of its checkers knows")
-    if meta.claims is not None and meta.claims != sorted(workload.claims):
+    if meta.claims is not None and meta.claims != sorted(claims):
         wrong.append(f"run.json claims {meta.claims}, {workload.name} something else")
+    asked = msgspec.convert(meta.spec, RunSpec).checkers
+    if left_out := [name for name in asked if name not in meta.checkers]:
+        wrong.append(f"the run was asked for {', '.join(left_out)}, which run.json does not name")
     return wrong
 
 
@@ -213,6 +217,7 @@ def _run_facts(
     system = registry.load("systems", spec.system)
     kind = deployment_of(system)
     workload = registry.load("workloads", spec.workload)
+    claims = claims_of(workload, [registry.load("checkers", name) for name in meta.checkers])
     seen = meta.processes
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
     if processes is not None and not processes.offered and implements(kind, Processes):
@@ -234,7 +239,7 @@ def _run_facts(
         ended_by=meta.ended_by or meta.stopped_by,
         workers=meta.workers or 0,
         missing_capability=list(meta.missing_capability or []),
-        claims=workload.claims,
+        claims=claims,
         fields=workload.fields,
         options=spec.options,
         checkers_declared=list(meta.checkers),
@@ -258,7 +263,7 @@ def _run_facts(
         load_end_ns=load_end_ns,
         minimum={**dict.fromkeys(workload.op_types, 0), **workload.minimum},
         healthy=meta.healthy or {},
-        mismatches=[*agreed.wrong, *_absent(run, meta), *_foreign(meta, workload)],
+        mismatches=[*agreed.wrong, *_absent(run, meta), *_foreign(meta, workload, claims)],
         forgiven=agreed.forgiven,
         residue=_NO_AUDIT if meta.residue is None else meta.residue,
         replicas=replicas if meta.replicas is None else meta.replicas,

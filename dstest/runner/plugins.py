@@ -25,7 +25,7 @@ from dstest.core.protocols import (
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
-from dstest.runner.judges import checkers_of
+from dstest.runner.judges import added, checkers_of, claims_of
 from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
 from dstest.runner.raw_client import CLIENT_OPTION, check_raw_client
 from dstest.runner.requirements import (
@@ -73,6 +73,11 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     members: list[str]
     plans: list[FaultPlan]
     given: list[str]
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """What is claimed by the workload, and by checkers that were asked besides."""
+        return claims_of(self.workload, self.checkers)
 
     @property
     def workload_finishes(self) -> bool:
@@ -252,15 +257,15 @@ def resolve(
     lab = registry.load("labs", spec.lab)
     check_requires(system, chosen)
     check_lab(lab, chosen)
-    checkers = checkers_of(work, spec.model)
+    checkers = checkers_of(work, spec.model, spec.checkers)
     model = work.model if spec.model is None else spec.model
     if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
         raise ConfigError(
-            f"--stop-on-violation: {', '.join(work.checkers)} can judge whole runs only",
+            f"--stop-on-violation: {', '.join(c.name for c in checkers)} can judge whole runs only",
             remedy="leave it out for this workload",
         )
     brought = [] if schedule is None else _scheduled(schedule, spec)
-    declared = _declared(system, work, chosen)
+    declared = _declared(system, work, chosen, *added(checkers, work))
     options = registry.parse_options([*brought, *pairs], declared)
     check_raw_client(system, work, options)
     names = _members(system, spec, options)

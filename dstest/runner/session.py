@@ -86,7 +86,7 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
         checkers=[c.name for c in plugins.checkers],
         nodes=[f"n{i + 1}" for i in range(spec.nodes)],
         faults_planned=len(plugins.plans),
-        claims=sorted(plugins.workload.claims),
+        claims=sorted(plugins.claims),
         plugin_files=plugin_files.digests(spec.files),
         clock=host.clock_source(),
         started=clock.utc_stamp(),

@@ -373,6 +373,11 @@ def _fair(sim: Sim, count: int) -> None:
     sim.run(count, lambda slot, start, effect: ("read", "x", None, lambda: 1))
 
 
+def _served(sim: Sim, count: int) -> None:
+    sim.options = {"slo": "ok_ratio>=0.5, p50_ms<=1000,gap_s<=60", "slo_of": "read"}
+    sim.run(count, lambda slot, start, effect: ("read", "x", None, lambda: 1))
+
+
 def _views(sim: Sim, count: int, moments: int = 1) -> None:
     """A group is retired after 60 operations. A look is of one moment, or each of its steps of one
     that is not before the last one's (read committed)."""
@@ -489,6 +494,7 @@ KINDS = {
     "reconciliation": Kind(_dumps, "reconciliation", "converged"),
     "final-state": Kind(_dumps, "final-state", "invariant"),
     "fairness": Kind(_fair, "fairness", "fair"),
+    "slo": Kind(_served, "slo", "slo"),
 }
 
 

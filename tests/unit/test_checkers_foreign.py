@@ -11,7 +11,7 @@ from dstest.core.check import Budget
 from dstest.core.history import History
 from dstest.core.op import Op
 
-ANY = {"fairness", "final-state", "reconciliation"}
+ANY = {"fairness", "final-state", "reconciliation", "slo"}
 
 
 def with_one(kind: str, op_type: str) -> History:

@@ -456,6 +456,7 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
     ),
     (KAFKA, '1 send[p] 7 -> {"offset":3} @0-1'),
     (("fairness", "fair"), "1 read -> 1 @0-1"),
+    (("slo", "slo"), "1 read -> 1 @0-1"),
 ]
 
 

@@ -177,9 +177,9 @@ def test_findings(fail: bool) -> None:
     rows = [line for line in text.splitlines() if re.match(r"\| (RF|WO)\d+ ", line)]
     assert len(rows) == 24
     if fail:
-        assert "not reduced yet" in text
+        assert "- Reduction: not reduced: " in text
         assert "- Blame: unknown - pending: " in text
-        assert "not classified yet" not in text
+        assert "Probes of who is to blame:" in text
         assert "dstest run --system etcd" in text
 
 

@@ -71,6 +71,10 @@ ALLOWED = {
         "judge/host_events.py": {"memory"},
         "runner/host_sampler.py": {"memory"},
     },
+    "no rows, and types of bugs": {
+        "report/review/render.py": {"none"},
+        "report/review/rules.py": {"config", "none", "partition", "upgrade"},
+    },
     "types of operation": {
         "judge/_audit_again.py": {"watch"},
         "judge/evidence.py": {"watch"},
@@ -79,6 +83,7 @@ ALLOWED = {
     "a kind of oracle, which checkers name": {"judge/view.py": {"final-state"}},
     "families of mutants, which checkers name; kinds of mutant, models": {
         "judge/_mutate_lists.py": {"duplicate"},
+        "judge/_mutate_service.py": {"slo"},
         "judge/_mutate_streams.py": {"duplicate", "watch"},
         "judge/_mutate_values.py": {"duplicate"},
         "judge/_mutate_views.py": {"duplicate"},
@@ -90,7 +95,7 @@ ALLOWED = {
             *("bank", "causal", "causal-reverse", "counter-bounds", "duplicate", "exactly-once"),
             *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
             *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),
-            *("dead-letters", "total-queue", "unique-ids", "watch"),
+            *("dead-letters", "slo", "total-queue", "unique-ids", "watch"),
         },
     },
     "which workload can have made a foreign history": {

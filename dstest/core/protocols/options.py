@@ -13,7 +13,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One `-o key=value`: its type, default, allowed values and one line of help.
 
     A number is finite and from `least` to `most`. `names_nodes`: the value is a list of nodes with
-    commas between, and each of them must be in the cluster.
+    commas between, and each of them must be in the cluster. Text is a whole match of `pattern`, if
+    there is one; then `help` says what it may be.
     """
 
     type: type
@@ -22,5 +23,6 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Any, ...] = ()
     least: float | None = None
     most: float | None = None
+    pattern: str = ""
     names_nodes: bool = False
     names_service: bool = False

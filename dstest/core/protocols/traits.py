@@ -41,7 +41,8 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
     use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
     `breaks`: which claim a type of anomaly breaks, where it is not simply those of the workload.
-    `second`: another judge of what it finds that has none of its code."""
+    `second`: another judge of what it finds that has none of its code.
+    `claims`: what a run claims besides where it asks this with `--checker` (`dstest.core.claims`)."""
 
     mutants: str = ""
     keyed: bool = False
@@ -52,6 +53,7 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     tables: bool = False
     breaks: Mapping[str, str] = MappingProxyType({})
     second: SecondJudge | None = None
+    claims: frozenset[str] = frozenset()
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):

@@ -1,0 +1,332 @@
+"""From a plan to its verdicts: looks, then executes one step after the other, and can go on.
+
+Each step is a command of dstest in a process of its own, so that a crash of one run is one run's.
+The process gets SIGTERM when this one dies, at which it heals and seals; `resume` then begins with
+the step that was running. A step's verdict is read out of what its run left, never out of what its
+command said (`outcome.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from dstest.core import clock
+from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.core.run_meta import RunMeta
+from dstest.core.verdict import State
+from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
+from dstest.plans.execution.logbook import session_log
+from dstest.plans.execution.outcome import Outcome, outcome_of, results_in, runs_of
+from dstest.plans.execution.state import Execution, ExecutionDir, Step
+from dstest.plans.lint import require_sound
+from dstest.plans.model import BUDGETS, Plan, Scenario
+from dstest.plans.reader import read_plan
+from dstest.runner.integrity import finished
+from dstest.runner.session import process_start_time
+from dstest.runner.session_file import SessionDir, is_session
+from dstest.store.layout import RunDir
+
+__all__ = ["Driver", "begin", "resume", "steps_of"]
+
+_PR_SET_PDEATHSIG: Final = 1
+_TAIL_BYTES: Final = 4000
+
+Say = Callable[[str], None]
+
+
+def begin(
+    plan_path: Path,
+    *,
+    budget: str,
+    only: Sequence[str],
+    store: Path,
+    lab_id: str | None,
+    allow_missing: bool,
+    commit: str,
+    say: Say,
+) -> int:
+    """Execute a plan; the exit code. Raises ConfigError where the plan cannot be run as it is, or
+    something that it needs is not there and `allow_missing` is not given: then nothing was touched.
+    """
+    plan = read_plan(plan_path)
+    require_sound(plan)
+    steps = steps_of(plan, budget, only)
+    rows = capabilities_of(plan)
+    absent = [row for row in lacking(rows) if _of(row.scenarios, steps)]
+    if absent and not allow_missing:
+        raise ConfigError(
+            f"{plan_path}: missing: {', '.join(row.needs for row in absent)}",
+            remedy="; ".join(f"{row.needs}: {row.install or row.source}" for row in absent)
+            + "; or --allow-missing, which leaves out what needs it",
+        )
+    for row in absent:
+        for step in _of(row.scenarios, steps):
+            step.blocked = ", ".join(filter(None, [step.blocked, row.needs]))
+    directory = ExecutionDir.create(store, plan)
+    execution = Execution(
+        slug=plan.slug,
+        plan_sha256=plan.sha256,
+        plan_path=str(plan_path),
+        budget=budget,
+        system=plan.front.system,
+        lab_id=lab_id,
+        commit=commit,
+        started=clock.utc_stamp(),
+        allow_missing=allow_missing,
+        capabilities=rows,
+        toolbox=toolbox(),
+        steps=steps,
+    )
+    return Driver(directory, execution, plan, say).run()
+
+
+def resume(path: Path, *, say: Say) -> int:
+    """Go on with an execution whose process is gone; the exit code. Raises ConfigError where it
+    still runs, or where its plan is not the one that it began with."""
+    directory = ExecutionDir.open(path)
+    execution = directory.read()
+    started = process_start_time(execution.pid)
+    if started is not None and started == execution.pid_start_time and execution.pid != os.getpid():
+        raise ConfigError(
+            f"{path} is still running (pid {execution.pid})", remedy="wait for its end"
+        )
+    plan = read_plan(directory.plan)
+    if plan.sha256 != execution.plan_sha256:
+        raise ConfigError(
+            f"{directory.plan} is not the plan that this began with",
+            remedy="put the plan back, or `dstest plan run` the other one",
+        )
+    return Driver(directory, execution, plan, say).run()
+
+
+def steps_of(plan: Plan, budget: str, only: Sequence[str] = ()) -> list[Step]:
+    """The arms to execute. Raises ConfigError for a scenario that there is not, and for a budget
+    that no scenario has."""
+    if budget not in BUDGETS:
+        raise ConfigError(f"--budget {budget}: no such budget", remedy=f"one of {list(BUDGETS)}")
+    known = {scenario.id: scenario for scenario in plan.scenarios}
+    if strange := [name for name in only if name not in known]:
+        raise ConfigError(
+            f"--scenario {strange[0]}: the plan has none of that id",
+            remedy=f"it has {', '.join(known)}",
+        )
+    steps: list[Step] = []
+    for scenario in plan.scenarios:
+        if not only or scenario.id in only:
+            steps += _arms(scenario, budget)
+    if not steps:
+        raise ConfigError(f"{plan.path}: no scenario to run", remedy="section 7 describes them")
+    return steps
+
+
+def _arms(scenario: Scenario, budget: str) -> list[Step]:
+    """One step for each arm; what the plan does not run stands there with its reason."""
+    if scenario.run is None:
+        said = "it has no run block"
+        return [_not_run(scenario.id, scenario, said)]
+    if budget not in scenario.budgets:
+        said = scenario.reasons.get(budget, "the plan gives no numbers for this budget")
+        return [_not_run(scenario.id, scenario, said)]
+    steps = [
+        Step(
+            id=scenario.arm_id(arm),
+            scenario=scenario.id,
+            arm=arm.name,
+            argv=scenario.arguments(budget, arm),
+        )
+        for arm in scenario.arms
+    ]
+    skipped = [arm for arm in scenario.run.arms if not arm.runs]
+    return steps + [
+        _not_run(scenario.arm_id(arm), scenario, f"{arm.expected}: {arm.reason}", arm.name)
+        for arm in skipped
+    ]
+
+
+def _not_run(id: str, scenario: Scenario, reason: str, arm: str = "") -> Step:
+    return Step(
+        id=id,
+        scenario=scenario.id,
+        arm=arm,
+        argv=[],
+        status="done",
+        state=State.NOT_RUN.value,
+        reason=reason,
+    )
+
+
+def _of(scenarios: Sequence[str], steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.scenario in scenarios and step.argv]
+
+
+class Driver:
+    """One process's part of an execution."""
+
+    def __init__(self, directory: ExecutionDir, execution: Execution, plan: Plan, say: Say) -> None:
+        self._dir = directory
+        self._execution = execution
+        self._plan = plan
+        self._say = say
+
+    def run(self) -> int:
+        """Execute what is left, and write the findings. Ctrl-C ends the step that runs, which heals
+        and seals; the rest is left to `resume`."""
+        execution = self._execution
+        execution.pid, execution.pid_start_time = os.getpid(), process_start_time(os.getpid())
+        self._save()
+        self._say(f"plan {execution.slug}: {self._dir.path}")
+        for step in execution.steps:
+            if step.status != "done" and not self._step(step):
+                execution.note(step.id, "stopped", "the rest is left to `dstest plan resume`")
+                self._save()
+                self._say(f"stopped: `dstest plan resume {self._dir.path}` goes on")
+                return int(Exit.INTERRUPTED)
+        return self._finish()
+
+    def _finish(self) -> int:
+        from dstest.plans.review.write import write_report
+
+        execution = self._execution
+        execution.ended = execution.ended or clock.utc_stamp()
+        self._save()
+        report = write_report(self._dir)
+        execution.outcome = report.outcome
+        self._save()
+        self._say(f"{report.outcome}: {self._dir.path / 'findings' / 'report.md'}")
+        return report.exit_code
+
+    def _save(self) -> None:
+        self._dir.save(self._execution)
+        metas = {}
+        for step in self._execution.steps:
+            path = self._dir.result_of(step)
+            metas[step.id] = [] if path is None else _metas(path)
+        self._dir.write("session-log.md", session_log(self._dir, self._execution, metas))
+
+    def _step(self, step: Step) -> bool:
+        """Execute one; False where the user stopped it."""
+        execution = self._execution
+        if step.blocked:
+            self._end(step, State.INCONCLUSIVE_ENV, f"missing: {step.blocked}")
+            return True
+        argv = self._left(step) or [*step.argv, *self._where(step)]
+        if step.status == "done":
+            return True
+        step.status, step.tries = "running", step.tries + 1
+        step.started = step.started or clock.utc_stamp()
+        execution.note(step.id, "starting", " ".join(argv))
+        self._save()
+        self._say(f"{step.id}: dstest {' '.join(argv)}")
+        step.exit_code = self._command(step, [*argv, "--json"])
+        if step.exit_code == Exit.INTERRUPTED:
+            return False
+        found = results_in(self._dir.artifacts_of(step))
+        step.result = self._dir.relative(found[-1]) if found else ""
+        if not found:
+            self._end(step, State.NOT_RUN, self._last_words(step))
+            return True
+        outcome = self.outcome(step)
+        self._end(step, outcome.state, outcome.reason)
+        return True
+
+    def outcome(self, step: Step) -> Outcome:
+        """What it came to, judged again."""
+        scenario = self._plan.scenario(step.scenario)
+        assert scenario is not None
+        declared = () if scenario.run is None else scenario.run.checkers
+        budget = scenario.budgets.get(self._execution.budget)
+        return outcome_of(self._dir.result_of(step), budget, declared)
+
+    def _end(self, step: Step, state: State, reason: str) -> None:
+        from dstest.plans.review.write import write_finding
+
+        step.status, step.ended = "done", clock.utc_stamp()
+        step.state, step.reason = state.value, reason
+        self._execution.note(step.id, state.value, reason)
+        self._save()
+        # What a failure needs is written before the next scenario begins (discipline 2.6).
+        write_finding(self._dir, self._plan, self._execution, step.scenario)
+        self._say(f"{step.id}: {state.value}")
+
+    def _where(self, step: Step) -> list[str]:
+        lab_id = self._execution.lab_id
+        named = [] if lab_id is None else ["--lab-id", lab_id]
+        return ["--store", str(self._dir.artifacts_of(step)), *named]
+
+    def _left(self, step: Step) -> list[str] | None:
+        """The command that goes on with what a dead process left of this step, None where it begins
+        anew. A run that died is judged: where it has seen a violation, the step is done."""
+        if step.status != "running":
+            return None
+        found = results_in(self._dir.artifacts_of(step))
+        if not found:
+            return None
+        last = found[-1]
+        whole = is_session(last)
+        if whole and SessionDir.open(last).read().verdict is None:
+            return ["resume", str(last)]
+        if not whole and not finished(RunDir.open(last)):
+            self._say(f"{step.id}: its run died; judging what it left")
+            self._command(step, ["recover", str(last), "--json"])
+        step.result = self._dir.relative(last)
+        outcome = self.outcome(step)
+        if whole or outcome.state.failed:
+            self._end(step, outcome.state, outcome.reason)
+        else:
+            step.earlier.append(step.result)
+            step.result = ""
+        return None
+
+    def _command(self, step: Step, argv: Sequence[str]) -> int:
+        """Run a command of dstest to its end; its exit code. SIGINT and SIGTERM are passed on."""
+        log = self._dir.log_of(step)
+        libc = ctypes.CDLL(None)
+        with log.open("ab") as out:
+            out.write(f"$ dstest {' '.join(argv)}\n".encode())
+            out.flush()
+            child = subprocess.Popen(
+                [sys.executable, "-m", "dstest", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                # Where we die it heals, seals and ends, as at Ctrl-C.
+                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
+            )
+            before = {
+                number: signal.signal(number, lambda n, _: child.send_signal(n))
+                for number in (signal.SIGINT, signal.SIGTERM)
+            }
+            try:
+                return child.wait()
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    def _last_words(self, step: Step) -> str:
+        """Why a command left no run."""
+        with self._dir.log_of(step).open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").split("$ dstest ")[-1].splitlines()[1:]
+        said = [line for line in lines if line.startswith("dstest: ")] or lines[-1:]
+        return " ".join(said)[:500] or f"its command ended with {step.exit_code}"
+
+
+def _metas(path: Path) -> list[RunMeta]:
+    found = []
+    for run in runs_of(path):
+        try:
+            meta = RunDir.open(run).read_meta()
+        except DstestError:
+            meta = None
+        if meta is not None:
+            found.append(meta)
+    return found

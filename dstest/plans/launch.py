@@ -1,0 +1,105 @@
+"""How a scenario is executed: its run block and its budgets, as arguments of `dstest run`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dstest.judge.budgets import SHAPES
+
+__all__ = ["Arm", "Budget", "Run", "argv_of"]
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a scenario is to do: cluster sizes, seconds of load of each run, faults that land in
+    each run, and seeds."""
+
+    nodes: tuple[int, ...]
+    duration_s: float
+    faults: int
+    seeds: int
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One surface or driver of a scenario, and what is different there. `expected` is `run`, or the
+    state that is expected of an arm that is planned and not tested, with its `reason`."""
+
+    name: str
+    surface: str = ""
+    expected: str = "run"
+    reason: str = ""
+    system: str | None = None
+    workload: str | None = None
+    nemesis: str | None = None
+    model: str | None = None
+    options: dict[str, str | int | float | bool] = {}
+
+    @property
+    def runs(self) -> bool:
+        """Is it executed?"""
+        return self.expected == "run"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The block `toml run` of a scenario: what `dstest run` is given besides the budget.
+
+    Names are those of its flags. `checkers` are those that are expected to judge it, which is
+    checked and not given: the workload names its own.
+    """
+
+    system: str
+    workload: str
+    nemesis: str
+    checkers: tuple[str, ...] = ()
+    model: str | None = None
+    lab: str | None = None
+    concurrency: int | None = None
+    rate: float | None = None
+    seed: int | None = None
+    plugin: tuple[str, ...] = ()
+    system_version: tuple[str, ...] = ()
+    options: dict[str, str | int | float | bool] = {}
+    arms: tuple[Arm, ...] = ()
+    line: int = 0
+
+
+def argv_of(run: Run, arm: Arm, tier: str, budget: Budget) -> list[str]:
+    """The words behind `dstest` for one arm of a scenario with this budget.
+
+    Several sizes or seeds, and each tier above smoke, make a session of runs. Where the sizes are
+    those of the tier they are left to it, since only its first seed then runs at every size.
+    """
+    options = {**run.options, **arm.options}
+    given: list[tuple[str, Any]] = [
+        ("--system", arm.system or run.system),
+        ("--workload", arm.workload or run.workload),
+        ("--nemesis", arm.nemesis or run.nemesis),
+        *(("--plugin", path) for path in run.plugin),
+        *(("--system-version", path) for path in run.system_version),
+        ("--lab", run.lab),
+        ("--model", arm.model or run.model),
+        ("--tier", tier),
+        ("--nodes", _sizes(tier, budget)),
+        ("--time-limit", _number(budget.duration_s)),
+        ("--seed", run.seed),
+        ("--seeds", budget.seeds),
+        ("--concurrency", run.concurrency),
+        ("--rate", None if run.rate is None else _number(run.rate)),
+        *(("-o", f"{key}={_text(value)}") for key, value in options.items()),
+    ]
+    return ["run", *(str(word) for row in given if row[1] is not None for word in row)]
+
+
+def _sizes(tier: str, budget: Budget) -> str | None:
+    of_tier = next(shape.sizes for name, shape in SHAPES.items() if name == tier)
+    many = len(budget.nodes) > 1
+    return None if many and budget.nodes == of_tier else ",".join(map(str, budget.nodes))
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _text(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

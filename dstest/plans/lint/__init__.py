@@ -1,0 +1,8 @@
+"""The rules L01 to L35 of a test plan (discipline 6.1): place, rule and remedy of each finding."""
+
+from __future__ import annotations
+
+from dstest.plans.lint.rule import Finding, Rule
+from dstest.plans.lint.table import RULES, blocking, lint, require_sound
+
+__all__ = ["RULES", "Finding", "Rule", "blocking", "lint", "require_sound"]

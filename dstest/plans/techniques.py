@@ -1,0 +1,73 @@
+"""The eight techniques that a plan chooses from, and what each catches (discipline 9.2)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+__all__ = ["COUNTS", "TECHNIQUES", "About"]
+
+
+class About(msgspec.Struct, frozen=True):
+    """What a technique catches that others miss, what it misses, and what it costs. `here`: dstest
+    does it."""
+
+    catches: str
+    misses: str
+    cost: str
+    here: bool = False
+
+
+COUNTS: Final = MappingProxyType({"change-scoped": (2, 4), "project-wide": (5, 7)})
+"""How many a plan of each mode uses; one alone is suspicious."""
+
+TECHNIQUES: Final = MappingProxyType(
+    {
+        "history checking": About(
+            "anomalies of consistency, in what clients saw",
+            "performance, leaks, loads that were not run",
+            "a history of 10,000 operations and more for each scenario",
+            here=True,
+        ),
+        "fault injection": About(
+            "partial failures of the real cluster",
+            "rare interleavings, since nothing is deterministic",
+            "a lab, a proof for each fault, time to recover",
+            here=True,
+        ),
+        "deterministic simulation": About(
+            "interleavings, and each again by its seed",
+            "kernel, network card, disk, real timing",
+            "all input, output and clocks of the program behind an interface",
+        ),
+        "fuzzing": About(
+            "crashes of parsers and of state machines",
+            "whether an answer is right",
+            "a small target, sanitizers, a corpus to begin with",
+        ),
+        "formal methods": About(
+            "mistakes in the design of a protocol",
+            "mistakes in its program",
+            "a model, and a document that maps it to the code",
+        ),
+        "property and metamorphic tests": About(
+            "violations of laws, with a small example",
+            "laws that nobody stated",
+            "laws, generators, shrinking",
+        ),
+        "performance tests": About(
+            "tails, and groups that are served worse",
+            "whether an answer is right",
+            "an open loop at a constant rate, whole distributions",
+            here=True,
+        ),
+        "crash recovery and upgrade": About(
+            "durability, and what mixed versions do to each other",
+            "anomalies of a cluster at rest",
+            "a crash at each step, and each step of an upgrade",
+            here=True,
+        ),
+    }
+)

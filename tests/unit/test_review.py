@@ -1,0 +1,220 @@
+"""Findings reports against the evidence: a true one breaks no rule, one that was changed breaks its
+own; and what a plan's execution amounts to is made from its runs alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from executed_plan import executed
+
+from dstest.core.verdict import State
+from dstest.plans.execution.outcome import outcome_of
+from dstest.plans.execution.state import ExecutionDir
+from dstest.plans.launch import Budget
+from dstest.plans.review.gather import gather
+from dstest.plans.review.write import REPORT, reviewed, write_report
+from dstest.report.findings import review_of
+from dstest.report.model import load_report
+from dstest.report.review.render import render
+from dstest.report.review.rules import RULES, review
+
+BUDGET = Budget(nodes=(3,), duration_s=20.0, faults=1, seeds=1)
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> ExecutionDir:
+    directory = executed(tmp_path_factory.mktemp("failed"), fail=True)
+    write_report(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory: pytest.TempPathFactory) -> ExecutionDir:
+    directory = executed(tmp_path_factory.mktemp("passed"))
+    write_report(directory)
+    return directory
+
+
+def test_a_true_report_breaks_no_rule(failed: ExecutionDir, passed: ExecutionDir) -> None:
+    for directory, outcome, code in ((failed, "FAIL", 1), (passed, "DONE_WITH_CONCERNS", 3)):
+        truth, broken = reviewed(directory)
+        assert broken == []
+        assert (truth.outcome, truth.exit_code) == (outcome, code)
+    assert [rule.id for rule in RULES] == [f"R{n:02}" for n in range(1, 20)]
+
+
+def test_what_ran_is_folded_as_it_must_be(failed: ExecutionDir, passed: ExecutionDir) -> None:
+    rows = {row.id: row for row in gather(passed).results}
+    assert list(rows) == ["S1", "S2/near", "S2/far", "S2"]
+    assert rows["S1"].verdict is State.PASS_SMOKE
+    assert rows["S2/far"].verdict is State.NOT_RUN
+    assert rows["S2"].verdict is State.PARTIAL_SURFACE
+    truth = gather(failed)
+    assert [f.result for f in truth.findings] == ["S1"]
+    assert {row.claim: row.change for row in truth.confidence} == {"C1": "LESS", "C2": "LESS"}
+    assert [row.result.partition(":")[0] for row in truth.coverage] == [
+        "falsified",
+        "not exercised to the end",
+        "not exercised",
+    ]
+    after = {row.claim: row.after.partition(":")[0] for row in truth.adequacy}
+    assert after == {"C1": "answered", "C2": "not enough"}
+    smoke = {row.claim: row.after for row in gather(passed).adequacy}
+    assert smoke["C1"].startswith("not enough: S2 did not deliver")
+
+
+def _swap(old: str, new: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        assert old in text, old
+        return text.replace(old, new, 1)
+
+    return change
+
+
+def _without(start: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(start)]
+        assert len(kept) == len(lines) - 1, start
+        return "".join(kept)
+
+    return change
+
+
+def _line(start: str, old: str, new: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        (at,) = [n for n, line in enumerate(lines) if line.startswith(start)]
+        assert old in lines[at], lines[at]
+        lines[at] = lines[at].replace(old, new, 1)
+        return "".join(lines)
+
+    return change
+
+
+MUTATIONS: list[tuple[str, str, Callable[[str], str]]] = [
+    ("R01", "failed", _line("- Under test:", "3.4.23", "3.5.0")),
+    ("R01", "failed", _without("- Under test:")),
+    ("R02", "failed", _swap("Session FAIL: ", "Session DONE: ")),
+    ("R02", "failed", _swap("Session FAIL: ", "All is well. Session FAIL: ")),
+    ("R03", "failed", _line("| S1 |", "FAIL-nondeterministic", "PASS-smoke")),
+    ("R03", "passed", _line("| S1 |", "PASS-smoke", "PASS-hardening")),
+    ("R03", "passed", _line("| S1 |", "PASS-smoke", "PASS")),
+    ("R03", "passed", _without("| S2/far | writes")),
+    ("R04", "passed", _line("| S1 |", "1 of 1 landed", "the faults landed")),
+    ("R04", "passed", _line("| S1 |", "operations judged: ", "operations judged: all, 9")),
+    ("R05", "passed", _line("| S2 |", "PARTIAL-surface", "PASS-smoke")),
+    ("R06", "failed", _line("| S1 |", "artifacts/S1", "artifacts/S9")),
+    ("R07", "failed", _line("- Scenario: ", "S1", "S2/near")),
+    ("R08", "failed", _line("- Blame: ", "unknown", "SUT")),
+    ("R08", "failed", _line("- Blame: ", "unknown", "nobody")),
+    ("R08", "failed", _without("- Blame: ")),
+    ("R09", "failed", _without("- TaxDC type: ")),
+    ("R09", "failed", _line("- TaxDC type: ", "unclassified", "network")),
+    ("R10", "failed", _line("- Reduction: ", "not reduced: ", "small enough, ")),
+    ("R11", "failed", _without("| H3 |")),
+    ("R11", "failed", _line("| H1 |", "falsified: a violation was observed", "not falsified")),
+    ("R12", "failed", _line("Missing surfaces: ", "clients of a proxy", "none")),
+    ("R12", "failed", _line("| S2/far | clients", "| no |", "| yes |")),
+    ("R13", "failed", _line("- S1: ", "no machine for a day", "it is long")),
+    ("R14", "passed", _line("| C1 |", "not enough: S2 did not deliver", "adequate")),
+    ("R15", "failed", _line("- MORE: ", "none", "C1")),
+    ("R15", "failed", _line("- LESS: ", "C1, C2", "C2")),
+    ("R16", "failed", _line("- Root cause: ", "not known", "this proves a race; not known")),
+    ("R17", "passed", _swap("| RF3 |", "| RF0 |")),
+    ("R17", "passed", _swap("| WO11 | ", "| WO12b | ")),
+    ("R18", "failed", _swap("## Session verdict\n\nFAIL", "## Session verdict\n\nDONE")),
+    ("R19", "failed", _swap("End of the report.\n", "")),
+]
+
+
+@pytest.mark.parametrize(("rule", "which", "change"), MUTATIONS)
+def test_what_was_changed_breaks_its_rule(
+    rule: str,
+    which: str,
+    change: Callable[[str], str],
+    failed: ExecutionDir,
+    passed: ExecutionDir,
+) -> None:
+    directory = failed if which == "failed" else passed
+    text = (directory.path / REPORT).read_text()
+    broken = review(change(text), gather(directory), directory.findings)
+    assert {one.rule for one in broken} >= {rule}
+    # A verdict that reads better also contradicts what is made of it.
+    assert {one.rule for one in broken} <= {rule, "R05"} | ({"R04"} if rule == "R03" else set())
+
+
+def test_a_run_by_itself_has_such_a_report(failed: ExecutionDir) -> None:
+    step = failed.read().steps[0]
+    path = failed.path / step.result
+    report = load_report(path)
+    text = (path / "findings.md").read_text()
+    assert review(text, review_of(report), path) == []
+    better = text.replace("FAIL-nondeterministic", "PASS-smoke", 1)
+    assert {b.rule for b in review(better, review_of(report), path)} == {"R03"}
+    assert render(review_of(report)) == text
+
+
+def test_nothing_that_was_said_of_a_run_is_believed(tmp_path: Path) -> None:
+    directory = executed(tmp_path, fail=True)
+    execution = directory.read()
+    execution.steps[0].state = "PASS-hardening"
+    directory.save(execution)
+    assert gather(directory).results[0].verdict is State.FAIL_NONDETERMINISTIC
+    run = directory.path / execution.steps[0].result
+    verdict = (run / "verdict.json").read_text()
+    (run / "verdict.json").write_text(verdict.replace("FAIL-nondeterministic", "PASS-smoke", 1))
+    changed = gather(directory).results[0]
+    assert changed.verdict is State.INCONCLUSIVE_ORACLE
+    assert "its evidence does not hold" in changed.oracle_evidence
+
+
+def test_a_run_that_is_gone_was_never_run(tmp_path: Path) -> None:
+    directory = executed(tmp_path)
+    execution = directory.read()
+    shutil.rmtree(directory.path / execution.steps[0].result)
+    truth = gather(directory)
+    assert truth.results[0].verdict is State.INCONCLUSIVE_ORACLE
+    assert truth.outcome == "DONE_WITH_CONCERNS"
+
+
+@pytest.mark.parametrize(
+    ("more", "checkers", "state", "said"),
+    [
+        (BUDGET, ["linearizable"], State.PASS_SMOKE, ""),
+        (
+            Budget(nodes=(5,), duration_s=20.0, faults=1, seeds=1),
+            [],
+            State.PARTIAL_MODEL,
+            "5 nodes",
+        ),
+        (Budget(nodes=(3,), duration_s=99.0, faults=1, seeds=1), [], State.PARTIAL_MODEL, "99 s"),
+        (Budget(nodes=(3,), duration_s=20.0, faults=2, seeds=1), [], State.PARTIAL_MODEL, "of 2"),
+        (Budget(nodes=(3,), duration_s=20.0, faults=1, seeds=3), [], State.PARTIAL_MODEL, "of 3"),
+        (BUDGET, ["linearizable", "slo"], State.PARTIAL_SURFACE, "slo"),
+    ],
+)
+def test_a_pass_is_worth_what_the_plan_had_declared(
+    more: dict[str, Any], checkers: list[str], state: State, said: str, passed: ExecutionDir
+) -> None:
+    step = passed.read().steps[0]
+    budget = msgspec.structs.replace(BUDGET, **more)
+    found = outcome_of(passed.result_of(step), budget, checkers)
+    assert found.state is state
+    assert said in found.reason
+
+
+def test_a_report_of_a_part_is_not_done(tmp_path: Path) -> None:
+    directory = executed(tmp_path)
+    execution = directory.read()
+    execution.steps = execution.steps[:1]
+    directory.save(execution)
+    assert gather(directory).outcome == "DONE"
+    execution.steps[0].status = "running"
+    directory.save(execution)
+    assert gather(directory).outcome == "DONE_WITH_CONCERNS"
