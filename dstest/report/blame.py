@@ -1,4 +1,4 @@
-"""Whose fault a violation is and what kind of bug it shows, as Markdown and for a terminal."""
+"""Whose fault a violation is and what kind of bug it shows, as rows and for a terminal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dstest.core.evidence import BlameProbe, Evidence
 from dstest.core.verdict import Bug
 from dstest.judge.blame import PROBES, blame, results
 from dstest.judge.taxdc import UNCLASSIFIED
-from dstest.report.review.markdown import table
 
-__all__ = ["bug_text", "probe_lines", "said", "short_lines"]
+__all__ = ["PROBE_COLUMNS", "bug_of", "probe_rows", "said", "short_lines"]
+
+PROBE_COLUMNS = ("Probe", "Against", "Asks", "Result", "Seen")
 
 _NO_SYMPTOM = f"{UNCLASSIFIED}nothing is known of how the violation showed"
 
@@ -20,21 +21,19 @@ def said(probe: BlameProbe) -> str:
     return {True: "fired", False: "not fired", None: "no result"}[probe.fired]
 
 
-def probe_lines(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> list[str]:
-    """A table of all probes, each with what it asks and what it came to."""
-    rows = (
+def probe_rows(
+    evidence: Evidence, more: Mapping[str, BlameProbe] | None
+) -> list[tuple[str, str, str, str, str]]:
+    """All probes, each with what it asks and what it came to: rows of `PROBE_COLUMNS`."""
+    return [
         (name, PROBES[name].who, PROBES[name].asks, said(probe), probe.said)
         for name, probe in results(evidence, more).items()
-    )
-    return table(("Probe", "Against", "Asks", "Result", "Seen"), rows)[:-1]
+    ]
 
 
-def bug_text(bug: Bug | None) -> str:
-    """`partition; severity P0; tags: durability, safety`."""
-    if bug is None:
-        return _NO_SYMPTOM
-    tags = f"; tags: {', '.join(bug.tags)}" if bug.tags else ""
-    return f"{bug.type}; severity {bug.severity}{tags}"
+def bug_of(bug: Bug | None) -> Bug:
+    """What is known of the kind of bug, if only that nothing is."""
+    return bug or Bug(type=_NO_SYMPTOM, severity=_NO_SYMPTOM)
 
 
 def short_lines(
@@ -44,5 +43,6 @@ def short_lines(
     whose = blame(evidence, more)
     lines = [] if whose is None else [f"blame       {whose}"]
     if bug is not None:
-        lines.append(f"bug         {bug_text(bug)}")
+        tags = f" ({', '.join(bug.tags)})" if bug.tags else ""
+        lines.append(f"bug         {bug.type}{tags}, severity {bug.severity}")
     return lines

@@ -13,7 +13,7 @@ from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.judge.blame import blame
 from dstest.judge.judged import share
-from dstest.report.blame import bug_text, probe_lines
+from dstest.report.blame import bug_of, probe_rows
 from dstest.report.model import RunReport
 from dstest.report.review.confidence import confidence_of
 from dstest.report.review.markdown import md, table
@@ -44,7 +44,7 @@ _OWN: Final = "S1"
 
 
 Probes = Mapping[str, BlameProbe]
-"""Results of probes that were run apart (`dstest blame`), by name."""
+"""Results of probes that were run apart from the run (`dstest blame`), by name."""
 
 
 def render_findings(report: RunReport, more: Probes | None = None) -> str:
@@ -57,6 +57,7 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
     header = report.history.header
     claims = ", ".join(report.meta.claims or ["safety"])
     state = report.state
+    found = finding_of(report, "F1", _OWN, "none written down", more)
     return Report(
         name=report.run,
         plan=NO_PLAN,
@@ -67,9 +68,9 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
         headline=report.verdict.reason,
         notes=(report.meaning, *_what_is_missing(report)),
         results=(result_of(report, _OWN, "history.jsonl"),),
-        findings=(
-            (finding_of(report, "F1", _OWN, "none written down", more),) if state.failed else ()
-        ),
+        findings=(finding_of(report, "F1", _OWN, "none written down", more),)
+        if state.failed
+        else (),
         coverage=(),
         surfaces=(),
         disclosures=(),
@@ -128,6 +129,7 @@ def finding_of(
 ) -> FindingText:
     """The finding of a run that failed."""
     v = report.verdict
+    bug = bug_of(v.bug)
     return FindingText(
         id=id,
         result=result,
@@ -137,9 +139,11 @@ def finding_of(
         counted=tuple(tallies(report.results)),
         fault_proven=report.evidence.fault_landed,
         blame=blame(report.evidence, more) or "unknown - pending: no probe was run",
-        probes=tuple(probe_lines(report.evidence, more)),
-        taxdc=bug_text(v.bug),
-        reasons=tuple(v.bug.reasons) if v.bug else (),
+        taxdc=bug.type,
+        tags=", ".join(bug.tags) or "nothing that is known gives one",
+        severity=bug.severity,
+        reasons=tuple(bug.reasons),
+        probes=tuple(probe_rows(report.evidence, more)),
         reduction="not reduced: `dstest replay` tells first whether it comes again",
         reproducer=report.command or f"dstest check {report.path}/history.jsonl",
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),

@@ -179,7 +179,7 @@ def test_findings(fail: bool) -> None:
     if fail:
         assert "- Reduction: not reduced: " in text
         assert "- Blame: unknown - pending: " in text
-        assert "Probes of who is to blame:" in text
+        assert "- TaxDC type: unclassified: " in text
         assert "dstest run --system etcd" in text
 
 

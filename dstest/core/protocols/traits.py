@@ -40,9 +40,9 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     of a history that does not say it. `initial`: by model, what the initial state of an object is
     given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
     use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
-    `breaks`: which claim a type of anomaly breaks, where it is not simply those of the workload.
-    `second`: another judge of what it finds that has none of its code.
-    `claims`: what a run claims besides where it asks this with `--checker` (`dstest.core.claims`)."""
+    `claims`: what a run claims besides where it asks this with `--checker`
+    (`dstest.core.claims`). `breaks`: which claim a type of anomaly breaks, where it is not simply
+    those of the workload. `second`: another judge of what it finds that has none of its code."""
 
     mutants: str = ""
     keyed: bool = False
@@ -51,9 +51,9 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     options: Mapping[str, Option] = MappingProxyType({})
     initial: Mapping[str, str] = MappingProxyType({})
     tables: bool = False
+    claims: frozenset[str] = frozenset()
     breaks: Mapping[str, str] = MappingProxyType({})
     second: SecondJudge | None = None
-    claims: frozenset[str] = frozenset()
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):

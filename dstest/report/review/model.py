@@ -53,9 +53,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingText(msgspec.Struct, frozen=True, kw_only=True):
-    """A violation. `blame` is one of the five classes with its reason, `taxdc` a type with tags and
-    severity, for `reasons`; `probes` are the lines of a table. `reduction` says from how many to
-    how many, or why not."""
+    """A violation. `blame` is one of the five classes, or unknown with the probes that are still to
+    be run; `taxdc` a type, or why it is not known, and `reasons` why so; `probes` are rows of
+    `report.blame.PROBE_COLUMNS`; `reduction` says from how many to how many, or why not."""
 
     id: str
     result: str
@@ -66,14 +66,16 @@ class FindingText(msgspec.Struct, frozen=True, kw_only=True):
     fault_proven: bool
     blame: str
     taxdc: str
+    tags: str
+    severity: str
+    reasons: tuple[str, ...]
+    probes: tuple[tuple[str, ...], ...]
     reduction: str
     reproducer: str
     evidence: tuple[str, ...]
     witness: tuple[str, ...]
     cause: str
     next_action: str
-    reasons: tuple[str, ...] = ()
-    probes: tuple[str, ...] = ()
 
 
 class CoverageRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dstest.report.blame import PROBE_COLUMNS
 from dstest.report.review.markdown import fenced, md, table
 from dstest.report.review.model import CONFIDENCE, FindingText, Green, Report, Result
 
@@ -122,13 +123,15 @@ def _finding(found: FindingText) -> list[str]:
         f"- Fault proven: {'yes' if found.fault_proven else 'no'}",
         f"- Blame: {md(found.blame)}",
         f"- TaxDC type: {md(found.taxdc)}",
-        *(f"  - {md(reason)}" for reason in found.reasons),
+        f"- Tags: {md(found.tags)}",
+        f"- Severity: {md(found.severity)}",
+        *(f"- Because: {md(reason)}" for reason in found.reasons),
         f"- Reduction: {md(found.reduction)}",
         f"- Root cause: {md(found.cause)}",
         f"- Next action: {md(found.next_action)}",
         *(f"- Evidence: {md(line)}" for line in found.evidence),
         "",
-        *(["Probes of who is to blame:", "", *found.probes, ""] if found.probes else []),
+        *table(PROBE_COLUMNS, found.probes),
         "Reproducer:",
         "",
         fenced(found.reproducer),

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
+from dstest.core.evidence import TaxDC
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
 from dstest.judge.decide import aggregate
+from dstest.judge.taxdc import UNCLASSIFIED
 from dstest.report.review.model import CONFIDENCE, Report
 from dstest.report.review.parse import Page, Section, parse
 from dstest.report.review.render import END, NO_RELEASE, NO_RELEASE_RUN, NO_SURFACES
@@ -27,10 +29,7 @@ BANNED: Final = ("cannot happen", "can not happen", "guarantees", "impossible", 
 """Words that no test can carry (also R16's for what a plan quotes: L31)."""
 
 BLAMES: Final = ("SUT", "harness", "checker", "environment", "unknown")
-TYPES: Final = (
-    *("timing", "ordering", "partition", "crash-recovery", "upgrade", "config"),
-    *("fault-handling", "performance", "unclassified"),
-)
+TYPES: Final = (*filter(None, get_args(TaxDC)), UNCLASSIFIED.strip(": "))
 """TaxDC's, and that it is not known, with the reason behind it."""
 
 _STATES: Final = frozenset(state.value for state in State)
