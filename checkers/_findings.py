@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
+from checkers._breaks import BREAKS
 from checkers._columns import NEVER, Interner
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
@@ -262,6 +263,7 @@ class PerKey:
     """
 
     kind = "history"
+    breaks = BREAKS
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
-from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
+from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Relaxation, Service
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -266,6 +266,20 @@ class Postgresql(SupervisedSystem):
         # Hints after each recovery that was interrupted.
         "If this has occurred more than once some data might be corrupted",
         "This probably means that some data is corrupted and you will have to use the last backup",
+    )
+    relaxations = (
+        Relaxation(
+            model="snapshot-isolation",
+            source="PostgreSQL 15, 13.2.2: Repeatable Read is implemented by snapshot isolation",
+            option="isolation",
+            value="repeatable-read",
+        ),
+        Relaxation(
+            model="read-committed",
+            source="PostgreSQL 15, 13.2.1: each command sees what was committed before it began",
+            option="isolation",
+            value="read-committed",
+        ),
     )
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT

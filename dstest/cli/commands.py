@@ -24,6 +24,7 @@ COMMANDS: Final = MappingProxyType(
         "proof": "proof:proof",
         "recover": "run:recover",
         "replay": "run:replay",
+        "blame": "blame:blame",
         "report": "report:report",
         "compare": "compare:compare",
         "export": "export:export",

@@ -41,6 +41,8 @@ def report(
     """
     import sys
 
+    from dstest.judge.blame import blame
+    from dstest.judge.blame_file import aside_of, read_blame
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
@@ -68,6 +70,9 @@ def report(
         render(opened.path, shown)
         opened.write_sums(sign_key if signed else None)
     typer.echo(summary_text(shown, color=sys.stdout.isatty()))
+    if told := read_blame(opened.path):
+        where = aside_of(opened.path)
+        typer.echo(f"blame       {blame(shown.evidence, told.probes)}, by the runs in {where}")
     if signer is not None:
         typer.echo(f"signed      by {signer}")
     if message := _of_the_signature(sorted(new), signed, sign_key):

@@ -139,7 +139,7 @@ EVENTS: Final = (
         value=lambda a, b: None if b.fsync_ns is None else b.fsync_ns / 1e9,
     ),
     Threshold(
-        kind="disk-full",
+        kind="store-full",
         least=1,
         unit="look at a store with less than 16 MiB left",
         value=lambda a, b: None if b.free_bytes is None else float(b.free_bytes < 16 << 20),

@@ -82,7 +82,7 @@ def symptom_of(
     last_ns = max((b for _, b in spans), default=0)
     return Symptom(
         checker=result.checker,
-        claims=[claim] if claim else sorted(facts.claims),
+        claims=[claim] if claim else sorted(traits.claims or facts.claims),
         start_ns=start_ns,
         end_ns=end_ns,
         nodes=sorted({op.node_seen for op in ops if op.node_seen is not None}),

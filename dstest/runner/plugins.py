@@ -27,6 +27,7 @@ from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
 from dstest.runner.judges import added, checkers_of, claims_of
 from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
+from dstest.runner.raw_client import CLIENT_OPTION, check_raw_client
 from dstest.runner.requirements import (
     check_client,
     check_lab,
@@ -53,6 +54,7 @@ RUN_OPTIONS: dict[str, Option] = {
     "workers": Option(
         type=int, default=0, least=0, most=64, help="load worker processes; 0 = as many as fit"
     ),
+    **CLIENT_OPTION,
 }
 
 
@@ -265,6 +267,7 @@ def resolve(
     brought = [] if schedule is None else _scheduled(schedule, spec)
     declared = _declared(system, work, chosen, *added(checkers, work))
     options = registry.parse_options([*brought, *pairs], declared)
+    check_raw_client(system, work, options)
     names = _members(system, spec, options)
     _check_nodes(options, declared, names)
     _check_services(options, declared, system)

@@ -26,17 +26,17 @@ from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 from dstest.store.sums import SIGNATURE, SUMS
 
-__all__ = ["replay", "together"]
+__all__ = ["replay", "spec_of", "still_there", "together"]
 
 
-def _spec(meta: RunMeta) -> RunSpec:
+def spec_of(meta: RunMeta) -> RunSpec:
     """With the files that are in use now: those of the run, or the copies that it kept."""
     spec = msgspec.convert(meta.spec, RunSpec)
     files = unchanged(meta.plugin_files or {}) if spec.files else ()
     return msgspec.structs.replace(spec, options={}, files=files)
 
 
-def _still_there(plugins: Plugins, lab_id: str | None) -> str | None:
+def still_there(plugins: Plugins, lab_id: str | None) -> str | None:
     """The run's own lab, where it stands."""
     return lab_id if lab_id and plugins.lab.status(lab_id) is not None else None
 
@@ -74,8 +74,8 @@ def replay(
     runs, reproduced = [], 0
     for _ in range(times):
         given = list(meta.options_given or [])
-        plugins = resolve(_spec(meta), given, schedule=schedule)
-        there = lab_id or _still_there(plugins, meta.lab_id)
+        plugins = resolve(spec_of(meta), given, schedule=schedule)
+        there = lab_id or still_there(plugins, meta.lab_id)
         done = run_session(plugins, store=store, lab_id=there, ui=ui, sign_key=sign_key)
         runs.append(done)
         if isinstance(done.failure, Interrupted):

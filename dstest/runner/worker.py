@@ -48,6 +48,7 @@ from dstest.runner.board import (
 )
 from dstest.runner.bounded import BoundedClient
 from dstest.runner.garbage import Garbage
+from dstest.runner.raw_client import client_of
 from dstest.runner.tap import Tap
 from dstest.runner.worker_config import WorkerConfig
 from dstest.store.events import (
@@ -144,9 +145,8 @@ class Worker:
         """A client at this endpoint; that of the first slot goes through the tap."""
         tapped = bool(self._dialed) and slot == self._config.slots[0][0]
         every = self._dialed if tapped else self._config.endpoints
-        client: Client = self._system.client(
-            self._config.capability, every[node], every, self._config.options
-        )
+        config = self._config
+        client = client_of(self._system, config.capability, every[node], every, config.options)
         if tapped:
             self._tapped.append(client)
         return BoundedClient(client)

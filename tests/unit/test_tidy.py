@@ -71,7 +71,7 @@ FOLDERS = {
     "clusters.systems.tarantool": {"clusters.supervise"},
     "clusters.systems.zookeeper": {"clusters.supervise"},
     "clusters.systems.etcd.agents": set(),
-    "clusters.systems.etcd.clients": {"clusters.systems.etcd"},
+    "clusters.systems.etcd.clients": {"clusters.systems.etcd", "clusters.supervise"},
     "clusters.systems.etcd": {
         *("clusters.supervise", "clusters.systems.etcd.agents", "clusters.systems.etcd.clients"),
     },

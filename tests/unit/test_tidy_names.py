@@ -81,7 +81,7 @@ ALLOWED = {
     },
     "types of bugs, as TaxDC has them": {"core/evidence.py": {"config", "partition", "upgrade"}},
     "what a kernel counts pressure on": {
-        "judge/host_events.py": {"disk-full", "memory"},
+        "judge/host_events.py": {"memory"},
         "runner/host_sampler.py": {"memory"},
     },
     "types of operation": {

@@ -9,6 +9,7 @@ from clusters.supervise.some_nodes import MEMBERS, first_members
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
 from clusters.systems.etcd.clients.offered import CLIENTS, client_of
+from clusters.systems.etcd.clients.raw import RAW_CLIENTS
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
@@ -31,6 +32,8 @@ class Etcd:
     client_packages = ("grpcio", "protobuf")
     definite_errors = DEFINITE_ERRORS
     conflict_errors = frozenset({CONFLICT})
+    malformed_errors = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED"})
+    raw_clients: Mapping[str, Any] = RAW_CLIENTS
     client_port = CLIENT_PORT
     residues = RESIDUES
     homes = (HOME, OTHER_HOME)

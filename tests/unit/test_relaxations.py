@@ -1,0 +1,58 @@
+"""What is in order by the weaker model that a system documents is no violation of the system's."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+from made_audit import but
+
+from checkers.txn.plugin import LIST_APPEND
+from dstest.core import registry
+from dstest.core.check import Budget
+from dstest.core.history import History
+from dstest.core.protocols import Relaxation, SystemTraits
+from dstest.generator.histories import Spec, events
+from dstest.generator.writing import lines
+from dstest.runner.blame_probes import _Found, _relaxed
+from dstest.store.jsonl import read_stream
+
+SNAPSHOT = Relaxation(
+    model="snapshot-isolation", source="its manual", option="isolation", value="repeatable-read"
+)
+
+
+def skewed(level: str) -> History:
+    """Two transactions that each read what the other one writes."""
+    spec = Spec(txns=80, concurrency=4, level=level, seed=3, inject={"G2-item": 1})
+    return read_stream(BytesIO(b"".join(lines(events(spec), spec, "jsonl"))))
+
+
+@pytest.mark.parametrize(
+    ("isolation", "fired"), [("repeatable-read", True), ("serializable", False)]
+)
+def test_a_documented_relaxation(isolation: str, fired: bool) -> None:
+    history = skewed("snapshot-isolation")
+    assert LIST_APPEND.check(history, "serializable", Budget()).valid is False
+    found = _Found(LIST_APPEND, "serializable", None, [])
+    facts = but(history=history, options={"isolation": isolation})
+    said = _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,)))
+    assert said.fired is fired
+    assert ("its manual" in said.said) == fired
+
+
+def test_what_is_weaker_than_even_that_is_a_violation() -> None:
+    spec = Spec(txns=80, concurrency=4, seed=3, inject={"G1c": 1})
+    history = read_stream(BytesIO(b"".join(lines(events(spec), spec, "jsonl"))))
+    facts = but(history=history, options={"isolation": "repeatable-read"})
+    found = _Found(LIST_APPEND, "serializable", None, [])
+    assert _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,))).fired is False
+
+
+def test_what_systems_document_are_models_and_options_of_theirs() -> None:
+    for name in registry.names("systems", ours=True):
+        system = registry.load("systems", name)
+        for row in SystemTraits.of(system).relaxations:
+            assert row.source
+            assert row.model in LIST_APPEND.models
+            assert not row.option or row.value in system.options[row.option].choices
