@@ -88,11 +88,12 @@ def outcome_of(path: Path | None, budget: Budget | None, checkers: Iterable[str]
 
 
 def judges_of(scenario: Scenario) -> tuple[str, ...]:
-    """The checkers that the plan counts on: those that its oracle names as code, and those that it
-    asks besides the workload's."""
+    """The checkers that the plan counts on: those that its oracle names as code, and those of its
+    run block."""
     named = _CODE.findall(scenario.field("oracle"))
     known = [name for name in named if name in registry.names("checkers")]
-    asked = () if scenario.run is None else scenario.run.checker
+    run = scenario.run
+    asked = () if run is None else (*run.checker, *run.checkers)
     return tuple(dict.fromkeys([*known, *asked]))
 
 
