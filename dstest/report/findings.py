@@ -57,6 +57,7 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
     header = report.history.header
     claims = ", ".join(report.meta.claims or ["safety"])
     state = report.state
+    found = finding_of(report, "F1", _OWN, "none written down", more)
     return Report(
         name=report.run,
         plan=NO_PLAN,
