@@ -26,6 +26,7 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
         *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
+    "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
