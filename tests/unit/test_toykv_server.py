@@ -14,14 +14,14 @@ from toykv_cluster import NAMES, Processes, until
 async def _survives(cluster: Processes) -> None:
     leader = await cluster.leader()
     (other, third) = (name for name in NAMES if name != leader)
-    assert "ok" in await cluster.ask(other, "write", key="a", **{"in": 1})
+    assert "ok" in await cluster.ask(other, "write", key="a", value=1)
     assert await cluster.ask(third, "read", key="a") == {"ok": 1}
-    assert await cluster.ask(other, "cas", key="a", **{"in": [1, 2]}) == {"ok": True}
-    assert await cluster.ask(other, "cas", key="a", **{"in": [1, 3]}) == {"ok": False}
+    assert await cluster.ask(other, "cas", key="a", value=[1, 2]) == {"ok": True}
+    assert await cluster.ask(other, "cas", key="a", value=[1, 3]) == {"ok": False}
     cluster.kill(leader)
     second = await cluster.leader(other, third)
     assert await cluster.ask(second, "read", key="a") == {"ok": 2}
-    assert "ok" in await cluster.ask(other, "write", key="a", **{"in": 4})
+    assert "ok" in await cluster.ask(other, "write", key="a", value=4)
     cluster.start(leader)
 
     async def back() -> bool:
@@ -42,7 +42,7 @@ def test_what_is_acknowledged_survives_the_leader_and_a_restart_of_all(tmp_path:
     with Processes(tmp_path) as cluster:
         asyncio.run(_survives(cluster))
     rows = [json.loads(line) for line in (tmp_path / "n1.jsonl").read_text().splitlines()]
-    assert [1, 2, 4] == list(dict.fromkeys(_written(row) for row in rows if _written(row)))
+    assert list(dict.fromkeys(_written(row) for row in rows if _written(row))) == [1, 2, 4]
 
 
 def _written(row: dict[str, Any]) -> Any:
@@ -57,7 +57,7 @@ async def _objects(cluster: Processes) -> None:
     await cluster.leader()
 
     async def do(op: str, key: str = "k", given: Any = None, at: str = "n2", **more: Any) -> Any:
-        said = await cluster.ask(at, op, key=key, **{"in": given}, **more)
+        said = await cluster.ask(at, op, key=key, value=given, **more)
         return said.get("ok", said)
 
     assert [await do("inc", given=n) for n in (2, -5)] == [2, -3]
@@ -86,7 +86,7 @@ async def _objects(cluster: Processes) -> None:
     assert await do("balances", accounts=3, balance=5) == balances
     assert await do("dump", accounts=3, balance=5, at="n1") == balances
     assert await do("credit", given=3, id="p1") is True
-    assert await cluster.ask("n1", "credit", key="k", id="p1", **{"in": 3}) == {
+    assert await cluster.ask("n1", "credit", key="k", id="p1", value=3) == {
         "ok": True,
         "again": True,
     }
@@ -109,9 +109,9 @@ async def _paused(cluster: Processes) -> None:
     leader = await cluster.leader()
     others = [name for name in NAMES if name != leader]
     cluster.signal(leader, signal.SIGSTOP)
-    asked = asyncio.create_task(cluster.ask(leader, "write", 9.0, key="b", **{"in": 1}))
+    asked = asyncio.create_task(cluster.ask(leader, "write", 9.0, key="b", value=1))
     await cluster.leader(*others)
-    assert "ok" in await cluster.ask(others[0], "write", key="b", **{"in": 2})
+    assert "ok" in await cluster.ask(others[0], "write", key="b", value=2)
     cluster.signal(leader, signal.SIGCONT)
     last = 1 if "ok" in await asked else 2  # it may have passed the request on to the next leader
 
@@ -128,17 +128,19 @@ def test_a_leader_that_was_paused_follows_the_next_one(tmp_path: Path) -> None:
 
 async def _replaced(cluster: Processes, join: str) -> None:
     await cluster.leader()
-    await cluster.ask("n1", "write", key="c", **{"in": 1})
+    await cluster.ask("n1", "write", key="c", value=1)
     old = (await cluster.ask("n3", "status"))["ok"]["id"]
 
     async def removed() -> bool:
-        return "ok" in await cluster.ask("n1", "remove", **{"in": old})
+        return "ok" in await cluster.ask("n1", "remove", value=old)
 
     await until(removed)
     cluster.kill("n3")
     for file in (cluster.where / "n3").iterdir():
         file.unlink()
-    cluster.start("n3", "--join", join)
+    how = cluster.where / "join"
+    how.write_text(join)
+    cluster.start("n3", "--join", str(how))
 
     async def votes() -> list[list[Any]]:
         said = (await cluster.ask("n3", "status")).get("ok", {})

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,10 @@ class Inside:
         for name in names:
             disk = Disk(where / name, bug)
             if disk.fresh:
-                disk.append((0, 0, {"op": "config", "in": members}))
+                disk.append((0, 0, {"op": "config", "value": members}))
                 disk.save_meta(id=first_id(name))
             server = Consensus(disk, name, bug)
-            server.peer = (  # type: ignore[method-assign, assignment]
-                lambda to, name=name: Through(self, name, to)
-            )
+            server.peer = partial(Through, self, name)  # type: ignore[method-assign, assignment]
             self.servers[name], self.fronts[name] = server, Front(server)
             server.run()
 
@@ -173,4 +172,4 @@ class Inside:
         return found
 
 
-_NOTHING: dict[str, Any] = {"key": "?", "in": [1, 2]}
+_NOTHING: dict[str, Any] = {"key": "?", "value": [1, 2]}

@@ -91,7 +91,7 @@ class Consensus:
 
     def _note_config(self, index: int, entry: Entry) -> None:
         if entry[2]["op"] == "config":
-            self._configs.append((index, entry[2]["in"]))
+            self._configs.append((index, entry[2]["value"]))
 
     def now(self) -> float:
         """Seconds on the monotonic clock."""
@@ -296,7 +296,7 @@ class Consensus:
             replayed = index <= self._replayed_to
             answer: Answer = {"ok": None}
             if index != skip:
-                answer = await self._apply(index, entry, replayed)
+                answer = await self._apply(index, entry)
             if self.applied + 1 != index:
                 return  # the state is being made anew
             self.applied = index
@@ -305,15 +305,17 @@ class Consensus:
             self._on_applied(index, entry, answer, replayed)
         self._wake()
 
-    async def _apply(self, index: int, entry: Entry, replayed: bool) -> Answer:
+    async def _apply(self, index: int, entry: Entry) -> Answer:
         _, stamp, command = entry
         if self.bug == "dirty-read" and command["op"] == "transfer":
             steps = self.machine.transfer(command)
             next(steps)
             await asyncio.sleep(0)
             return next(steps)
-        remember = not (replayed and self.bug == "duplicate-on-retry-after-restart")
-        return self.machine.apply(index, stamp, command, remember)
+        answer = self.machine.apply(index, stamp, command)
+        if self.bug == "duplicate-on-retry-after-restart" and index == self._replayed_to:
+            self.machine.done.clear()
+        return answer
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -1,6 +1,6 @@
 """`Front`: what clients and other servers ask of a server.
 
-A client sends a line `{"op", "key", "in"}`, with `id` where it may send the same request again, and
+A client sends a line `{"op", "key", "value"}`, with `id` where it may send the request again, and
 gets `{"ok": result}`, `{"no": code}` where nothing was done, or `{"unknown": why}`. A member that
 does not lead passes changes on to the leader, once, and reads its own state when the leader has
 said which entry it must have applied.
@@ -119,7 +119,7 @@ class Front:
         not wait for the others, by its clock of a moment ago."""
         if self._server.bug != "lease-overlap-under-pause" or not leading.fresh(LEASE_S):
             return False
-        token, now_ns = request["in"][1], leading.tick_clock_ns()
+        token, now_ns = request["value"][1], leading.tick_clock_ns()
         if not self._server.machine.holds(request["key"], token, now_ns):
             return False
         leading.propose(request)

@@ -167,7 +167,7 @@ class Leading:
         return self._server.commit >= max(self._server.config_index, self._started)
 
     def _change(self, members: Members) -> asyncio.Future[Answer]:
-        done = self.propose({"op": "config", "in": members})
+        done = self.propose({"op": "config", "value": members})
         self._follow_members()
         return done
 
@@ -175,9 +175,9 @@ class Leading:
         """A member joins or leaves; refused while another change is under way."""
         members = self._server.members
         if request["op"] == "join":
-            wanted = joined(members, request["in"], self._server.bug)
+            wanted = joined(members, request["value"], self._server.bug)
         else:
-            wanted = removed(members, request["in"])
+            wanted = removed(members, request["value"])
         if wanted == members:
             return {"ok": None}
         if not self._may_change():
@@ -278,7 +278,7 @@ class Leading:
         """An id of a block that this leader has reserved, when it is known that it still leads."""
         async with self._reserving:
             if self._ids[0] >= self._ids[1]:
-                first, end = (await self.propose({"op": "reserve", "in": BLOCK}))["ok"]
+                first, end = (await self.propose({"op": "reserve", "value": BLOCK}))["ok"]
                 self._ids = (first, end)
             number, self._ids = self._ids[0], (self._ids[0] + 1, self._ids[1])
         await self.confirm()

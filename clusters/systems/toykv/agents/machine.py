@@ -1,8 +1,8 @@
 """The replicated state: what commands do to it, and what queries find in it.
 
-A command is an object with `op`, mostly `key` and `in`; `id` names a request that may be sent more
-than once. What is answered is `{"ok": result}`, or `{"no": code}` where nothing was done. All that
-decides is in the command, its index and its stamp, so that every replica comes to the same.
+A command is an object with `op`, mostly `key` and `value`; `id` names a request that may be sent
+more than once. What is answered is `{"ok": result}`, or `{"no": code}` where nothing was done. All
+that decides is in the command, its index and its stamp, so that every replica comes to the same.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Machine:
         return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16]
 
     def do_write(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        self.values[command["key"]] = [command["in"], index]
+        self.values[command["key"]] = [command["value"], index]
         return {"ok": index}
 
     def do_cas(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        old, new = command["in"]
+        old, new = command["value"]
         if self.values.get(command["key"], [None])[0] != old:
             return {"ok": False}
         self.values[command["key"]] = [new, index]
@@ -97,14 +97,14 @@ class Machine:
         return {"version": version, "value": value}
 
     def do_inc(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        self.counters[command["key"]] = self.counters.get(command["key"], 0) + command["in"]
+        self.counters[command["key"]] = self.counters.get(command["key"], 0) + command["value"]
         return {"ok": self.counters[command["key"]]}
 
     def see_count(self, request: dict[str, Any]) -> Any:
         return self.counters.get(request["key"], 0)
 
     def do_add(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        self.sets.setdefault(command["key"], []).append(command["in"])
+        self.sets.setdefault(command["key"], []).append(command["value"])
         return {"ok": None}
 
     def see_elements(self, request: dict[str, Any]) -> Any:
@@ -113,7 +113,7 @@ class Machine:
     def do_enqueue(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
         """Elements leave in the order of their places, which are those of the log."""
         place = command.get("place", index)
-        heapq.heappush(self.queues.setdefault(command["key"], []), (place, index, command["in"]))
+        heapq.heappush(self.queues.setdefault(command["key"], []), (place, index, command["value"]))
         return {"ok": None}
 
     def do_dequeue(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
@@ -130,30 +130,30 @@ class Machine:
         held, _ = self.locks.get(command["key"], (0, None))
         if held and self.holds(command["key"], held, stamp):
             return {"ok": False}
-        ttl_ns = command["in"]
+        ttl_ns = command["value"]
         self.locks[command["key"]] = (index, None if ttl_ns is None else stamp + ttl_ns)
         return {"ok": {"token": index}}
 
     def do_renew(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        ttl_ns, token = command["in"]
+        ttl_ns, token = command["value"]
         if not self.holds(command["key"], token, stamp):
             return NOT_HELD
         self.locks[command["key"]] = (token, stamp + ttl_ns)
         return {"ok": None}
 
     def do_release(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        if not self.holds(command["key"], command["in"], stamp):
+        if not self.holds(command["key"], command["value"], stamp):
             return NOT_HELD
         del self.locks[command["key"]]
         return {"ok": None}
 
     def do_reserve(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
-        self.reserved = (self.reserved[1], self.reserved[1] + command["in"])
+        self.reserved = (self.reserved[1], self.reserved[1] + command["value"])
         return {"ok": list(self.reserved)}
 
     def transfer(self, command: dict[str, Any]) -> Iterator[Answer]:
         """Debits, yields, and then either credits or takes the debit back; yields the answer."""
-        moved, start = command["in"], command["balance"]
+        moved, start = command["value"], command["balance"]
         source, target, amount = str(moved["from"]), str(moved["to"]), moved["amount"]
         for account in (source, target):
             self.accounts.setdefault(account, start)
@@ -180,7 +180,7 @@ class Machine:
     def do_txn(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
         """Lists and registers have the same names, and are never used together."""
         out = []
-        for kind, key, value in command["in"]:
+        for kind, key, value in command["value"]:
             name = str(key)
             if kind == "append":
                 self.rows[name] = [*(self.rows.get(name) or ()), value]
@@ -191,11 +191,11 @@ class Machine:
 
     def do_send(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
         log = self.logs.setdefault(command["key"], [])
-        log.append(command["in"])
+        log.append(command["value"])
         return {"ok": {"offset": len(log) - 1}}
 
     def see_poll(self, request: dict[str, Any]) -> Any:
-        start, limit = request["in"]["from"], request["in"]["limit"]
+        start, limit = request["value"]["from"], request["value"]["limit"]
         page = self.logs.get(request["key"], [])[start : start + limit]
         return {
             "records": [[start + at, record] for at, record in enumerate(page)],

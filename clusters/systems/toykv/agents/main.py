@@ -48,7 +48,7 @@ class Audit:
             "id": command.get("id"),
             "op": command["op"],
             "key": command.get("key"),
-            "value": command.get("in"),
+            "value": command.get("value"),
             "result": answer,
         }
         self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -75,6 +75,8 @@ class Server:
         self._fresh = self._disk.fresh
         if self._fresh:
             self._begin_anew()
+        how = Path(given.join)
+        self._votes = not how.is_file() or how.read_text() != "learner"
         self._audit = Audit(given.audit)
         self._server = Consensus(self._disk, given.name, given.bug, self._audit.applied)
         self._front = Front(self._server)
@@ -82,7 +84,7 @@ class Server:
     def _begin_anew(self) -> None:
         if self._given.bootstrap:
             members = [[first_id(n), n, a, True] for n, a in sorted(self._cluster.items())]
-            self._disk.append((0, 0, {"op": "config", "in": members}))
+            self._disk.append((0, 0, {"op": "config", "value": members}))
             self._disk.save_meta(id=first_id(self._given.name))
         else:
             self._disk.save_meta(id=1 << 32 | int.from_bytes(os.urandom(4), "big"))
@@ -117,8 +119,7 @@ class Server:
         if self._fresh and self._given.bootstrap:
             return
         name = self._given.name
-        votes = self._given.join == "voter"
-        ask = {"op": "join", "in": [self._server.id, name, self._cluster[name], votes]}
+        ask = {"op": "join", "value": [self._server.id, name, self._cluster[name], self._votes]}
         told = False
         while not told or not self._served():
             answers = [await self._asked(to, ask) for to in sorted(self._cluster)]
@@ -144,7 +145,7 @@ def main() -> None:
     parser.add_argument("--client-port", type=int, required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--bootstrap", action="store_true")
-    parser.add_argument("--join", choices=("voter", "learner"), default="voter")
+    parser.add_argument("--join", default="", help="file that says how: voter or learner")
     parser.add_argument("--audit", default="", help="file for what was applied")
     parser.add_argument("--bug", default="none")
     asyncio.run(Server(parser.parse_args()).run())
