@@ -218,23 +218,23 @@ def test_who_catches_up_comes_to_the_same(bug: str, values: int, tmp_path: Path)
 
 async def _between(where: Path, bug: str) -> set[int]:
     """Totals that are read while money moves."""
-    net = Inside(where, bug, ("n1",))
+    net = Inside(where, bug)
     await net.leader()
     totals, moved_all = set(), asyncio.Event()
 
-    async def look() -> None:
+    async def look(name: str) -> None:
         while not moved_all.is_set():
-            said = await net.ask("n1", "balances", accounts=2, balance=50)
+            said = await net.ask(name, "balances", accounts=2, balance=50)
             totals.add(sum(said["ok"].values()))
             await asyncio.sleep(0)
 
     async def move() -> None:
-        for turn in range(40):
+        for turn in range(200):
             moved = {"from": turn % 2, "to": 1 - turn % 2, "amount": 3}
             await net.ask("n1", "transfer", value=moved, balance=50)
         moved_all.set()
 
-    await asyncio.gather(look(), move())
+    await asyncio.gather(*map(look, NAMES), move())
     return totals
 
 

@@ -91,7 +91,7 @@ _ALL: Final = (
     ),
     Bug(
         name="duplicate-on-retry-after-restart",
-        says="A server that replays its log does not remember which requests it has done.",
+        says="A server that has replayed its log forgets which of the requests in it are done.",
         workload="ledger",
         nemesis="kill",
         options=("scope=all",),

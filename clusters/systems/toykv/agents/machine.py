@@ -50,10 +50,8 @@ class Machine:
         self.done: dict[str, Answer] = {}
         """Request -> what it was answered, of those that may be sent again."""
 
-    def apply(
-        self, index: int, stamp: int, command: dict[str, Any], remember: bool = True
-    ) -> Answer:
-        """Does a command, unless it has been done. Without `remember` it may be done again."""
+    def apply(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
+        """Does a command, unless it has been done."""
         request = command.get("id")
         if request is not None and request in self.done:
             return {**self.done[request], "again": True}
@@ -62,7 +60,7 @@ class Machine:
             answer: Answer = {"ok": None} if act is None else act(index, stamp, command)
         except (LookupError, TypeError, ValueError):
             answer = {"no": "malformed"}
-        if request is not None and remember:
+        if request is not None:
             self.done[request] = answer
         return answer
 
