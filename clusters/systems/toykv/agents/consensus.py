@@ -161,6 +161,8 @@ class Consensus:
             self._put_off()
 
     async def _campaign(self) -> None:
+        if self.leading is not None:
+            return
         term = self.term + 1
         self.disk.save_meta(term=term, vote=self.id)
         self.leader = None
