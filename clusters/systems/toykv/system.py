@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clusters.supervise import LineRequests, SupervisedSystem
+from clusters.supervise.some_nodes import MEMBERS
 from clusters.systems.toykv.bugs import BUGS, NONE
 from clusters.systems.toykv.clients import CLIENTS
 from clusters.systems.toykv.deployment import (
@@ -41,6 +42,7 @@ class Toykv(SupervisedSystem):
         "malformed": "ours: the request was refused, or changed nothing",
     }
     options = {
+        **MEMBERS,
         "bug": Option(
             type=str,
             default=NONE,
