@@ -1,4 +1,4 @@
-"""toykv on real nodes: as it is it passes, and each of its bugs is found by the run of its table."""
+"""toykv on real nodes: as it is it passes, and each bug is found by the run of its table."""
 
 from __future__ import annotations
 

@@ -95,6 +95,9 @@ async def _objects(cluster: Processes) -> None:
     assert await do("txn", given=txn) == [["append", 1, 7], ["r", 1, [7]], ["r", 2, None]]
     assert await do("send", given="x") == {"offset": 0}
     assert await do("poll", given={"from": 0, "limit": 9}) == {"records": [[0, "x"]], "to": 0}
+    await do("send", given="y")
+    full = {"records": [[0, "x"]], "to": 0, "more": True}
+    assert await do("poll", given={"from": 0, "limit": 1}) == full
     for nonsense in ("", "reserve", "config", "noop", "__init__"):
         assert await do(nonsense) == {"no": "malformed"}
     assert await do("cas", given=3) == {"no": "malformed"}

@@ -116,6 +116,9 @@ class Through:
     def __init__(self, net: Inside, source: str, to: str) -> None:
         self._net, self._source, self._to = net, source, to
 
+    def give_up(self, why: str) -> None:
+        """Nothing is under way for long here."""
+
     async def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
         path = (self._source, self._to)
         if path in self._net.cut:

@@ -64,6 +64,7 @@ class Consensus:
         """The time of the loop when the ticker last ran."""
         self.heard = 0.0
         self._on_applied = on_applied
+        self._followed = 0
         self._replayed_to = disk.last
         self._peers: dict[str, Peer] = {}
         self._deadline = 0.0
@@ -227,8 +228,7 @@ class Consensus:
         if term < self.term:
             return {"term": self.term, "ok": False, "hint": 0}
         self.step_down(term, "another one leads")
-        self.leader, self.heard = message["from"], self.now()
-        self._put_off()
+        self._follow(message["from"])
         before, of_term = message["before"]
         if before > self.disk.last or self.disk.term_at(before) != of_term:
             return {"term": term, "ok": False, "hint": self._hint(before)}
@@ -244,6 +244,15 @@ class Consensus:
             return {"term": self.term, "ok": False, "hint": 0}
         self.commit_to(min(message["commit"], match))
         return {"term": term, "ok": True, "match": match}
+
+    def _follow(self, leader: int) -> None:
+        """What was asked of the leader before is not waited for: it may be gone for long."""
+        before = self.peer_of(self._followed)
+        if self._followed != leader and before is not None:
+            before.give_up("another one leads now")
+        self.leader = self._followed = leader
+        self.heard = self.now()
+        self._put_off()
 
     def _hint(self, before: int) -> int:
         """The last entry that the leader may have too: before those of the term that differs."""

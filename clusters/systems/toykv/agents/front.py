@@ -26,6 +26,10 @@ PATIENCE_S = 8.0
 LEADER_S = 0.3
 """How long a request waits for a leader to be known, before it is refused."""
 
+PAUSE_S = 0.05
+"""Before a request is refused because the leader is gone: who asks again at once would take the
+processor from those that elect another."""
+
 LEASE_S = 0.8 * ELECTION_S
 """For so long after most voters have answered a leader, no other one can have been elected."""
 
@@ -79,6 +83,7 @@ class Front:
         try:
             return await work  # type: ignore[no-any-return]
         except NotSent as error:
+            await asyncio.sleep(PAUSE_S)
             return {"no": "no-leader", "why": str(error)}
         except (Deposed, OSError, TimeoutError) as error:
             return {"unknown": repr(error)}

@@ -194,8 +194,10 @@ class Machine:
 
     def see_poll(self, request: dict[str, Any]) -> Any:
         start, limit = request["value"]["from"], request["value"]["limit"]
-        page = self.logs.get(request["key"], [])[start : start + limit]
-        return {
+        log = self.logs.get(request["key"], [])
+        page = log[start : start + limit]
+        found = {
             "records": [[start + at, record] for at, record in enumerate(page)],
             "to": start + len(page) - 1,
         }
+        return {**found, "more": True} if start + len(page) < len(log) else found

@@ -7,7 +7,6 @@ under way on one connection; each is sent once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 from collections.abc import Callable
@@ -104,10 +103,14 @@ class Peer:
 
     def _lost(self) -> None:
         self._link = None
+        self.give_up("the connection was lost")
+
+    def give_up(self, why: str) -> None:
+        """Wait for none of the answers any more that are still to come."""
         asked, self._asked = self._asked, {}
         for answer in asked.values():
             if not answer.done():
-                answer.set_exception(ConnectionError("the connection was lost"))
+                answer.set_exception(ConnectionError(why))
 
     async def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
         """The answer. Raises `NotSent`, ConnectionError or TimeoutError."""
@@ -124,9 +127,3 @@ class Peer:
             self._asked.pop(number, None)
             if not answer.done():
                 answer.cancel()
-
-    def close(self) -> None:
-        """Ends the connection."""
-        with contextlib.suppress(OSError):
-            if self._link is not None:
-                self._link.close()
