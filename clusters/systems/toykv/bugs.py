@@ -116,7 +116,7 @@ _ALL: Final = (
         says="A leader renews leases at once, by a clock that it read before it was paused.",
         workload="lease",
         nemesis="pause",
-        options=("scope=primaries", "fault_s=4", "ttl_s=6", "hold_ms=5500", "keys=6"),
+        options=("scope=primaries", "fault_s=4", "ttl_s=6", "hold_ms=5500", "keys=8"),
         time_limit_s=60,
         checker="exclusion",
         anomalies=("overlapping-holds",),
