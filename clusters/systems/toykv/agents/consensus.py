@@ -8,6 +8,7 @@ with the single-server membership changes of Ongaro's dissertation (2014), secti
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import sys
@@ -28,6 +29,7 @@ ELECTION_S = 1.0
 
 TICK_S = 0.05
 VOTE_S = 0.5
+GREET_S = 0.5
 YIELD_EVERY = 200
 """Entries that are applied in one go."""
 
@@ -126,6 +128,7 @@ class Consensus:
         self.start(self.disk.run(self._on_durable))
         self.start(self._apply_all())
         self.start(self._ticks())
+        self.start(self._greet())
 
     def _on_durable(self) -> None:
         if self.leading is not None:
@@ -143,6 +146,20 @@ class Consensus:
                 self._put_off()
                 self.start(self._campaign())
             await asyncio.sleep(TICK_S)
+
+    async def _greet(self) -> None:
+        """Say something to each other member now and then, so that a connection which is dead is
+        found before it is needed."""
+        while True:
+            for member in {int(m[0]) for m in self.members} - {self.id}:
+                self.start(self._greeted(member))
+            await asyncio.sleep(GREET_S)
+
+    async def _greeted(self, member: int) -> None:
+        peer = self.peer_of(member)
+        if peer is not None:
+            with contextlib.suppress(OSError, TimeoutError):
+                await peer.ask({"t": "hello"}, GREET_S)
 
     def append(self, entry: Entry) -> int:
         """The index of a new entry of the log."""

@@ -61,6 +61,8 @@ class Front:
                 return await self._server.on_append(message)
             case "vote":
                 return self._server.on_vote(message)
+            case "hello":
+                return {}
             case "read":
                 return await self._safely(self._read_index())
             case _:
