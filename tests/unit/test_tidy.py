@@ -70,6 +70,8 @@ FOLDERS = {
     "clusters.systems.rabbitmq": {"clusters.supervise"},
     "clusters.systems.redis_cluster": {"clusters.supervise"},
     "clusters.systems.tarantool": {"clusters.supervise"},
+    "clusters.systems.toykv.agents": set(),
+    "clusters.systems.toykv": {"clusters.supervise", "clusters.systems.toykv.agents"},
     "clusters.systems.zookeeper": {"clusters.supervise"},
     "clusters.systems.etcd.agents": set(),
     "clusters.systems.etcd.clients": {"clusters.systems.etcd", "clusters.supervise"},
