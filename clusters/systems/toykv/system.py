@@ -14,6 +14,7 @@ from clusters.systems.toykv.deployment import (
     REMOVED,
     ToykvDeployment,
 )
+from clusters.systems.toykv.effects import EFFECTS
 from dstest.core.protocols import Option
 from dstest.core.residue import Residue
 
@@ -56,6 +57,7 @@ class Toykv(SupervisedSystem):
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
     }
+    effects = EFFECTS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME
