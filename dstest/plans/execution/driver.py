@@ -233,7 +233,8 @@ class Driver:
             self._end(step, State.NOT_RUN, self._last_words(step))
             return True
         outcome = self.outcome(step)
-        self._end(step, outcome.state, outcome.reason)
+        never = outcome.state is State.NOT_RUN
+        self._end(step, outcome.state, self._last_words(step) if never else outcome.reason)
         return True
 
     def outcome(self, step: Step) -> Outcome:
