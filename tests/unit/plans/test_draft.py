@@ -96,6 +96,16 @@ def test_a_change_of_one_module_is_about_its_claims_alone(repo: Path) -> None:
     assert cited == {claim.id for claim in plan.claims}
 
 
+def test_a_change_is_tested_under_several_faults_of_each_pitfall(repo: Path) -> None:
+    plan = plan_of(repo, commit(repo, ("src/store/log.py", "return x", "return x + 1")))
+    runs = [scenario.run for scenario in plan.scenarios if scenario.run is not None]
+    tested = {(run.workload, run.nemesis, run.options.get("direction")) for run in runs}
+    assert tested >= {
+        ("ledger", "kill", None), ("ledger", "partition", "in"), ("append-log", "power", None),
+        ("append-log", "fsync-error", None),
+    }  # fmt: skip
+
+
 def test_a_whole_repository_is_about_everything_in_it(repo: Path) -> None:
     plan = plan_of(repo, None)
     said = " ".join(claim.text for claim in plan.claims)
