@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from dstest.core import registry
+from dstest.core import plugin_files, registry
 from dstest.core.errors import ConfigError
 from dstest.judge.budgets import SHAPES, TIERS
 from dstest.plans.draft.aims import KIND_OF, aimed
@@ -232,6 +233,7 @@ class _Drafter:
             nemesis=nemesis,
             checkers=(*registry.load("workloads", workload).checkers, *besides),
             checker=besides,
+            plugin=tuple(map(_from_here, plugin_files.used())),
             concurrency=20,
             rate=_RATE if paced else None,
             options={**options, **row.options},
@@ -244,6 +246,12 @@ class _Drafter:
             claims=tuple(dict.fromkeys([*one.claims, *(claim.id for claim in claims)])),
             hypotheses=(*one.hypotheses, id),
         )
+
+
+def _from_here(path: Path) -> str:
+    """As it is named on the command line."""
+    here = Path.cwd()
+    return f"./{path.relative_to(here).as_posix()}" if path.is_relative_to(here) else str(path)
 
 
 def _lower(text: str) -> str:

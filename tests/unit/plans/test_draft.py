@@ -200,6 +200,24 @@ def test_a_module_is_a_folder_or_a_file_of_a_common_one(repo: Path) -> None:
     assert {one.kind for one in scan(repo, modules_of(change))} == {"document", "test", "error"}
 
 
+def test_a_part_of_a_repository_is_one(repo: Path) -> None:
+    commit(repo, ("src/store/log.py", "return x", "return x + 1"), ("README.md", "demo", "x"))
+    change = changed_by_git(repo / "src", "HEAD")
+    assert [file.path for file in change.behaviour] == ["store/log.py"]
+    quiet = commit(repo, ("src/store/log.py", "The log.", "A log."))
+    assert too_small(changed_by_git(repo / "src", "HEAD")) and quiet.files
+    assert {one.source.split(":")[0] for one in scan(repo / "src")} == {
+        "`store/log.py", "`web/http.py",
+    }  # fmt: skip
+
+
+def test_a_directory_that_git_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "README.md").write_text("A key must never be lost by anybody.\n")
+    (tmp_path / "a" / ".hidden.md").write_text("A value must never be lost by anybody.\n")
+    assert [one.text for one in scan(tmp_path / "a")] == ["A key must never be lost by anybody."]
+
+
 @pytest.mark.parametrize(
     ("text", "category"),
     [
