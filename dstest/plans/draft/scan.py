@@ -162,7 +162,8 @@ def _about(module: Module, name: str) -> bool:
 def _tracked(repo: Path) -> list[str]:
     """Files that git knows; all but hidden ones where it knows nothing of the directory."""
     with suppress(ConfigError):
-        return sorted(git(repo, "ls-files").splitlines())
+        if known := git(repo, "ls-files").splitlines():
+            return sorted(known)
     return sorted(
         str(path.relative_to(repo).as_posix())
         for path in repo.rglob("*")
