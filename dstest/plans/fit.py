@@ -13,12 +13,13 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import NemesisTraits
 from dstest.core.spec import RunSpec
 from dstest.plans.launch import Arm, Budget, Run
+from dstest.plans.model import Scenario
 from dstest.runner.judges import checkers_of
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.requirements import check_client, check_requires
 from nemeses.mix import Mix
 
-__all__ = ["Fit", "fit_of", "planned"]
+__all__ = ["Fit", "fit_of", "injects", "planned"]
 
 Where = Literal["", "run", "nemesis", "checker"]
 
@@ -46,6 +47,13 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 def fit_of(run: Run, arm: Arm) -> Fit:
     """What this arm of a run is made of, or why it cannot be."""
     return _fit(_key(run, arm), tuple(plugin_files.used()))
+
+
+def injects(scenario: Scenario) -> bool:
+    """Is a fault injected in an arm of it? So it is where nobody can tell."""
+    run = scenario.run
+    fits = [] if run is None else [fit_of(run, arm) for arm in scenario.arms]
+    return not fits or any(fit.problem or fit.nemeses for fit in fits)
 
 
 def _key(*parts: Run | Arm | Budget | int) -> bytes:

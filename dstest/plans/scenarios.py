@@ -105,7 +105,7 @@ def _run(blocks: list[Block], name: str) -> Run | None:
         facts: dict[str, Any] = tomllib.loads(fence.text)
         facts.pop("line", None)
         return msgspec.structs.replace(msgspec.convert(facts, Run), line=fence.line)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         known = ", ".join(f.encode_name for f in msgspec.structs.fields(Run) if f.name != "line")
         raise ConfigError(
             f"{name}:{fence.line}: the run block cannot be read: {error}",

@@ -66,7 +66,7 @@ def placeholders(text: str) -> list[tuple[int, str]]:
     brackets outside of code."""
     found = []
     fence = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         mark = line.strip()[:3]
         if mark in ("```", "~~~") and fence in ("", mark):
             fence = "" if fence else mark

@@ -110,6 +110,19 @@ def test_new_for_a_change(name: str, small: bool, tmp_path: Path) -> None:
     assert (tmp_path / "testing-plans").exists() is not small
 
 
+def test_new_for_a_system_of_ones_own(tmp_path: Path) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "dstest", "new", "system", "my-store"], cwd=tmp_path, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, check=True,
+    )  # fmt: skip
+    assert made.returncode == 0
+    done = plan("new", "--system", "./my_store.py", "--output", "plan.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'plugin = ["./my_store.py"]' in (tmp_path / "plan.md").read_text()
+    found = json.loads(plan("lint", "plan.md", "--json", cwd=tmp_path).stdout)["findings"]
+    assert {finding["rule"] for finding in found} <= {"L12", "L15", "L24"}, found
+
+
 REFUSED = {
     "both": (("--change", "a..b", "--diff", "x"), "both say what has changed"),
     "no directory": (("--repo", "absent"), "no directory"),

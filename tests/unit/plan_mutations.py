@@ -7,7 +7,17 @@ from pathlib import Path
 from dstest.plans.model import Plan
 from dstest.plans.reader import read_text
 
-__all__ = ["CHANGED", "DOCUMENTS", "MUTATIONS", "PLAN", "SOUND", "Pairs", "changed", "read"]
+__all__ = [
+    "CHANGED",
+    "DOCUMENTS",
+    "MUTATIONS",
+    "PAUSED",
+    "PLAN",
+    "SOUND",
+    "Pairs",
+    "changed",
+    "read",
+]
 
 PLAN = Path(__file__).resolve().parents[2] / "docs" / "plans" / "etcd.md"
 SOUND = PLAN.read_text()

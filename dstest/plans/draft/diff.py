@@ -71,12 +71,13 @@ def changed_by_git(repo: Path, revisions: str) -> Change:
     if revisions.startswith("-") or not old or (dots and not new.strip(".")):
         raise ConfigError(f"--change {revisions!r}: not two revisions", remedy=_REMEDY)
     pair = (old, new.strip(".")) if dots else (f"{old}^", old)
-    text = git(repo, "diff", "--no-color", "--no-ext-diff", "-M", "--unified=0", *pair, "--")
+    how = ("--no-color", "--no-ext-diff", "--relative", "-M", "--unified=0")
+    text = git(repo, "diff", *how, *pair, "--")
     subject = git(repo, "log", "-1", "--format=%s", pair[1], "--").strip()
 
     def at(which: int, path: str) -> str | None:
         try:
-            return git(repo, "show", f"{pair[which]}:{path}")
+            return git(repo, "show", f"{pair[which]}:./{path}")
         except ConfigError:
             return None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from dstest.core import registry
+from dstest.core import plugin_files, registry
 from dstest.core.errors import ConfigError
 from dstest.judge.budgets import SHAPES, TIERS
 from dstest.plans.draft.aims import KIND_OF, aimed
@@ -26,6 +27,10 @@ FILL: Final = "<fill: {}>"
 
 _RATE: Final = 300.0
 _TRIES: Final = 3
+
+
+Key = tuple[str, str, str]
+"""Workload, nemesis and options of an experiment."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +56,14 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     untested: dict[str, str]
 
 
-def material(box: Toolbox, found: Sequence[Found] | None) -> Material:
+def material(box: Toolbox, found: Sequence[Found] | None, *, each: int = 1) -> Material:
     """What the registry gives for these candidates; for one claim of each kind that can be tested
-    where `found` is None, since nobody has looked."""
+    where `found` is None, since nobody has looked. `each` is under how many of its faults a pitfall
+    is tested at most."""
     rows = {(tool.category, tool.model): tool for tool in box.tools if tool.usable}
     usable = [row for row in PICKER if (row.category, row.model) in rows]
     claims, picked = _claims(usable, found)
-    return _Drafter(box, rows, claims, picked).material()
+    return _Drafter(box, rows, claims, picked, each).material()
 
 
 def _claims(
@@ -103,17 +109,19 @@ class _Drafter:
         rows: dict[tuple[str, str], Tool],
         claims: list[Claim],
         picked: dict[str, list[Choice]],
+        each: int,
     ) -> None:
+        self._each = each
         self._box, self._rows, self._claims, self._picked = box, rows, claims, picked
         self._nemeses, _ = fitting_nemeses(registry.load("systems", box.system))
         self._hypotheses: list[Hypothesis] = []
-        self._experiments: dict[tuple[str, str, str], Experiment] = {}
+        self._made: dict[Key, Experiment] = {}
         self._walk: dict[int, tuple[str, str]] = {}
 
     def material(self) -> Material:
         for pattern in PITFALLS:
             self._walk[pattern.number] = self._one(pattern)
-        tested = {id for one in self._experiments.values() for id in one.claims}
+        tested = {id for one in self._made.values() for id in one.claims}
         untested = {}
         for claim in self._claims:
             if claim.id not in tested and not self._plain(claim):
@@ -124,7 +132,7 @@ class _Drafter:
         return Material(
             claims=tuple(self._claims),
             hypotheses=tuple(self._hypotheses),
-            experiments=tuple(self._experiments.values()),
+            experiments=tuple(one for one in self._made.values() if one.claims),
             walk=self._walk,
             untested=untested,
         )
@@ -144,10 +152,11 @@ class _Drafter:
             by_row.values(), key=lambda one: min(known.get(m, 99) for m in one[0].judged_by)
         )
         for row, claims in best:
-            made = self._experiment(row, claims, pattern.faults)
-            if made is not None:
+            made = [key for number in pattern.faults if (key := self._experiment(row, [number]))]
+            if made:
                 id = self._hypothesis(pattern.kind, pattern.statement, claims, pattern.because, row)
-                self._closes(made, claims, id)
+                for key in [*dict.fromkeys(made)][: self._each]:
+                    self._closes(key, claims, id)
                 return "y", id
         asked = ", ".join(claim.id for claim in mine[:5])
         return "maybe", f"of {asked}; no workload, checker and fault for it fit together"
@@ -161,10 +170,9 @@ class _Drafter:
                 for name in [*tool.nemeses, *self._nemeses]
                 for number in self._nemeses[name].faults
             ]
-            made = self._experiment(row, [claim], dict.fromkeys(numbers))
-            if made is not None:
-                key = made
-                fault = self._experiments[key].run.nemesis
+            key = self._experiment(row, dict.fromkeys(numbers))
+            if key is not None:
+                fault = self._made[key].run.nemesis
                 statement = f"under {fault} it does not hold that {_lower(claim.text)}"
                 because = "what holds on a whole cluster is often not what holds on half of one"
                 id = self._hypothesis(KIND_OF[claim.category], statement, [claim], because, row)
@@ -189,11 +197,9 @@ class _Drafter:
         )
         return id
 
-    def _experiment(
-        self, row: Choice, claims: list[Claim], numbers: Iterable[str]
-    ) -> tuple[str, str, str] | None:
-        """The key of an experiment for these claims under the first of these faults that can be
-        planned; it is made where there is none yet."""
+    def _experiment(self, row: Choice, numbers: Iterable[str]) -> Key | None:
+        """The key of an experiment under the first of these faults that can be planned; it is made
+        where there is none yet."""
         tool = self._rows[row.category, row.model]
         for number in numbers:
             for name, nemesis in self._nemeses.items():
@@ -202,14 +208,14 @@ class _Drafter:
                     continue
                 for workload in tool.workloads[:3]:
                     key = (workload, name, repr(sorted(options.items())))
-                    if key in self._experiments:
-                        if self._experiments[key].row.category == row.category:
+                    if key in self._made:
+                        if self._made[key].row == row:
                             return key
                         continue
                     run = self._run(row, tool, workload, name, options)
                     budgets = _budgets(run)
                     if budgets:
-                        self._experiments[key] = Experiment(
+                        self._made[key] = Experiment(
                             row=row, claims=(), hypotheses=(), number=number, run=run,
                             budgets=budgets,
                         )  # fmt: skip
@@ -227,18 +233,25 @@ class _Drafter:
             nemesis=nemesis,
             checkers=(*registry.load("workloads", workload).checkers, *besides),
             checker=besides,
+            plugin=tuple(map(_from_here, plugin_files.used())),
             concurrency=20,
             rate=_RATE if paced else None,
             options={**options, **row.options},
         )
 
-    def _closes(self, key: tuple[str, str, str], claims: list[Claim], id: str) -> None:
-        one = self._experiments[key]
-        self._experiments[key] = msgspec.structs.replace(
+    def _closes(self, key: Key, claims: list[Claim], id: str) -> None:
+        one = self._made[key]
+        self._made[key] = msgspec.structs.replace(
             one,
             claims=tuple(dict.fromkeys([*one.claims, *(claim.id for claim in claims)])),
             hypotheses=(*one.hypotheses, id),
         )
+
+
+def _from_here(path: Path) -> str:
+    """As it is named on the command line."""
+    here = Path.cwd()
+    return f"./{path.relative_to(here).as_posix()}" if path.is_relative_to(here) else str(path)
 
 
 def _lower(text: str) -> str:

@@ -22,6 +22,9 @@ __all__ = ["Request", "Written", "too_small", "write"]
 
 CLAIMS_MAX: Final = 60
 _MISSING_MAX: Final = 20
+_FAULTS_EACH: Final = 3
+"""A plan of one change has few claims, and looks at each more closely."""
+
 _TESTS_MAX: Final = 100
 _FOLDERS: Final = ("docs/testing-plans", "testing-plans")
 
@@ -74,7 +77,7 @@ def write(request: Request) -> Written:
     tests = [] if request.repo is None else tests_in(request.repo, modules)
     box = toolbox(request.system)
     kept = None if found is None else found[:CLAIMS_MAX]
-    made = material(box, kept)
+    made = material(box, kept, each=1 if change is None else _FAULTS_EACH)
     slug = request.slug or _slug(request, modules)
     path = request.output or _place(slug)
     draft = Draft(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
 
+from dstest.core.errors import ConfigError
 from dstest.plans.changes import is_test
 from dstest.plans.draft.diff import Change, git
 
@@ -158,8 +160,10 @@ def _about(module: Module, name: str) -> bool:
 
 
 def _tracked(repo: Path) -> list[str]:
-    if (repo / ".git").exists():
-        return sorted(git(repo, "ls-files").splitlines())
+    """Files that git knows; all but hidden ones where it knows nothing of the directory."""
+    with suppress(ConfigError):
+        if known := git(repo, "ls-files").splitlines():
+            return sorted(known)
     return sorted(
         str(path.relative_to(repo).as_posix())
         for path in repo.rglob("*")

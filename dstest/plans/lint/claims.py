@@ -31,6 +31,7 @@ def _ids(plan: Plan) -> Iterable[Place]:
         for claim in plan.claims
         if not re.fullmatch(r"C\d+", claim.id)
     ]
+    found += [at(claim, f"{claim.id} says nothing") for claim in plan.claims if not claim.text]
     twice = {id for id, times in count.items() if times > 1}
     return found + [at(c, f"{c.id} stands twice") for c in plan.claims[::-1] if c.id in twice][:1]
 
@@ -106,7 +107,7 @@ def _legend(plan: Plan) -> Iterable[Place]:
 RULES: Final = (
     Rule(
         id="L03",
-        title="claims have ids of their own",
+        title="claims have ids of their own, and say something",
         remedy="C1, C2, ... each once, and one claim at least",
         check=_ids,
     ),

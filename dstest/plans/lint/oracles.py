@@ -9,7 +9,7 @@ from typing import Final
 from dstest.core import registry
 from dstest.core.claims import GATED
 from dstest.plans import picker
-from dstest.plans.fit import fit_of
+from dstest.plans.fit import fit_of, injects
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Gated, Plan, Scenario
 from dstest.plans.words import NOT_GATED, listed, plain
@@ -28,6 +28,9 @@ _WEAK: Final = re.compile(
     r"|\bno (problems?|issues?|crashes)\b|\b(manual|visual)(ly)? (check|inspect)",
     re.IGNORECASE,
 )
+_CHARS: Final = 4000
+"""Of a text that is looked at for a metric."""
+
 _METRIC: Final = re.compile(r"[A-Za-z_][\w.]*[^.;\n]*?(<=|>=|==|!=|<|>|≤|≥|=)\s*-?\d")
 PREDICATE: Final = re.compile(r"(<=|>=|==|!=|<|>|≤|≥|=)\s*-?\d|/[^/\s][^/\n]*/|\bmatches `[^`]+`")
 """A comparison with a number, or a regular expression."""
@@ -63,7 +66,7 @@ def _by_machine(plan: Plan) -> Iterable[Place]:
             yield at(line, f"{scenario.id}: {weak[0]!r} is nothing that a machine can decide")
             continue
         named = {*named_checkers(text)}
-        if not named and not _METRIC.search(text):
+        if not named and not _METRIC.search(text[:_CHARS]):
             yield at(
                 line, f"{scenario.id}: the oracle names no checker, and no metric with a bound"
             )
@@ -133,7 +136,7 @@ def _six_fields(plan: Plan) -> Iterable[Place]:
         if history and not re.search(r"in-process|client|probe|tap|audit|server", history):
             yield at(gated, f"{scenario.id}: nothing says where operations are recorded")
         landing = gated.field("nemesis + landing evidence")
-        if landing and not _FAULTLESS.match(plain(landing)):
+        if landing and (injects(scenario) or not _FAULTLESS.match(plain(landing))):
             yield from _landing(scenario, gated, landing)
 
 

@@ -96,6 +96,16 @@ def test_a_change_of_one_module_is_about_its_claims_alone(repo: Path) -> None:
     assert cited == {claim.id for claim in plan.claims}
 
 
+def test_a_change_is_tested_under_several_faults_of_each_pitfall(repo: Path) -> None:
+    plan = plan_of(repo, commit(repo, ("src/store/log.py", "return x", "return x + 1")))
+    runs = [scenario.run for scenario in plan.scenarios if scenario.run is not None]
+    tested = {(run.workload, run.nemesis, run.options.get("direction")) for run in runs}
+    assert tested >= {
+        ("ledger", "kill", None), ("ledger", "partition", "in"), ("append-log", "power", None),
+        ("append-log", "fsync-error", None),
+    }  # fmt: skip
+
+
 def test_a_whole_repository_is_about_everything_in_it(repo: Path) -> None:
     plan = plan_of(repo, None)
     said = " ".join(claim.text for claim in plan.claims)
@@ -188,6 +198,24 @@ def test_a_module_is_a_folder_or_a_file_of_a_common_one(repo: Path) -> None:
     change = commit(repo, ("src/main.py", "1", "2"), ("src/web/http.py", "1", "2"))
     assert [module.path for module in modules_of(change)] == ["src/main.py", "src/web"]
     assert {one.kind for one in scan(repo, modules_of(change))} == {"document", "test", "error"}
+
+
+def test_a_part_of_a_repository_is_one(repo: Path) -> None:
+    commit(repo, ("src/store/log.py", "return x", "return x + 1"), ("README.md", "demo", "x"))
+    change = changed_by_git(repo / "src", "HEAD")
+    assert [file.path for file in change.behaviour] == ["store/log.py"]
+    quiet = commit(repo, ("src/store/log.py", "The log.", "A log."))
+    assert too_small(changed_by_git(repo / "src", "HEAD")) and quiet.files
+    assert {one.source.split(":")[0] for one in scan(repo / "src")} == {
+        "`store/log.py", "`web/http.py",
+    }  # fmt: skip
+
+
+def test_a_directory_that_git_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "README.md").write_text("A key must never be lost by anybody.\n")
+    (tmp_path / "a" / ".hidden.md").write_text("A value must never be lost by anybody.\n")
+    assert [one.text for one in scan(tmp_path / "a")] == ["A key must never be lost by anybody."]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
+
 import pytest
-from plan_mutations import CHANGED, DOCUMENTS, MUTATIONS, SOUND, Pairs, changed, read
+from plan_mutations import CHANGED, DOCUMENTS, MUTATIONS, PAUSED, SOUND, Pairs, changed, read
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.lint import RULES, blocking, lint, require_sound
@@ -99,3 +102,61 @@ ORACLES = {
 def test_what_a_machine_can_decide(oracle: str) -> None:
     before = "`list-append`: 0 anomalies that strict serializability rules out"
     assert rules_of(changed(SOUND, ((before, oracle),))) == ORACLES[oracle]
+
+
+MORE: dict[str, tuple[Pairs, set[str]]] = {
+    "no evidence though faults are injected": (
+        (
+            (
+                f"evidence:** `pause`\n{PAUSED}",
+                "evidence:** none\n",
+            ),
+        ),
+        {"L22", "L23"},
+    ),
+    "faults of a run without any": (
+        (('nemesis = "power"', 'nemesis = "none"'), ('scope = "all"\nwriteback_s = 0.5', "")),
+        {"L23", "L25"},
+    ),
+    "a boundary without confusable identifiers": (
+        (
+            ("| fairness | operators", "| boundary | operators"),
+            ("groups differ in nothing but their\n  names", "groups are alike"),
+        ),
+        {"L24"},
+    ),
+    "no arm is run": (
+        (
+            ('options = { fairness_by = "key" }', 'expected = "NOT-RUN"\nreason = "so"'),
+            ('options = { fairness_by = "node" }', 'expected = "NOT-RUN"\nreason = "so"'),
+            ('options = { fairness_by = "op_type" }', 'expected = "NOT-RUN"\nreason = "so"'),
+        ),
+        {"L17", "L30", "L32"},
+    ),
+    "a claim that nothing tests": (
+        (("- **Falsifies:** C2\n", "- **Falsifies:** C1\n"),),
+        {"L30"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_breaks_several_rules(name: str) -> None:
+    pairs, rules = MORE[name]
+    assert rules_of(changed(SOUND, pairs)) >= rules
+
+
+def test_whatever_can_be_read_can_be_linted() -> None:
+    """Lines that are lost, doubled or cut leave a plan unreadable, or with findings: no crash."""
+    rng = random.Random(7)
+    lines = SOUND.split("\n")
+    for _ in range(40):
+        damaged = list(lines)
+        for _ in range(rng.choice((1, 3))):
+            place = rng.randrange(len(damaged))
+            line = damaged[place]
+            damaged[place : place + 1] = rng.choice(
+                ([], [line, line], [line[: rng.randrange(len(line) + 1)]], [line, "| a | b |"])
+            )
+        with suppress(ConfigError):
+            lint(read("\n".join(damaged)))
