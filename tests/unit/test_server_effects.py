@@ -18,7 +18,7 @@ NODES = ("n1", "n2", "n3")
 
 
 def _line(index: int, op: str, key: str, value: Any, result: Any = None, **more: Any) -> str:
-    answer = {"no": "not-held"} if more.pop("no", False) else {"ok": result}
+    answer: dict[str, Any] = {"no": "not-held"} if more.pop("no", False) else {"ok": result}
     if more.pop("again", False):
         answer["again"] = True
     row = {"index": index, "term": 1, "stamp_ns": index, "replayed": False, "op": op, "key": key}
