@@ -15,7 +15,7 @@ from made_runs import made, recorded, registers
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.execution import capabilities, driver
 from dstest.plans.execution.driver import Driver, begin, resume, steps_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step
+from dstest.plans.execution.state import Capability, Execution, ExecutionDir, Step
 from dstest.plans.reader import read_plan
 
 ETCD = Path(__file__).resolve().parents[2] / "docs" / "plans" / "etcd.md"
@@ -134,9 +134,9 @@ def test_a_run_that_died_is_judged_first(acts: list[tuple[str, Act]], tmp_path: 
 def test_what_is_missing_stops_it_before_anything_is_made(
     acts: list[tuple[str, Act]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rows(plan: Any) -> list[capabilities.Capability]:
+    def rows(plan: Any) -> list[Capability]:
         return [
-            capabilities.Capability(
+            Capability(
                 needs="programs", present=False, version="", source="nft is not there",
                 scenarios=["S1"], install="apt install nftables",
             )
