@@ -118,7 +118,7 @@ _ALL: Final = (
         nemesis="pause",
         options=(
             *("scope=minority", "fault_s=4", "ttl_s=6", "hold_ms=12000"),
-            *("keys=6", "renewals=0.9", "ops_per_key=100000"),
+            *("keys=6", "ops_per_key=100000"),
         ),
         time_limit_s=60,
         checker="exclusion",
