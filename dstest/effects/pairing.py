@@ -61,6 +61,8 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Asked(msgspec.Struct):
+    """Operations and effects that are alike; among `applied` are those that were known before."""
+
     ok: list[Op]
     failed: list[Op]
     unknown: list[Op]
@@ -78,8 +80,9 @@ def paired(ops: Iterable[Op], effects: Effects, types: frozenset[str]) -> Pairin
         row = asked.setdefault(_what(op.op_type, op.key, op.input), _Asked([], [], [], []))
         side = {Outcome.OK: row.ok, Outcome.FAIL: row.failed, Outcome.UNKNOWN: row.unknown}
         side[op.outcome].append(op)
-    applied = [e for e in effects.applied if e.op_type in types]
-    for effect in applied:
+    answered = [e for e in effects.order.values() if e is not None and e.op_type in types]
+    applied = [effect for effect in answered if not effect.again]
+    for effect in answered:
         what = _what(effect.op_type, effect.key, effect.input)
         asked.setdefault(what, _Asked([], [], [], [])).applied.append(effect)
     found = [_apart(*row) for row in effects.apart]
@@ -106,12 +109,13 @@ def _what(op_type: str, key: Any, input: Any) -> str:
 
 def _judge(row: _Asked, whole: bool) -> Mismatch | None:
     """Too many effects, or too few."""
-    done = [effect for effect in row.applied if not effect.refused]
+    answered = [effect for effect in row.applied if not effect.refused]
+    done = [effect for effect in answered if not effect.again]
     most = len(row.ok) + len(row.unknown)
-    if len(done) < len(row.ok):
+    if len(answered) < len(row.ok):
         if not whole:
             return None
-        lacking = len(row.ok) - len(done)
+        lacking = len(row.ok) - len(answered)
         return _mismatch(
             "acknowledged-without-effect", row.ok, [], f"{lacking} of them had no effect anywhere"
         )

@@ -1,19 +1,19 @@
 """The effects done again in their order: does each give what the servers say it gave?
 
-Replay equivalence (discipline 5.2 section 3): from the state at the beginning, by an object in plain
-Python (`checkers/second/objects.py`), key by key. Effects of types that the object does not know
-leave their key out; a result of null, which a server need not tell, agrees with success.
+Replay equivalence (discipline 5.2 section 3): from the state at the beginning, by an object in
+plain Python (`checkers/second/objects.py`), key by key. Types that have no such object are left
+out; a result of null, which a server need not tell, agrees with success.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from checkers.second.objects import OBJECTS, object_of, told
+from checkers.second.objects import object_of, told
 from dstest.core.op import Op
 from dstest.core.protocols import Effect
 from dstest.effects.pairing import Mismatch
@@ -21,53 +21,63 @@ from dstest.effects.pairing import Mismatch
 __all__ = ["REPLAYED", "Replay", "replayed"]
 
 REPLAYED: Final = "not-what-a-replay-gives"
+_TELL_NOTHING: Final = frozenset({"write", "enqueue"})
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """`effects` were done again on `keys`; `left_out` says why others were not."""
+    """`effects` were done again on `keys`; `left_out` are others, by what they are."""
 
     mismatches: list[Mismatch]
     effects: int
     keys: int
-    left_out: str
+    left_out: dict[str, int]
 
 
-def replayed(effects: Iterable[Effect], model: str) -> Replay:
-    """Do them again. Each key is left at the first effect that gives something else."""
-    if model not in OBJECTS:
-        return Replay(mismatches=[], effects=0, keys=0, left_out=f"no object is a {model}")
-    run, start = object_of(model)
-    states: dict[str, Any] = {}
-    wrong: dict[str, Mismatch] = {}
+def replayed(effects: Iterable[Effect], objects: Mapping[str, str]) -> Replay:
+    """Do them again; `objects` has by type what does it. Each key is left at the first effect that
+    gives something else."""
+    states: dict[tuple[str, str], Any] = {}
+    wrong: dict[tuple[str, str], Mismatch] = {}
+    left_out: Counter[str] = Counter()
     number = 0
     for effect in effects:
-        key = str(effect.key)
-        if effect.refused or key in wrong:
+        model = objects.get(effect.op_type)
+        if model is None:
+            left_out[effect.op_type] += 1
             continue
+        where = (model, str(effect.key))
+        if effect.refused or where in wrong:
+            continue
+        run, start = object_of(model)
         op = _op(effect)
         try:
-            state, output = run(states.get(key, copy.deepcopy(start)), op)
+            state, output = run(states.get(where, start), op)
         except (TypeError, ValueError, LookupError):
-            return Replay(
-                mismatches=[],
-                effects=0,
-                keys=0,
-                left_out=f"a {model} knows no {effect.op_type} of {effect.input!r}",
-            )
+            left_out[f"{effect.op_type} of {effect.input!r}"] += 1
+            continue
         number += 1
-        states[key] = state
+        states[where] = state
         if not _agrees(model, op, output, effect.result):
-            wrong[key] = Mismatch(
-                kind=REPLAYED,
-                key=effect.key,
-                op_ids=[],
-                places=[effect.index],
-                said=(
-                    f"{effect.op_type} {effect.input!r} on key {effect.key!r} at place"
-                    f" {effect.index} gives {output!r}, the servers say {effect.result!r}"
-                ),
-            )
-    return Replay(mismatches=list(wrong.values()), effects=number, keys=len(states), left_out="")
+            wrong[where] = _mismatch(effect, output)
+    return Replay(
+        mismatches=list(wrong.values()),
+        effects=number,
+        keys=len(states),
+        left_out=dict(left_out.most_common(8)),
+    )
+
+
+def _mismatch(effect: Effect, output: Any) -> Mismatch:
+    return Mismatch(
+        kind=REPLAYED,
+        key=effect.key,
+        op_ids=[],
+        places=[effect.index],
+        said=(
+            f"{effect.op_type} {effect.input!r} on key {effect.key!r} at place {effect.index}"
+            f" gives {output!r}, the servers say {effect.result!r}"
+        ),
+    )
 
 
 def _op(effect: Effect) -> Op:
@@ -88,7 +98,5 @@ def _op(effect: Effect) -> Op:
 
 
 def _agrees(model: str, op: Op, output: Any, recorded: Any) -> bool:
-    if output is None or recorded is None:
-        # Of what changes a value and tells nothing, there is nothing to compare.
-        return output is None and (recorded is None or op.op_type in ("write", "enqueue"))
-    return told(model, op, output, recorded)
+    """Of what changes a value and tells nothing, there is nothing to compare."""
+    return (output is None and op.op_type in _TELL_NOTHING) or told(model, op, output, recorded)

@@ -10,6 +10,7 @@ import msgspec
 from dstest.core.check import Anomaly, CheckResult, OpCount
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op
+from dstest.core.protocols import EffectLog
 from dstest.effects.pairing import Mismatch, Pairing, paired
 from dstest.effects.reading import Effects
 from dstest.effects.replaying import Replay, replayed
@@ -37,10 +38,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
-def judged(history: History, effects: Effects, types: frozenset[str], model: str) -> Answer:
+def judged(history: History, effects: Effects, log: EffectLog) -> Answer:
     """Join and replay."""
-    pairing = paired(history.ops, effects, types)
-    replay = replayed(effects.applied, model)
+    pairing = paired(history.ops, effects, log.types)
+    replay = replayed(effects.applied, log.objects)
     found = [*pairing.mismatches, *replay.mismatches]
     return Answer(
         by_node=effects.by_node,

@@ -197,7 +197,8 @@ def _overlap(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
         return itertools.islice(rows, bisect.bisect_right(rows, end(op), key=_invoked), None)
 
     for a in dice.sample(holds, len(holds)):
-        mine_next = (op for op in after(a) if op.op_type != "renew")
+        # A renewal that was refused ends what its process has; what else is in between does not.
+        mine_next = (o for o in after(a) if o.op_type != "renew" or o.outcome is Outcome.FAIL)
         release, again = next(mine_next, None), next(mine_next, None)
         if release is None or release.op_type != "release" or release.outcome is Outcome.FAIL:
             continue

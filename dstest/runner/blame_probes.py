@@ -90,7 +90,7 @@ def _self_test(found: _Found, history: History, canary: Canary) -> BlameProbe:
     checker = found.checker
     if checker is None:
         return BlameProbe(said="its word is about logs, and no history can try it")
-    made = specimens(found.model, history.header.workload or "", history.header.seed or 0)
+    made = specimens(checker, found.model, history.header.workload or "", history.header.seed or 0)
     flagged, undecided = [], 0
     for right in made.right:
         answer = asked(checker, right, found.model, Budget()).valid

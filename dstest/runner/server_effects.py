@@ -42,6 +42,6 @@ def server_effects(run: RunDir, system: Any, meta: RunMeta, history: History) ->
                 row = {"node": member, "seq": seq, **msgspec.structs.asdict(effect)}
                 lines.append(msgspec.json.encode({**row, "index": index}))
         run.write(f"audit-{member}.jsonl", b"".join(line + b"\n" for line in lines))
-    answer = judged(history, effects, log.types, meta.model)
+    answer = judged(history, effects, log)
     run.write_json("effects.json", answer.plain)
     return answer.violation

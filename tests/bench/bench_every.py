@@ -75,8 +75,8 @@ def objects(model: str) -> History:
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-    from true_histories import KINDS
-    from true_histories import history as true_history
+    from dstest.generator.true_histories import KINDS
+    from dstest.generator.true_histories import history as true_history
 
     for name, kind in KINDS.items():
         history = true_history(name, 1, COUNT, processes=10, unknown=0, fail=0)

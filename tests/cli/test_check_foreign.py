@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from checking import check, put
-from true_histories import history
 
+from dstest.generator.true_histories import history
 from dstest.store.jsonl import write_history
 
 VIEWS = """\

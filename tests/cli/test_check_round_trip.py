@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from true_histories import history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
@@ -18,6 +17,7 @@ from dstest.core.errors import DstestError
 from dstest.core.history import Header, History, Window
 from dstest.core.op import Op
 from dstest.generator.histories import Spec, events
+from dstest.generator.true_histories import history
 from dstest.generator.writing import lines
 from dstest.store.importers import load_history
 from dstest.store.jsonl import read_stream, write_history

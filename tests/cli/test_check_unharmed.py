@@ -12,12 +12,12 @@ import pytest
 from made_jepsen import KINDS as JEPSENS
 from made_jepsen import TOTAL
 from places import OUTER, OWN, ROOTS
-from true_histories import KINDS, history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
 from dstest.generator.histories import Spec, events
+from dstest.generator.true_histories import KINDS, history
 from dstest.generator.writing import lines
 from dstest.store.export import export_lines
 from dstest.store.jsonl import write_history

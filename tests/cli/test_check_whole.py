@@ -15,12 +15,12 @@ from checking import (
     text_of,
     written,
 )
-from true_histories import KINDS, history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.generator.true_histories import KINDS, history
 from dstest.store.jsonl import write_history
 
 BATCH_LINE = {"workload": "list-append", "models": ["serializable"]}

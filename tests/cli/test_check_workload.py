@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from true_histories import KINDS, history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
+from dstest.generator.true_histories import KINDS, history
 from dstest.judge import budgeted
 from dstest.store.jsonl import write_history
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from true_histories import KINDS, history
 
 from checkers.sessions import GUARANTEES
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
+from dstest.generator.true_histories import KINDS, history
 from dstest.judge.canary import canary
 from dstest.judge.canary_family import canaries, family_of
 from dstest.judge.canary_mutators import MUTATORS, mutator

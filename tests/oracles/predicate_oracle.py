@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import isolation_oracle
 
+from dstest.generator.rows import matches, run
+
 __all__ = [
     "STRONG",
     "WEAK",
@@ -60,32 +62,6 @@ class History:
         told = [row for t in self.txns for m in t.mops if m[0] == "rp" for row in m[2:]]
         found = {k: None for rows in told for k, _ in rows}
         return list({**dict.fromkeys(self.initial), **named, **found})
-
-
-def matches(predicate: Any, value: Any) -> bool:
-    if value is None:
-        return False
-    if predicate is True:
-        return True
-    if predicate[0] == "=":
-        return bool(value == predicate[1])
-    return bool(value % predicate[1] == predicate[2])
-
-
-def run(mops: list[list[Any]], rows: dict[Any, Any]) -> list[Any]:
-    """Executes micro-ops on `rows`; what the reads return."""
-    returned: list[Any] = []
-    for mop in mops:
-        match mop:
-            case ["r", key, *_]:
-                returned.append(rows.get(key))
-            case ["w" | "insert", key, value]:
-                rows[key] = value
-            case ["delete", key]:
-                rows.pop(key, None)
-            case ["rp", predicate, *_]:
-                returned.append({k: v for k, v in rows.items() if matches(predicate, v)})
-    return returned
 
 
 def claimed(mops: list[list[Any]]) -> list[Any]:

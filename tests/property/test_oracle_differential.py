@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 import slow_oracles as slow
-from true_histories import KINDS, history
 
 from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.generator.true_histories import KINDS, history
 
 EXACT: dict[str, Callable[[list[Op]], bool | None]] = {
     "set-full": lambda ops: slow.linearizable(ops, slow.set_step, frozenset()),

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from true_histories import history
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
 from dstest.generator.histories import Spec, events
+from dstest.generator.true_histories import history
 from dstest.generator.writing import lines
 
 NEVER_CLEAN = {1, 2, 3}

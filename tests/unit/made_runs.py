@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 from raw_segments import append
-from simulated_clients import Sim
 
 from dstest import __version__
 from dstest.core import registry
@@ -26,6 +25,7 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import FaultPlan
 from dstest.core.spec import RunSpec, to_toml
 from dstest.core.verdict import Verdict
+from dstest.generator.simulated_clients import Sim
 from dstest.judge.process_facts import ProcessFacts
 from dstest.runner.judgement import judge
 from dstest.runner.schedule_file import SCHEDULE, Schedule

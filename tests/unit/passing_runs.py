@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 from made_runs import registers, transactions
-from simulated_clients import Sim
-from true_histories import KINDS, _set
-from true_histories import history as true_history
 
 from dstest.core.op import Op
+from dstest.generator.simulated_clients import Sim
+from dstest.generator.true_histories import KINDS
+from dstest.generator.true_histories import history as true_history
+from dstest.generator.true_objects import of_set
 
 COUNT = 700
 
@@ -59,7 +60,7 @@ def of(name: str, count: int = COUNT, **rename: str) -> tuple[list[Op], dict[str
 
 def elements() -> list[Op]:
     sim = Sim(2, 8, 0.005, 0.01)
-    _set(sim, COUNT, 0.2)
+    of_set(sim, COUNT, 0.2)
     return sim.history().ops
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import force_setattr, replace
-from true_histories import history
 
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
+from dstest.generator.true_histories import history
 from dstest.judge.budgeted import budgeted
 from dstest.judge.checker_answers import asked, of_all
 

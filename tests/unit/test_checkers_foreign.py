@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from true_histories import KINDS, history
 
 from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.generator.true_histories import KINDS, history
 
 ANY = {"fairness", "final-state", "reconciliation", "slo"}
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from true_histories import KINDS, history
 
 from dstest.core import registry
 from dstest.core.check import Budget
+from dstest.generator.true_histories import KINDS, history
 
 JUNK: Final[tuple[Any, ...]] = (
     None, 0, -1, 2**70, 1.5, float("nan"), float("inf"), True, "", "x", [], {}, [1], [[1]], [None],

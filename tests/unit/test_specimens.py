@@ -6,6 +6,7 @@ import pytest
 
 from dstest.core import registry
 from dstest.core.check import Budget
+from dstest.generator.true_histories import KINDS
 from dstest.judge.checker_answers import asked
 from dstest.runner.specimens import specimens
 
@@ -15,12 +16,13 @@ MODELS += [
     for workload in ("list-append", "rw-register")
     for model in registry.load("checkers", workload).models
 ]
+MODELS += sorted({(kind.checker, kind.model, "") for kind in KINDS.values()})
 
 
 @pytest.mark.parametrize(("name", "model", "workload"), MODELS)
 def test_no_checker_of_ours_is_to_blame(name: str, model: str, workload: str) -> None:
     checker = registry.load("checkers", name)
-    made = specimens(model, workload, 7)
+    made = specimens(checker, model, workload, 7)
     assert made.right
     for history in made.right:
         assert asked(checker, history, model, Budget()).valid in (True, "unknown")
@@ -29,4 +31,5 @@ def test_no_checker_of_ours_is_to_blame(name: str, model: str, workload: str) ->
 
 
 def test_of_what_nobody_knows_there_are_none() -> None:
-    assert specimens("my-own", "mine", 1) == ([], [])
+    checker = registry.load("checkers", "bank")
+    assert specimens(checker, "my-own", "mine", 1) == ([], [])

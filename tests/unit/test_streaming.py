@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 from raw_segments import append
-from true_histories import KINDS, history
 
 from dstest.core import registry
 from dstest.core.check import Budget
@@ -22,6 +21,7 @@ from dstest.core.history import History
 from dstest.core.op import Outcome
 from dstest.core.protocols import CheckerTraits
 from dstest.core.spec import RunSpec
+from dstest.generator.true_histories import KINDS, history
 from dstest.runner import following
 from dstest.runner.following import Following, prefix
 from dstest.runner.plugins import resolve

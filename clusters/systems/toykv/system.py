@@ -14,6 +14,8 @@ from clusters.systems.toykv.deployment import (
     REMOVED,
     ToykvDeployment,
 )
+from clusters.systems.toykv.effects import EFFECTS
+from clusters.systems.toykv.raw import RAW_CLIENTS
 from dstest.core.protocols import Option
 from dstest.core.residue import Residue
 
@@ -56,6 +58,8 @@ class Toykv(SupervisedSystem):
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
     }
+    raw_clients = RAW_CLIENTS
+    effects = EFFECTS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME

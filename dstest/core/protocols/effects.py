@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -32,10 +33,13 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 class EffectLog(Protocol):
     """`file` is the name of the file among a member's logs, a JSON object per line. `types` are the
-    operations whose effects stand in it; reads need not. `effect_of` reads a line: None for an
-    entry that no client asked for. ValueError, KeyError or TypeError for what is no such line."""
+    operations whose effects stand in it, with all that was asked; reads need not. `objects` has by
+    type the object in plain Python (`checkers.second.objects`) that does such operations again.
+    `effect_of` reads a line: the place, and None for an entry that no client asked for. ValueError,
+    KeyError or TypeError for what is no such line."""
 
     file: str
     types: frozenset[str]
+    objects: Mapping[str, str]
 
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]: ...

@@ -99,6 +99,8 @@ def judges_of(scenario: Scenario) -> tuple[str, ...]:
 
 def _judged(path: Path) -> tuple[State, str, str]:
     """The state that the evidence gives, by which rule and why. Raises EvidenceError."""
+    if not _over(path):
+        return State.NOT_RUN, "V01", "it came to no verdict"
     if is_session(path):
         found = reread(path).verdict
         assert found is not None
@@ -106,6 +108,13 @@ def _judged(path: Path) -> tuple[State, str, str]:
         return found.state, rule, found.reason
     verdict = verified(RunDir.open(path)).verdict
     return verdict.verdict, verdict.rule, verdict.reason
+
+
+def _over(path: Path) -> bool:
+    """Was it judged to its end?"""
+    if is_session(path):
+        return SessionDir.open(path).read().verdict is not None
+    return finished(RunDir.open(path))
 
 
 def runs_of(path: Path) -> list[Path]:

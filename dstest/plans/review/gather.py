@@ -83,7 +83,9 @@ def _outcome(
     path = directory.result_of(step)
     if path is not None:
         budget = scenario.budgets.get(execution.budget)
-        return outcome_of(path, budget, judges_of(scenario))
+        found = outcome_of(path, budget, judges_of(scenario))
+        never = found.state is State.NOT_RUN and step.reason
+        return msgspec.structs.replace(found, reason=step.reason) if never else found
     # Without a run there is nothing to judge: no such step is ever better than these two.
     blocked = bool(step.blocked)
     return Outcome(
