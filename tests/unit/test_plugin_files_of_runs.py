@@ -14,7 +14,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import FILES, digests, used
 from dstest.report.remedies import remedies
 from dstest.runner.integrity import judged_aside
-from dstest.runner.replay import _spec
+from dstest.runner.replay import spec_of
 from dstest.store.layout import RunDir
 
 RERUN = ["No re-run of the same seed showed it again: one is needed to call it reproducible."]
@@ -70,7 +70,7 @@ def test_what_the_remedy_names_is_enough(
         assert judged.verdict.verdict.value
     meta = run.read_meta()
     assert meta is not None
-    assert _spec(meta).files == (str(copy),), "a replay does not ask for the file that is gone"
+    assert spec_of(meta).files == (str(copy),), "a replay does not ask for the file that is gone"
 
 
 def test_the_command_of_a_replay_has_the_files_in_use(
@@ -84,5 +84,5 @@ def test_the_command_of_a_replay_has_the_files_in_use(
     name, _, files = setting.partition("=")
     monkeypatch.setenv(name, files)
     assert used() == [tmp_path / "mydb.py"]
-    assert _spec(meta).files == (files,)
+    assert spec_of(meta).files == (files,)
     assert os.pathsep not in files
