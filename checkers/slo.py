@@ -32,11 +32,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, in_one
-from dstest.core.history import Window
+from dstest.core.history import History, Window
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER", "Level", "levels_of"]
+__all__ = ["CHECKER", "METRICS", "Level", "levels_of", "measured"]
 
 BEYOND_MIN: Final = 10
 """Operations beyond a percentile without which it is a guess."""
@@ -48,11 +48,11 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
 }
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-_METRICS: Final = (
+METRICS: Final = (
     *(f"{name}_ms" for name in (*_QUANTILES, "max")),
     *("ok_ratio", "unknown_ratio", "ok_per_s", "gap_s"),
 )
-_ONE: Final = rf"\s*({'|'.join(_METRICS)})\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*"
+_ONE: Final = rf"\s*({'|'.join(METRICS)})\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*"
 _LEVEL: Final = re.compile(_ONE)
 
 
@@ -74,7 +74,7 @@ def levels_of(text: str) -> list[Level]:
         found = _LEVEL.fullmatch(part)
         if found is None:
             raise ValueError(
-                f"no service level {part.strip()!r}: a metric ({', '.join(_METRICS)}), <= or >=,"
+                f"no service level {part.strip()!r}: a metric ({', '.join(METRICS)}), <= or >=,"
                 " a number"
             )
         levels.append(Level(found[1], found[2], float(found[3])))
@@ -116,14 +116,14 @@ def _spans(when: str, windows: list[Window], end_ns: int) -> list[tuple[int, int
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def _load(ops: list[Op], findings: Findings) -> _Load:
+def _load(ops: list[Op], history: History) -> _Load:
     """The operations that count, and when they were asked for."""
-    header = findings.history.header
+    header, options = history.header, history.header.options
     limit_s = header.time_limit_s
     last = max((max(op.invoke_ts, op.complete_ts or 0) for op in ops), default=0)
     end_ns = last if limit_s is None else min(last, int(limit_s * 1e9))
-    spans = _spans(str(findings.options.get("slo_in") or "all"), header.windows, end_ns)
-    types = {t.strip() for t in str(findings.options.get("slo_of") or "").split(",") if t.strip()}
+    spans = _spans(str(options.get("slo_in") or "all"), header.windows, end_ns)
+    types = {t.strip() for t in str(options.get("slo_of") or "").split(",") if t.strip()}
     starts = np.array([start for start, _ in spans], dtype=np.int64)
     ends = np.array([end for _, end in spans], dtype=np.int64)
     invoked = np.array([op.invoke_ts for op in ops], dtype=np.int64)
@@ -179,6 +179,17 @@ def _measured(metric: str, load: _Load, latencies_ms: Any) -> float | str:
     return float(latencies_ms[int(np.ceil(len(latencies_ms) * share)) - 1])
 
 
+def measured(history: History, metric: str) -> float | str:
+    """The value of a metric over the load of a run, or why there is none. ValueError for a metric
+    that is not in `METRICS`."""
+    if metric not in METRICS:
+        raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
+    load = _load(history.ops, history)
+    if not load.ops or not load.seconds:
+        return "nothing was asked for"
+    return _measured(metric, load, _latencies_ms(load.ops))
+
+
 def _worst(ops: list[Op]) -> list[Op]:
     """Operations to look at: of unknown outcome first, then the slowest."""
 
@@ -195,7 +206,7 @@ def decide(part: Part, findings: Findings) -> int:
     ops = sorted([*part.ok, *part.unknown, *part.failed], key=lambda op: op.invoke_ts)
     if not levels or not ops:
         return 0
-    load = _load(ops, findings)
+    load = _load(ops, findings.history)
     least_s = float(findings.options.get("slo_window_s") or 0)
     if not load.ops or load.seconds < least_s:
         counted = f"{len(load.ops):,} operations count, in {load.seconds:.1f} s"
@@ -233,7 +244,7 @@ CHECKER: Final = PerKey(
             type=str,
             default=None,
             pattern=f"{_ONE}(,{_ONE})*",
-            help="slo: levels to keep, as p99_ms<=50,ok_ratio>=0.999; of " + ", ".join(_METRICS),
+            help="slo: levels to keep, as p99_ms<=50,ok_ratio>=0.999; of " + ", ".join(METRICS),
         ),
         "slo_of": Option(
             type=str, default=None, help="slo: types of operation that count; all of them"

@@ -26,6 +26,7 @@ COMMANDS: Final = MappingProxyType(
         "replay": "run:replay",
         "blame": "blame:blame",
         "report": "report:report",
+        "compare": "compare:compare",
         "export": "export:export",
         "list": "listing:list_",
         "nemeses": "nemeses:nemeses",

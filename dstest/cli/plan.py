@@ -13,8 +13,9 @@ from dstest.core.errors import Exit
 if TYPE_CHECKING:
     from dstest.plans.lint import Finding
     from dstest.plans.model import Plan, Scenario
+    from dstest.plans.toolbox import Missing, Tool
 
-__all__ = ["lint", "plan_app", "show"]
+__all__ = ["lint", "new", "plan_app", "show", "toolbox"]
 
 plan_app = typer.Typer(
     no_args_is_help=True, help="Test plans: write, check, show; what judges which claim."
@@ -22,6 +23,61 @@ plan_app = typer.Typer(
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in Markdown.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+@plan_app.command()
+def new(
+    system: Annotated[str, typer.Option(help="What is to be tested: a name, or a file.")],
+    repo: Annotated[
+        Path | None,
+        typer.Option(help="Its repository: claims are looked for in there.", file_okay=False),
+    ] = None,
+    change: Annotated[
+        str | None, typer.Option(help="Only what OLD..NEW (or one commit) of --repo has changed.")
+    ] = None,
+    diff: Annotated[
+        Path | None, typer.Option(help="Only what this `git diff` has changed, applied to --repo.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where it goes; default below docs/testing-plans.")
+    ] = None,
+    slug: Annotated[str, typer.Option(help="What it is called.", show_default=False)] = "",
+    author: Annotated[str, typer.Option(help="Who answers for it.", show_default=False)] = "",
+) -> None:
+    """Write a plan: of all claims that can be tested of a system, or of those that a change
+    touches. What only a person knows is marked `<fill: ...>`. A change without behaviour gets no
+    plan."""
+    from dstest.core.errors import ConfigError
+    from dstest.core.plugin_files import named_in
+    from dstest.plans.draft.diff import changed_by_diff, changed_by_git
+    from dstest.plans.draft.new import Request, too_small, write
+
+    if change is not None and diff is not None:
+        raise ConfigError("--change and --diff both say what has changed", remedy="one of them")
+    if (change is not None or diff is not None) and repo is None:
+        repo = Path()
+    if repo is not None and not repo.is_dir():
+        raise ConfigError(f"--repo {repo}: no directory", remedy="the root of a repository")
+    found = None
+    if change is not None and repo is not None:
+        found = changed_by_git(repo, change)
+    elif diff is not None:
+        found = changed_by_diff(diff)
+    if found is not None and (why := too_small(found)):
+        typer.echo(f"{why}; no plan is needed, and none was written")
+        return
+    named = named_in("systems", system)
+    written = write(
+        Request(system=named, repo=repo, change=found, output=output, slug=slug, author=author)
+    )
+    typer.echo(
+        f"written: {written.path}; {_count(written.claims, 'claim')}, "
+        f"{_count(written.hypotheses, 'hypothesis', 'hypotheses')}, "
+        f"{_count(written.scenarios, 'scenario')}"
+    )
+    if written.left_out:
+        typer.echo(f"left out: {written.left_out} more sentences that may be claims")
+    typer.echo(f"next:\n  dstest plan lint {written.path}")
 
 
 @plan_app.command()
@@ -45,8 +101,10 @@ def lint(
         shown = {"plan": read.path, "sha256": read.sha256, "sound": not errors, "clean": not found}
         say(msgspec.json.encode({**shown, "findings": found}).decode())
     else:
+        told: set[str] = set()
         for finding in found:
-            typer.echo(_line(read, finding))
+            typer.echo(_line(read, finding, again=finding.rule in told))
+            told.add(finding.rule)
         number = len(found) - len(errors)
         typer.echo(
             f"{plan}: {_count(len(errors), 'error')}, {_count(number, 'warning')}; "
@@ -55,13 +113,14 @@ def lint(
     raise typer.Exit(Exit.USAGE if bad else Exit.PASS)
 
 
-def _line(plan: Plan, finding: Finding) -> str:
+def _line(plan: Plan, finding: Finding, *, again: bool) -> str:
+    """With what to do about it, once for each rule."""
     place = f"{plan.path}:{finding.line}: {finding.severity} {finding.rule}: {finding.what}"
-    return f"{place}\n  remedy: {finding.remedy}"
+    return place if again else f"{place}\n  remedy: {finding.remedy}"
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _count(number: int, word: str, several: str = "") -> str:
+    return f"{number} {word if number == 1 else several or word + 's'}"
 
 
 @plan_app.command()
@@ -106,3 +165,59 @@ def _typed(words: list[str]) -> str:
     import shlex
 
     return shlex.join(["dstest", *words])
+
+
+@plan_app.command()
+def toolbox(
+    system: Annotated[str, typer.Option(help="What is to be tested: a name, or a file.")],
+    category: Annotated[
+        str | None, typer.Option(help="Only claims of this category.", show_default=False)
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """For each kind of claim: which checkers, workloads and nemeses fit the system, what is
+    missing, and the command that writes a beginning of it."""
+    import msgspec
+
+    from dstest.core.claims import CATEGORIES
+    from dstest.core.errors import ConfigError
+    from dstest.core.plugin_files import named_in
+    from dstest.plans.toolbox import toolbox as toolbox_of
+
+    if category is not None and category not in CATEGORIES:
+        raise ConfigError(
+            f"--category {category!r}: no such category",
+            remedy=f"one of {', '.join(sorted(CATEGORIES))}",
+        )
+    box = toolbox_of(named_in("systems", system))
+    tools = [tool for tool in box.tools if category in (None, tool.category)]
+    untested = [one for one in box.untested if category is None or category in one.what]
+    box = msgspec.structs.replace(box, tools=tools, untested=untested)
+    if json_:
+        say(msgspec.json.encode(box).decode())
+        return
+    for tool in sorted(tools, key=lambda tool: tool.category):
+        _print_tool(tool)
+    for one in untested:
+        _print_missing(one)
+    if box.refused and category is None:
+        typer.echo("\nnemeses that do not fit:")
+        for why in box.refused.values():
+            typer.echo(f"  {why}")
+
+
+def _print_tool(tool: Tool) -> None:
+    typer.echo(f"\n{tool.category}, {tool.model}: {tool.kind}")
+    checkers = ", ".join(f"--checker {name}" if tool.besides else name for name in tool.checkers)
+    for word, names in (
+        ("checkers", checkers),
+        ("workloads", ", ".join(tool.workloads)),
+        ("nemeses", ", ".join(tool.nemeses)),
+    ):
+        typer.echo(f"  {word:10} {names or 'nothing'}")
+    for one in tool.missing:
+        _print_missing(one)
+
+
+def _print_missing(one: Missing) -> None:
+    typer.echo(f"  missing    {one.what}{f': {one.command}' if one.command else ''}")

@@ -134,3 +134,21 @@ def _print(truth: Report) -> None:
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
+
+
+@plan_app.command()
+def author(
+    plan: PlanFile,
+    repo: Annotated[Path, typer.Option(help="Where targets lie below.")] = Path(),
+    beside: Annotated[
+        bool, typer.Option("--new", help="Beside a file that is there, one with .new at its end.")
+    ] = False,
+) -> None:
+    """Write the skeletons of a plan where its scenarios want them, with DSTEST_AUTHOR_MODE=1 alone.
+    A file that is there is never written over. Exit 0, also where some were skipped."""
+    from dstest.plans.authoring import author as write
+    from dstest.plans.reader import read_plan
+
+    for row in write(read_plan(plan), repo, beside=beside):
+        why = f" ({row.why})" if row.why else ""
+        typer.echo(f"{row.scenario:6} {row.what:8} {row.path}{why}")

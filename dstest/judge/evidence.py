@@ -247,7 +247,8 @@ def build_evidence(
         history_lint = lint(facts.history, None, lint_context(facts, op_types))
     facts = msgspec.structs.replace(facts, records=demoted(facts))
     budget = measure(facts)
-    violations = [r for r in (*facts.results.values(), no_crash(facts)) if r and r.valid is False]
+    every = (*facts.results.values(), no_crash(facts), *facts.built_in)
+    violations = [r for r in every if r and r.valid is False]
     kinds = sorted({facts.checker_kinds.get(name, "no-error") for name in facts.results})
     return Evidence(
         attempted=facts.attempted,

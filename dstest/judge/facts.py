@@ -122,7 +122,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`
     are what the reconciliation of the record found wrong, and what a writer that died explains.
     `tier_wanted` is the budget that the user asked for, `members_most` how many members the system
-    has at most, None where that is not known.
+    has at most, None where that is not known. `built_in` are violations that nobody had to ask for.
     """
 
     history: History
@@ -167,6 +167,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     seeds_agreeing: int = 1
     members_most: int | None = None
+    built_in: list[CheckResult] = msgspec.field(default_factory=list)
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"
 

@@ -79,7 +79,7 @@ class Prose(Block, frozen=True, kw_only=True):
 def front_of(text: str, name: str) -> tuple[dict[str, Any], int, str]:
     """The front matter (YAML between `---`, TOML between `+++`), its first line, and the whole text
     with blank lines in its place. Raises ConfigError where there is none, or it cannot be read."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     mark = lines[0].strip() if lines else ""
     if mark not in ("---", "+++"):
         raise _unreadable(name, 1, "no front matter", "begin with --- or +++, slug and the rest")
@@ -98,17 +98,17 @@ def _yaml(text: str, name: str) -> Any:
     try:
         # All scalars are texts: a date is one, and so is `no`.
         return yaml.load(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = 2 if mark is None else mark.line + 2
-        said = getattr(error, "problem", None) or str(error)
+        said = getattr(error, "problem", None) or str(error) or type(error).__name__
         raise _unreadable(name, line, f"the front matter is no YAML: {said}") from None
 
 
 def _toml(text: str, name: str) -> Any:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _unreadable(name, 2, f"the front matter is no TOML: {error}") from None
 
 
@@ -151,8 +151,12 @@ def fields_of(blocks: Iterable[Block], name: str) -> dict[str, Line]:
 
 
 def _inline(node: SyntaxTreeNode) -> str:
-    """All text in a node, as it was written; what is apart is on lines apart."""
-    parts = [one.content.strip() for one in node.walk() if one.type in ("inline", "fence")]
+    """All text in a node, a line for each paragraph and each item of it."""
+    parts = [
+        one.content.strip() if one.type == "fence" else " ".join(one.content.split())
+        for one in node.walk()
+        if one.type in ("inline", "fence")
+    ]
     return "\n".join(part for part in parts if part)
 
 

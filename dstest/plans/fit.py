@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -11,14 +13,17 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import NemesisTraits
 from dstest.core.spec import RunSpec
 from dstest.plans.launch import Arm, Budget, Run
+from dstest.plans.model import Scenario
 from dstest.runner.judges import checkers_of
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.requirements import check_client, check_requires
 from nemeses.mix import Mix
 
-__all__ = ["Fit", "fit_of", "planned"]
+__all__ = ["Fit", "fit_of", "injects", "planned"]
 
 Where = Literal["", "run", "nemesis", "checker"]
+
+_KEPT: Final = 1024
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +46,26 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 def fit_of(run: Run, arm: Arm) -> Fit:
     """What this arm of a run is made of, or why it cannot be."""
+    return _fit(_key(run, arm), tuple(plugin_files.used()))
+
+
+def injects(scenario: Scenario) -> bool:
+    """Is a fault injected in an arm of it? So it is where nobody can tell."""
+    run = scenario.run
+    fits = [] if run is None else [fit_of(run, arm) for arm in scenario.arms]
+    return not fits or any(fit.problem or fit.nemeses for fit in fits)
+
+
+def _key(*parts: Run | Arm | Budget | int) -> bytes:
+    """What they say, wherever in a plan that is said."""
+    bare = [msgspec.structs.replace(p, line=0) if isinstance(p, Run) else p for p in parts]
+    return msgspec.json.encode(bare)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
+    """Rules ask for the same again and again, and a plan is planned anew for each."""
+    run, arm = msgspec.json.decode(key, type=tuple[Run, Arm])
     where: Where = "run"
     fit = Fit()
     try:
@@ -56,7 +81,13 @@ def fit_of(run: Run, arm: Arm) -> Fit:
         fit = msgspec.structs.replace(fit, nemeses=injects)
         check_requires(system, loaded[0] if len(loaded) == 1 else Mix(loaded))
         where = "checker"
-        _check_judges(run, arm, workload)
+        judges = checkers_of(workload, arm.model or run.model, _judges(run))
+        fit = msgspec.structs.replace(fit, checkers=tuple(one.name for one in judges))
+        if run.checkers and arm.workload is None and {*run.checkers} != {*fit.checkers}:
+            raise ConfigError(
+                f"{workload.name} is judged by {', '.join(fit.checkers)}, and the run block names "
+                f"{', '.join(run.checkers)}"
+            )
     except ConfigError as error:
         return msgspec.structs.replace(fit, problem=error.message, where=where)
     return fit
@@ -66,20 +97,32 @@ def _named(group: str, given: str) -> str:
     return plugin_files.named_in(group, given)
 
 
-def _check_judges(run: Run, arm: Arm, workload: Any) -> None:
-    checkers_of(workload, arm.model or run.model)
-    if run.checkers and {*run.checkers} != {*workload.checkers}:
-        raise ConfigError(
-            f"the run block names {', '.join(run.checkers)}, {workload.name} is judged by "
-            f"{', '.join(workload.checkers)}"
-        )
+def _judges(run: Run) -> tuple[str, ...]:
+    return tuple(_named("checkers", name) for name in run.checker)
 
 
-def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
-    """The run of an arm on a cluster of this size, with its faults planned.
+def planned(run: Run, arm: Arm, budget: Budget, size: int) -> int:
+    """How many faults an arm has on a cluster of this size in the time of this budget.
 
     Raises ConfigError as `dstest run` does.
     """
+    count, message = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
+    if message:
+        raise ConfigError(message)
+    return count
+
+
+@lru_cache(maxsize=_KEPT)
+def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str]:
+    """(number of faults, why it cannot be planned)"""
+    run, arm, budget, size = msgspec.json.decode(key, type=tuple[Run, Arm, Budget, int])
+    try:
+        return len(_resolved(run, arm, budget, size).plans), ""
+    except ConfigError as error:
+        return 0, error.message
+
+
+def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
     facts = {
         "lab": run.lab,
         "rate": run.rate,
@@ -90,9 +133,12 @@ def planned(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
     spec = RunSpec(
         system=_named("systems", arm.system or run.system),
         workload=_named("workloads", arm.workload or run.workload),
-        nemesis=_named("nemeses", arm.nemesis or run.nemesis),
+        nemesis=",".join(
+            _named("nemeses", part.strip()) for part in (arm.nemesis or run.nemesis).split(",")
+        ),
         nodes=size,
         time_limit_s=budget.duration_s,
+        checkers=_judges(run),
         files=tuple(map(str, plugin_files.used())),
         **{key: value for key, value in facts.items() if value is not None},  # type: ignore[arg-type]
     )

@@ -44,14 +44,15 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The block `toml run` of a scenario: what `dstest run` is given besides the budget.
 
-    Names are those of its flags. `checkers` are those that are expected to judge it, which is
-    checked and not given: the workload names its own.
+    Names are those of its flags. `checker` are those that are asked besides the workload's own;
+    `checkers` are all that are to judge it: looked at before and afterwards, and given to nobody.
     """
 
     system: str
     workload: str
     nemesis: str
     checkers: tuple[str, ...] = ()
+    checker: tuple[str, ...] = ()
     model: str | None = None
     lab: str | None = None
     concurrency: int | None = None
@@ -77,6 +78,7 @@ def argv_of(run: Run, arm: Arm, tier: str, budget: Budget) -> list[str]:
         ("--nemesis", arm.nemesis or run.nemesis),
         *(("--plugin", path) for path in run.plugin),
         *(("--system-version", path) for path in run.system_version),
+        *(("--checker", name) for name in run.checker),
         ("--lab", run.lab),
         ("--model", arm.model or run.model),
         ("--tier", tier),

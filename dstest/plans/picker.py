@@ -6,30 +6,53 @@ checker of the user's own is picked like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from dstest.core import registry
+from dstest.judge.budgeted import model_of
 
-__all__ = ["MODELS", "OWN", "PICKER", "Choice", "checkers_of", "choices", "rows_of"]
+__all__ = ["MODELS", "PICKER", "Choice", "checkers_of", "models_of", "rows_of", "workloads_of"]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of `category` about a `model` is judged by `kind`: a checker that knows one of
-    `judged_by`. `ours`: a row that the published table lacks."""
+    `judged_by`. `promise` is such a claim in a sentence, `word` the beginning of its scenario's
+    name. `options` are what the checker must be told before the run. `ours`: a row that the
+    published table lacks."""
 
     model: str
     category: str
     kind: str
     judged_by: frozenset[str]
+    promise: str
+    word: str
+    options: Mapping[str, str] = MappingProxyType({})
     ours: bool = False
 
 
-def _row(model: str, category: str, kind: str, *judged_by: str, ours: bool = False) -> Choice:
+def _row(
+    model: str,
+    category: str,
+    word: str,
+    kind: str,
+    promise: str,
+    *judged_by: str,
+    options: Mapping[str, str] = MappingProxyType({}),
+    ours: bool = False,
+) -> Choice:
     return Choice(
-        model=model, category=category, kind=kind, judged_by=frozenset(judged_by), ours=ours
+        model=model,
+        category=category,
+        kind=kind,
+        judged_by=frozenset(judged_by),
+        promise=promise,
+        word=word,
+        options=options,
+        ours=ours,
     )
 
 
@@ -37,38 +60,138 @@ _TXN: Final = (
     *("strict-serializable", "strong-serializable", "serializable", "snapshot-isolation"),
     *("repeatable-read", "read-committed", "monotonic-atomic-view"),
 )
-_ORDERED: Final = ("fifo", "prefix")
 _QUEUES: Final = ("exactly-once", "at-least-once")
+_SESSION: Final = ("session", "monotonic-reads")
 
-PICKER: Final = (
-    _row("register", "safety", "linearizability", "register", "cas-register"),
+_PUBLISHED: Final = (
     _row(
-        "log", "durability", "no lost ack, replay", "durable", "eventual", "linearizable", "kafka"
+        *("register", "safety", "linearizable", "linearizability"),
+        "a read or write of a register takes effect once, between its call and its answer",
+        *("register", "cas-register"),
     ),
-    _row("map", "isolation", "serializability, per key and across keys", *_TXN),
-    _row("session", "safety", "session guarantees, monotonic reads", "session", "monotonic-reads"),
-    _row("ledger", "idempotency", "exactly once by the business key", "ledger"),
-    _row("membership-table", "membership", "replicas agree at rest", "converged"),
-    _row("queue", "ordering", "prefix and order", *_ORDERED),
-    _row("counter", "safety", "linearizability, or a bound at the end", "counter", "invariant"),
-    _row("lock", "safety", "exclusion", "lock", "mutex"),
-    _row("lease", "safety", "exclusion, with times to live", "lease"),
-    _row("any", "fairness", "a formula for each group", "fair"),
-    _row("log", "ordering", "order of a log by its offsets", "kafka", *_ORDERED, ours=True),
-    _row("log", "safety", "no element is lost or made up", "linearizable", "kafka", ours=True),
-    _row("feed", "ordering", "streams without gaps, repeats or detours", "watch", ours=True),
-    _row("session", "ordering", "session guarantees", "session", "monotonic-reads", ours=True),
-    _row("session", "safety", "causal order", "causal", ours=True),
-    _row("queue", "safety", "every element is accounted for", *_QUEUES, ours=True),
-    _row("id-generator", "safety", "unique, or increasing", "unique", "increasing", ours=True),
+    _row(
+        *("log", "durability", "durable", "no lost ack, and replay"),
+        "what was acknowledged is there afterwards, whatever fails in between",
+        *("durable", "eventual", "linearizable", "kafka"),
+    ),
+    _row(
+        *("map", "isolation", "isolated", "serializability, per key and across keys"),
+        "transactions on several keys have the effects of some order, one after another",
+        *_TXN,
+    ),
+    _row(
+        *("session", "safety", "monotonic", "guarantees of sessions, monotonic reads"),
+        "a session never reads anything older than what it has read or written",
+        *_SESSION,
+    ),
+    _row(
+        *("ledger", "idempotency", "exactly_once", "exactly once by the business key"),
+        "a request that is sent again under its key has its effect once",
+        "ledger",
+    ),
+    _row(
+        *("membership-table", "membership", "agreeing", "replicas agree at rest"),
+        "once nobody writes any more, all members hold the same, whoever joined or left",
+        "converged",
+    ),
+    _row(
+        *("queue", "ordering", "ordered", "prefix and order"),
+        "elements leave a queue in the order in which they came",
+        "fifo",
+    ),
+    _row(
+        *("counter", "safety", "bounded", "linearizability, or a bound at the end"),
+        "a counter is never below what was acknowledged, nor above what was asked for",
+        *("counter", "invariant"),
+    ),
+    _row(
+        *("lock", "safety", "exclusive", "exclusion"),
+        "a lock has one holder at a time",
+        *("lock", "mutex"),
+    ),
+    _row(
+        *("lease", "safety", "exclusive", "exclusion, with times to live"),
+        "a lease has one holder at a time, and ends when its time is over",
+        "lease",
+    ),
+    _row(
+        *("any", "fairness", "fair", "a formula for each group"),
+        "no group of clients is served much worse than the others",
+        "fair",
+    ),
 )
-"""In the order of the published table, ours last."""
+"""The published table."""
+
+_OURS: Final = (
+    _row(
+        *("any", "performance-SLO", "latency", "levels declared before the run"),
+        "requests are served within the declared levels",
+        "slo",
+        options={"slo": "p99_ms<=2000,ok_ratio>=0.5"},
+        ours=True,
+    ),
+    _row(
+        *("any", "liveness", "progress", "the longest stretch without service"),
+        "service comes back within a bounded time of a fault",
+        "slo",
+        options={"slo": "gap_s<=30"},
+        ours=True,
+    ),
+    _row(
+        *("any", "operational", "available", "levels that hold while somebody operates it"),
+        "the service keeps to its levels while it is restarted, changed or upgraded",
+        "slo",
+        options={"slo": "ok_ratio>=0.5,gap_s<=30"},
+        ours=True,
+    ),
+    _row(
+        *("log", "ordering", "ordered", "the order of a log by its offsets"),
+        "readers of a log see its elements by their offsets, without gaps",
+        *("linearizable", "kafka"),
+        ours=True,
+    ),
+    _row(
+        *("log", "safety", "never_lost", "no element is lost or made up"),
+        "an element that was seen once is seen from then on",
+        *("linearizable", "kafka"),
+        ours=True,
+    ),
+    _row(
+        *("feed", "ordering", "ordered", "streams without gaps, repeats or detours"),
+        "a watcher sees every change once, and in the order in which they were made",
+        "watch",
+        ours=True,
+    ),
+    _row(
+        *("session", "ordering", "monotonic", "guarantees of sessions"),
+        "a session sees its own writes, and the writes of others in one order",
+        *_SESSION,
+        ours=True,
+    ),
+    _row(
+        *("causal", "safety", "causal", "causal order"),
+        "who sees a write sees all that it was based on",
+        "causal",
+        ours=True,
+    ),
+    _row(
+        *("queue", "safety", "never_lost", "every element is accounted for"),
+        "an element that was accepted is delivered, and as often as promised",
+        *_QUEUES,
+        ours=True,
+    ),
+    _row(
+        *("id-generator", "safety", "unique", "unique, or increasing"),
+        "no two clients are given the same id",
+        *("unique", "increasing"),
+        ours=True,
+    ),
+)
+
+PICKER: Final = (*_PUBLISHED, *_OURS)
 
 MODELS: Final = (*dict.fromkeys(row.model for row in PICKER if row.model != "any"), "other")
 """What section 7.M may name as its model; `other(name)` for anything else."""
-
-OWN: Final = "any"
-"""Stands for all models in a row."""
 
 
 def rows_of(category: str, model: str | None = None) -> list[Choice]:
@@ -76,7 +199,7 @@ def rows_of(category: str, model: str | None = None) -> list[Choice]:
     return [
         row
         for row in PICKER
-        if row.category == category and (model is None or row.model in (model, OWN))
+        if row.category == category and (model is None or row.model in (model, "any"))
     ]
 
 
@@ -90,9 +213,15 @@ def checkers_of(rows: Iterable[Choice]) -> list[str]:
     ]
 
 
-def choices(workload: Any, category: str) -> list[Choice]:
-    """The rows by which the checkers of a workload judge claims of a category."""
-    known = {
-        model for name in workload.checkers for model in registry.load("checkers", name).models
-    }
-    return [row for row in rows_of(category) if row.judged_by & known]
+def models_of(workload: Any) -> frozenset[str]:
+    """The models by which a workload's checkers judge it."""
+    checkers = [registry.load("checkers", name) for name in workload.checkers]
+    return frozenset(model_of(checker, workload.model) for checker in checkers)
+
+
+def workloads_of(row: Choice) -> list[str]:
+    """The workloads that are judged as the row asks; those that claim it, where any does."""
+    found = {name: registry.load("workloads", name) for name in registry.names("workloads")}
+    judged = {name: work for name, work in found.items() if row.judged_by & models_of(work)}
+    claimed = [name for name, work in judged.items() if row.category in work.claims]
+    return claimed or [*judged]

@@ -87,7 +87,7 @@ PITFALLS: Final = (
         *(5, "lost ack, lost commit", "idempotency/replay", "durability idempotency"),
         "a server that dies at its commit has acknowledged what is lost, or done what it refused",
         "the answer and the commit are two steps, and a crash comes between",
-        *("N01", "N04", "N17", "durable", "linearizable", "ledger"),
+        *("N01", "N06", "N17", "N04", "durable", "linearizable", "ledger"),
     ),
     _pattern(
         *(6, "races of a membership change", "configuration", "membership safety"),
@@ -99,7 +99,7 @@ PITFALLS: Final = (
         *(7, "wrong recovery from a crash", "durability", "durability"),
         "after a crash a member serves a state that its log does not give",
         "what was acknowledged may not have been synced, or is replayed twice",
-        *("N17", "N01", "N20", "durable", "linearizable", "eventual"),
+        *("N17", "N20", "N01", "durable", "linearizable", "eventual"),
     ),
     _pattern(
         *(8, "schema change in traffic", "upgrade/rollback", "operational safety"),
@@ -147,7 +147,7 @@ PITFALLS: Final = (
         *(15, "forgotten attempts", "idempotency/replay", "idempotency"),
         "a request that is tried again after a restart has its effect twice",
         "the memory of what was done is a cache, which a restart empties",
-        *("N01", "N04", "ledger"),
+        *("N01", "N06", "N04", "ledger"),
     ),
     _pattern(
         *(16, "blocked by the first", "performance/fairness", "liveness fairness performance-SLO"),

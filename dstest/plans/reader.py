@@ -70,7 +70,7 @@ def read_plan(path: Path) -> Plan:
 def read_text(data: bytes, name: str) -> Plan:
     """The plan in these bytes; `name` is what messages call it. Raises ConfigError."""
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{name}:{line}: no UTF-8", remedy="save it as UTF-8") from None
@@ -113,7 +113,7 @@ def _says(section: Section | None, sentence: str) -> bool:
 
 def _sections(body: str, name: str) -> tuple[dict[str, Section], dict[str, list[Block]]]:
     """The sections by id, and the blocks of each."""
-    lines, blocks = body.splitlines(), blocks_of(body)
+    lines, blocks = body.split("\n"), blocks_of(body)
     heads = [(i, b) for i, b in enumerate(blocks) if isinstance(b, Heading) and b.level == 2]
     sections: dict[str, Section] = {}
     inside: dict[str, list[Block]] = {}

@@ -13,7 +13,7 @@ from dstest.core.errors import ConfigError
 from dstest.plans.document import Block, Fence, Heading, Prose, fields_of
 from dstest.plans.launch import Budget, Run
 from dstest.plans.model import BUDGETS, Gated, Scenario, Skeleton, Surfaces
-from dstest.plans.words import NOT_GATED, cut, ids, listed, plain
+from dstest.plans.words import NOT_GATED, entries, ids, listed, plain
 
 __all__ = ["scenarios_of"]
 
@@ -105,7 +105,7 @@ def _run(blocks: list[Block], name: str) -> Run | None:
         facts: dict[str, Any] = tomllib.loads(fence.text)
         facts.pop("line", None)
         return msgspec.structs.replace(msgspec.convert(facts, Run), line=fence.line)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         known = ", ".join(f.encode_name for f in msgspec.structs.fields(Run) if f.name != "line")
         raise ConfigError(
             f"{name}:{fence.line}: the run block cannot be read: {error}",
@@ -134,7 +134,10 @@ def _surfaces(parts: dict[str, list[Block]], name: str) -> Surfaces | None:
                 surfaces=listed(fields.get("surfaces", "")),
                 arms=listed(arms),
                 untested=tuple(
-                    name for part in cut(arms) if _UNTESTED.search(part) for name in listed(part)
+                    name
+                    for part in entries(arms)
+                    if _UNTESTED.search(part)
+                    for name in listed(part)
                 ),
             )
     return None

@@ -10,6 +10,7 @@ __all__ = [
     "NO_MISSING",
     "NO_RESIDUAL",
     "cut",
+    "entries",
     "ids",
     "listed",
     "placeholders",
@@ -42,10 +43,15 @@ def cut(text: str, at: str = ";") -> list[str]:
     return [part for one in re.split(f"[{at}\n]", text) if (part := one.strip(" .-"))]
 
 
+def entries(text: str) -> list[str]:
+    """The parts of such a list, whole."""
+    return cut(text, ";" if ";" in text else ",")
+
+
 def listed(text: str) -> tuple[str, ...]:
-    """Names in a list with commas or semicolons; what stands behind a colon or in brackets is no
-    part of a name."""
-    parts = cut(re.sub(r"\([^()]*\)", "", text), ",;")
+    """Names in a list with semicolons, or with commas where there are none; what stands behind a
+    colon or in brackets is no part of a name."""
+    parts = entries(re.sub(r"\([^()]*\)", "", text))
     return tuple(dict.fromkeys(name for part in parts if (name := plain(part.split(":")[0]))))
 
 
@@ -60,7 +66,7 @@ def placeholders(text: str) -> list[tuple[int, str]]:
     brackets outside of code."""
     found = []
     fence = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         mark = line.strip()[:3]
         if mark in ("```", "~~~") and fence in ("", mark):
             fence = "" if fence else mark

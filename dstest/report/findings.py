@@ -57,6 +57,7 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
     header = report.history.header
     claims = ", ".join(report.meta.claims or ["safety"])
     state = report.state
+    found = finding_of(report, "F1", _OWN, "none written down", more)
     return Report(
         name=report.run,
         plan=NO_PLAN,
@@ -67,9 +68,7 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
         headline=report.verdict.reason,
         notes=(report.meaning, *_what_is_missing(report)),
         results=(result_of(report, _OWN, "history.jsonl"),),
-        findings=(finding_of(report, "F1", _OWN, "none written down", more),)
-        if state.failed
-        else (),
+        findings=(found,) if state.failed else (),
         coverage=(),
         surfaces=(),
         disclosures=(),

@@ -52,6 +52,7 @@ from dstest.runner.reconcile import Beside, issued, reconcile
 from dstest.runner.requirements import deployment_of
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.runner.self_test import record_canaries
+from dstest.runner.server_effects import server_effects
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.seal import Folded, fold, windows_of
@@ -274,6 +275,7 @@ def _run_facts(
         rerun=meta.rerun or Rerun(),
         members_most=SystemTraits.of(system).members_most,
         node_counts_run=[spec.nodes],
+        built_in=[found] if (found := server_effects(run, system, meta, history)) else [],
         tier_wanted=meta.tier_wanted or "smoke",
     )
 
@@ -318,7 +320,8 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
     canary = msgspec.structs.replace(run_facts.canary, judge=tried)
     run_facts = msgspec.structs.replace(run_facts, canary=canary)
     crash = no_crash(run_facts)
-    results = {**run_facts.results, **({crash.checker: crash} if crash else {})}
+    built_in = [*([crash] if crash else []), *run_facts.built_in]
+    results = {**run_facts.results, **{result.checker: result for result in built_in}}
     evidence = msgspec.structs.replace(
         build_evidence(run_facts, history_lint),
         probes=offline_probes(run, run_facts, history_lint, results, meta.model),

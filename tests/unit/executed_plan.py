@@ -47,7 +47,7 @@ status: reviewed
 
 - **Falsifies:** C1
 - **Closes:** H1
-- **Oracle:** linearizable
+- **Oracle:** `linearizable` finds no violation
 - **Smoke budget:** nodes 3; duration 20 s; faults 1; seeds 1
 - **Hardening budget:** nodes 5, 3; duration 305 s; faults 10; seeds 3
 - **Release budget:** not provided: no machine for a day. Revisit when: there is one.
@@ -56,14 +56,13 @@ status: reviewed
 system = "etcd"
 workload = "register"
 nemesis = "partition"
-checkers = ["linearizable"]
 ```
 
 ### S2: writes_stay_under_partition
 
 - **Falsifies:** C1, C2
 - **Closes:** H2
-- **Oracle:** linearizable
+- **Oracle:** `linearizable` finds no violation
 - **Smoke budget:** nodes 3; duration 20 s; faults 1; seeds 1
 - **Hardening budget:** nodes 5, 3; duration 305 s; faults 10; seeds 3
 - **Release budget:** nodes 5, 3; duration 3605 s; faults 100; seeds 10
@@ -72,7 +71,6 @@ checkers = ["linearizable"]
 system = "etcd"
 workload = "register"
 nemesis = "partition"
-checkers = ["linearizable"]
 
 [[arms]]
 name = "near"

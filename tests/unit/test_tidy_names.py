@@ -12,7 +12,7 @@ from dstest.core import registry
 from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "runner", "judge", "store", "report", "cli")
+FOLDERS = ("core", "runner", "judge", "store", "report", "cli", "plans")
 FILES = sorted(p for folder in FOLDERS for p in (ROOT / "dstest" / folder).rglob("*.py"))
 NAMES = {name for group in registry.GROUPS for name in registry.names(group, ours=True)}
 
@@ -40,6 +40,10 @@ ALLOWED = {
         "runner/plugins.py": {"none"},
         "runner/residues.py": {"none"},
         "runner/schedule_file.py": {"none"},
+        "plans/draft/render.py": {"none"},
+        "plans/lint/claims.py": {"none"},
+        "plans/lint/faults.py": {"none"},
+        "plans/lint/scope.py": {"none"},
     },
     "fields of events in foreign histories": {"store/jepsen_keys.py": {"latency", "register"}},
     "keys of run.json and of reports": {
@@ -64,6 +68,10 @@ ALLOWED = {
         },
         "judge/_audit_weak.py": {"fairness"},
         "judge/taxdc.py": {"membership"},
+        "plans/draft/aims.py": {"fairness", "membership"},
+        "plans/draft/material.py": {"fairness"},
+        "plans/draft/parts.py": {"fairness"},
+        "plans/draft/scan.py": {"fairness", "membership"},
         "judge/lints.py": {"counter", "lease", "ledger", "queue", "session"},
     },
     "no rows": {
@@ -96,6 +104,28 @@ ALLOWED = {
             *("exclusion", "fairness", "final-state", "kafka", "linearizable", "long-fork"),
             *("no-lost-ack", "order", "reconciliation", "session", "sessions", "set", "set-full"),
             *("dead-letters", "slo", "total-queue", "unique-ids", "watch"),
+        },
+    },
+    "words in names of scenarios": {
+        "plans/lint/fields.py": {"causal", "latency", "loss", "order"},
+    },
+    "models and categories, by which plans find checkers and workloads": {
+        "plans/picker.py": {
+            *(
+                "cas-register",
+                "causal",
+                "counter",
+                "exactly-once",
+                "exclusion",
+                "fairness",
+                "kafka",
+            ),
+            *("latency", "lease", "ledger", "linearizable", "lock", "membership", "queue"),
+            *("register", "session", "slo", "watch"),
+        },
+        "plans/pitfalls.py": {
+            *("cas-register", "counter", "kafka", "lease", "ledger", "linearizable", "lock"),
+            *("register", "session", "watch"),
         },
     },
     "which workload can have made a foreign history": {

@@ -61,6 +61,7 @@ from dstest.core.protocols.clients import (
     Tapped,
     code_of,
 )
+from dstest.core.protocols.effects import Effect, EffectLog
 from dstest.core.protocols.faults import (
     Composite,
     Epochs,
@@ -129,6 +130,8 @@ __all__ = [
     "Digests",
     "Divergence",
     "Divergent",
+    "Effect",
+    "EffectLog",
     "Ending",
     "Endpoint",
     "EndpointKind",

@@ -14,6 +14,7 @@ import msgspec
 
 from dstest.core.evidence import PageCache, TaxDC
 from dstest.core.protocols.checkers import SecondJudge
+from dstest.core.protocols.effects import EffectLog
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
@@ -102,7 +103,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     called as `System.client` without the capability.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
     more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
-    release of adopted machines removes those that runs have made."""
+    release of adopted machines removes those that runs have made. `effects`: how what its
+    servers write down of what they did is read, where they do."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     raw_clients: Mapping[str, Any] = MappingProxyType({})
     members_most: int | None = None
     homes: tuple[str, ...] = ()
+    effects: EffectLog | None = None
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

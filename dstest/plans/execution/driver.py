@@ -23,7 +23,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
 from dstest.plans.execution.logbook import session_log
-from dstest.plans.execution.outcome import Outcome, outcome_of, results_in, runs_of
+from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of, results_in, runs_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
 from dstest.plans.lint import require_sound
 from dstest.plans.model import BUDGETS, Plan, Scenario
@@ -233,16 +233,16 @@ class Driver:
             self._end(step, State.NOT_RUN, self._last_words(step))
             return True
         outcome = self.outcome(step)
-        self._end(step, outcome.state, outcome.reason)
+        never = outcome.state is State.NOT_RUN
+        self._end(step, outcome.state, self._last_words(step) if never else outcome.reason)
         return True
 
     def outcome(self, step: Step) -> Outcome:
         """What it came to, judged again."""
         scenario = self._plan.scenario(step.scenario)
         assert scenario is not None
-        declared = () if scenario.run is None else scenario.run.checkers
         budget = scenario.budgets.get(self._execution.budget)
-        return outcome_of(self._dir.result_of(step), budget, declared)
+        return outcome_of(self._dir.result_of(step), budget, judges_of(scenario))
 
     def _end(self, step: Step, state: State, reason: str) -> None:
         from dstest.plans.review.write import write_finding

@@ -108,4 +108,4 @@ def _preconditions(execution: Execution, metas: dict[str, list[RunMeta]]) -> lis
 def _artifact(directory: ExecutionDir, step: Step) -> str:
     log = directory.log_of(step)
     said = f", `{directory.relative(log)}`" if log.exists() else ""
-    return f"- {md(step.id)}: {f'`{step.result}`' if step.result else 'none'}{said}"
+    return f"- {md(step.id)}: {f'`{step.result}`' if step.result else 'nothing'}{said}"

@@ -7,25 +7,29 @@ tier's: where a run has done less of it, its pass is worth less (discipline 2.3,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Evidence
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.session import evidence_among
 from dstest.plans.launch import Budget
+from dstest.plans.model import Scenario
 from dstest.runner.integrity import finished, verified
 from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["Outcome", "RunOutcome", "outcome_of", "results_in", "runs_of"]
+__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of", "results_in", "runs_of"]
 
+_CODE: Final = re.compile(r"`([a-z0-9-]+)`")
 _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.PARTIAL_MODEL}
 
 
@@ -83,8 +87,20 @@ def outcome_of(path: Path | None, budget: Budget | None, checkers: Iterable[str]
     return Outcome(state=state, rule=rule, reason=reason, runs=runs, missed=missed)
 
 
+def judges_of(scenario: Scenario) -> tuple[str, ...]:
+    """The checkers that the plan counts on: those that its oracle names as code, and those of its
+    run block."""
+    named = _CODE.findall(scenario.field("oracle"))
+    known = [name for name in named if name in registry.names("checkers")]
+    run = scenario.run
+    asked = () if run is None else (*run.checker, *run.checkers)
+    return tuple(dict.fromkeys([*known, *asked]))
+
+
 def _judged(path: Path) -> tuple[State, str, str]:
     """The state that the evidence gives, by which rule and why. Raises EvidenceError."""
+    if not _over(path):
+        return State.NOT_RUN, "V01", "it came to no verdict"
     if is_session(path):
         found = reread(path).verdict
         assert found is not None
@@ -92,6 +108,13 @@ def _judged(path: Path) -> tuple[State, str, str]:
         return found.state, rule, found.reason
     verdict = verified(RunDir.open(path)).verdict
     return verdict.verdict, verdict.rule, verdict.reason
+
+
+def _over(path: Path) -> bool:
+    """Was it judged to its end?"""
+    if is_session(path):
+        return SessionDir.open(path).read().verdict is not None
+    return finished(RunDir.open(path))
 
 
 def runs_of(path: Path) -> list[Path]:

@@ -39,8 +39,9 @@ def _rows(plan: Plan) -> Iterable[Place]:
 
 
 def _threats(plan: Plan) -> Iterable[Place]:
+    tested = {id for scenario in plan.scenarios for id in scenario.falsifies}
     for row in plan.adequacy:
-        if not row.threats:
+        if not row.threats and row.claim in tested:
             yield at(row, f"{row.claim} names no threat, as `a: leader isolation (N12)`")
         for threat in row.threats:
             yield from (
@@ -75,7 +76,7 @@ def _residual(plan: Plan) -> Iterable[Place]:
     for row in plan.residuals:
         if not (row.uncertainty and row.why and row.acceptable and row.revisit):
             yield at(row, "an uncertainty with an empty cell")
-    tested = {id for scenario in plan.scenarios for id in scenario.falsifies}
+    tested = {id for scenario in plan.scenarios if scenario.arms for id in scenario.falsifies}
     said = " ".join(f"{row.uncertainty} {row.why}" for row in plan.residuals)
     for claim in plan.claims:
         if claim.id not in tested and not re.search(rf"\b{claim.id}\b", said):

@@ -9,8 +9,8 @@ from typing import Final
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import SystemTraits
 from dstest.judge.budgets import TIERS
-from dstest.plans.fit import Fit, fit_of, planned
-from dstest.plans.launch import Budget
+from dstest.plans.fit import fit_of, injects, planned
+from dstest.plans.launch import Arm, Budget, Run
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
@@ -34,18 +34,13 @@ def _stronger(plan: Plan) -> Iterable[Place]:
         yield from _reached(scenario)
 
 
-def _injects(scenario: Scenario) -> bool:
-    run = scenario.run
-    return run is None or any(fit_of(run, arm).nemeses for arm in scenario.arms)
-
-
 def _no_more(scenario: Scenario, less: Budget, more: Budget) -> Iterator[str]:
     sizes = (max(less.nodes), len(less.nodes)) < (max(more.nodes), len(more.nodes))
     if not sizes and not _of_one_size(scenario):
         yield "nodes"
     if more.duration_s <= less.duration_s:
         yield "seconds"
-    if more.faults <= less.faults and (_injects(scenario) or more.faults != less.faults):
+    if more.faults <= less.faults and (injects(scenario) or more.faults != less.faults):
         yield "faults"
     if more.seeds <= less.seeds:
         yield "seeds"
@@ -92,10 +87,12 @@ def _reached(scenario: Scenario) -> Iterator[Place]:
         line = scenario.place(f"{tier} budget")
         if short := _short_of(scenario, tier, budget):
             yield at(line, f"{scenario.id}: {tier} of dstest asks for {short}")
+        if budget.faults and not injects(scenario):
+            yield at(line, f"{scenario.id}: {tier} asks for faults, and none is injected")
         for arm in scenario.arms:
             fit = fit_of(run, arm)
-            if not fit.problem and fit.nemeses:
-                yield from _fewer(scenario, tier, budget, fit, line)
+            if not fit.problem and fit.nemeses and (few := _fewer(run, budget, arm)):
+                yield at(line, f"{scenario.arm_id(arm)}: {tier} {few}")
 
 
 def _short_of(scenario: Scenario, tier: str, budget: Budget) -> str:
@@ -105,27 +102,22 @@ def _short_of(scenario: Scenario, tier: str, budget: Budget) -> str:
     given = {
         "nodes": (max(budget.nodes), nodes),
         "duration_s": (budget.duration_s, need["duration_s"]),
-        "faults": (budget.faults, need["faults"] if _injects(scenario) else 0),
+        "faults": (budget.faults, need["faults"] if injects(scenario) else 0),
         "seeds": (budget.seeds, need["seeds"]),
     }
     lacking = [f"{wanted:g} {key}" for key, (has, wanted) in given.items() if has < wanted]
     return ", ".join(lacking)
 
 
-def _fewer(scenario: Scenario, tier: str, budget: Budget, fit: Fit, line: int) -> Iterator[Place]:
-    run = scenario.run
-    for arm in scenario.arms if run is not None else ():
-        if run is None or fit_of(run, arm).nemeses.keys() != fit.nemeses.keys():
-            continue
-        for size in budget.nodes:
-            try:
-                found = len(planned(run, arm, budget, size).plans)
-            except ConfigError:
-                return  # L17
-            if found < budget.faults:
-                what = f"asks for {budget.faults} faults, and {budget.duration_s:g} s have room"
-                yield at(line, f"{scenario.arm_id(arm)}: {tier} {what} for {found}")
-                return
+def _fewer(run: Run, budget: Budget, arm: Arm) -> str:
+    """How the time of the budget is too short for its faults; empty where it is not."""
+    try:
+        found = min(planned(run, arm, budget, size) for size in budget.nodes)
+    except ConfigError:
+        return ""  # L17
+    if found >= budget.faults:
+        return ""
+    return f"asks for {budget.faults} faults, and {budget.duration_s:g} s have room for {found}"
 
 
 RULES: Final = (

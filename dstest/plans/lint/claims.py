@@ -9,7 +9,7 @@ from typing import Final
 
 from dstest.core.claims import CATEGORIES
 from dstest.plans.lint.rule import Place, Rule, at
-from dstest.plans.model import Plan
+from dstest.plans.model import Coverage, Plan
 
 __all__ = ["GAPS", "RULES", "VERDICTS"]
 
@@ -31,6 +31,7 @@ def _ids(plan: Plan) -> Iterable[Place]:
         for claim in plan.claims
         if not re.fullmatch(r"C\d+", claim.id)
     ]
+    found += [at(claim, f"{claim.id} says nothing") for claim in plan.claims if not claim.text]
     twice = {id for id, times in count.items() if times > 1}
     return found + [at(c, f"{c.id} stands twice") for c in plan.claims[::-1] if c.id in twice][:1]
 
@@ -81,11 +82,16 @@ def _matrix(plan: Plan) -> Iterable[Place]:
     scenarios = {scenario.id for scenario in plan.scenarios}
     for row in plan.coverage:
         for what, id in (("claim", row.claim), ("hypothesis", row.hypothesis)):
-            if id not in known[what]:
+            if id not in known[what] and not (what == "hypothesis" and _untested(row)):
                 yield at(row, f"{id!r}: there is no such {what}")
         for id in row.scenarios:
             if id not in scenarios:
                 yield at(row, f"{id!r}: there is no such scenario")
+
+
+def _untested(row: Coverage) -> bool:
+    """A claim that nobody tests has no hypothesis either; section 7c is where it stands."""
+    return row.hypothesis in ("-", "") and not row.scenarios
 
 
 def _legend(plan: Plan) -> Iterable[Place]:
@@ -101,7 +107,7 @@ def _legend(plan: Plan) -> Iterable[Place]:
 RULES: Final = (
     Rule(
         id="L03",
-        title="claims have ids of their own",
+        title="claims have ids of their own, and say something",
         remedy="C1, C2, ... each once, and one claim at least",
         check=_ids,
     ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from dstest.plans.fit import Fit, fit_of
+from dstest.plans.fit import Fit, fit_of, injects
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.words import plain
@@ -58,7 +58,8 @@ def _injected(scenario: Scenario, line: int, text: str, known: set[str]) -> Iter
 def _seen(scenario: Scenario) -> Iterator[Place]:
     """The landing evidence has a part of the injector's and one of the victim's side."""
     text = "" if scenario.gated is None else scenario.gated.field("nemesis + landing evidence")
-    if scenario.gated is None or not text or plain(text).casefold().startswith("none"):
+    faultless = plain(text).casefold().startswith("none") and not injects(scenario)
+    if scenario.gated is None or not text or faultless:
         return
     absent = [side for side in _SIDES if not re.search(rf"\b{side}s?:\s*\S", text, re.IGNORECASE)]
     if absent:

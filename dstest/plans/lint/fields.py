@@ -10,6 +10,7 @@ from typing import Final
 from dstest.core.errors import ConfigError
 from dstest.core.spec import RunSpec
 from dstest.plans.fit import fit_of, planned
+from dstest.plans.launch import Budget, Run
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
@@ -48,6 +49,7 @@ _SETUP: Final = re.compile(
 )
 _RATE: Final = re.compile(r"([\d,.]+) (?:operations|ops)(?: per second|/s)|\bclosed loop\b")
 _CLIENTS: Final = re.compile(r"\b([\d,]+) clients\b")
+_SEEDS_MAX: Final = 1000
 _ENDS: Final = ("pass", "fail", "inconclusive")
 
 
@@ -65,6 +67,10 @@ def _whole(plan: Plan) -> Iterable[Place]:
             if tier in scenario.reasons:
                 line = scenario.place(f"{tier} budget")
                 yield at(line, f"{scenario.id}: the {tier} budget is not of numbers")
+        for name, budget in scenario.budgets.items():
+            if not _countable(budget):
+                what = f"{scenario.id}: {name} names a size twice, or no number of seeds"
+                yield at(scenario.place(f"{name} budget"), what)
         if scenario.skeleton is None:
             yield at(scenario, f"{scenario.id} lacks its skeleton: a fence `LANGUAGE skeleton`")
         yield from _executable(scenario)
@@ -76,6 +82,7 @@ def _executable(scenario: Scenario) -> Iterator[Place]:
         yield at(scenario, f"{scenario.id} lacks its run block: a fence `toml run`")
         return
     yield from _same_numbers(scenario)
+    yield from _arms(scenario, run)
     for arm in scenario.arms:
         fit = fit_of(run, arm)
         if fit.problem:  # of a nemesis or a checker other rules tell
@@ -89,6 +96,21 @@ def _executable(scenario: Scenario) -> Iterator[Place]:
             except ConfigError as error:
                 yield at(run.line, f"{scenario.arm_id(arm)}, {tier}: {error.message}")
                 break
+
+
+def _arms(scenario: Scenario, run: Run) -> Iterator[Place]:
+    """Arms have names of their own, of which paths are made; one at least is run."""
+    count = Counter(arm.name for arm in run.arms)
+    for name, times in count.items():
+        if times > 1 or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+            yield at(run.line, f"{scenario.id}: {name!r} is no name of an arm, or stands twice")
+    if run.arms and not scenario.arms:
+        yield at(run.line, f"{scenario.id}: no arm of it is run")
+
+
+def _countable(budget: Budget) -> bool:
+    sizes = budget.nodes
+    return len({*sizes}) == len(sizes) and 1 <= budget.seeds <= _SEEDS_MAX
 
 
 def _same_numbers(scenario: Scenario) -> Iterator[Place]:

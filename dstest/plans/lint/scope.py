@@ -11,8 +11,9 @@ from dstest.plans.changes import is_behaviour
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Section
 
-__all__ = ["ARCHITECTURE", "MODES", "RULES", "SUBJECTS"]
+__all__ = ["ARCHITECTURE", "MODES", "RULES", "STATUSES", "SUBJECTS"]
 
+STATUSES: Final = ("draft", "reviewed", "executed")
 MODES: Final = ("change-scoped", "project-wide")
 
 ARCHITECTURE: Final = {
@@ -36,6 +37,7 @@ SUBJECTS: Final = {
 }
 """The headings of section 2."""
 
+_NUMBERED: Final = re.compile(r"(test-?)?plan-?\d*")
 _LINES_MAX: Final = 30
 _PICTURE: Final = re.compile(r"(?ms)^(```|~~~).*?^\1[ \t]*$")
 _NO_TESTS: Final = "no existing tests"
@@ -63,16 +65,30 @@ def _architecture(plan: Plan) -> Iterable[Place]:
 
 def _scope(plan: Plan) -> Iterable[Place]:
     front, section = plan.front, plan.sections.get("1")
-    if section is None:
-        return _absent(plan, "1")
     if front.mode not in MODES:
         return [at(front, f"mode {front.mode!r} is none of {', '.join(MODES)}")]
+    if section is None:
+        return _absent(plan, "1")
+    if head := _head(plan):
+        return [at(front, head)]
     changed = front.change.casefold() not in ("", "none", "-")
     if front.mode == "project-wide":
         found = [] if not changed else [at(front, "a project-wide plan of one change")]
         return found + _lacking(section, "In scope", "Out of scope")
     found = [] if changed else [at(front, "a change-scoped plan of no change")]
     return found + _lacking(section, "Change", "Files touched")
+
+
+def _head(plan: Plan) -> str:
+    """What is wrong with the front matter besides the mode."""
+    front = plan.front
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", front.slug) or _NUMBERED.fullmatch(front.slug):
+        return f"slug {front.slug!r} does not describe what is tested"
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", front.date):
+        return f"date {front.date!r} is no date"
+    if front.status not in STATUSES:
+        return f"status {front.status!r} is none of {', '.join(STATUSES)}"
+    return "" if front.sut and front.author else "the front matter lacks sut or author"
 
 
 def _lacking(section: Section, *names: str) -> list[Place]:
@@ -164,9 +180,9 @@ RULES: Final = (
     ),
     Rule(
         id="L02",
-        title="the scope fits the mode",
-        remedy="project-wide: In scope and Out of scope, and no change in the front matter; "
-        "change-scoped: the change, a paragraph on it, and the files that it touches",
+        title="the front matter is whole, and the scope fits the mode",
+        remedy="a slug that describes, date, sut, author, status; project-wide: In scope and Out "
+        "of scope, and no change; change-scoped: the change, a paragraph on it, its files",
         check=_scope,
     ),
     Rule(

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from dstest.plans.fit import fit_of
+from dstest.plans.launch import Arm, Run
 from dstest.plans.lint.rule import Place, Rule, at
-from dstest.plans.model import Plan, Scenario, Technique
+from dstest.plans.model import Plan, Technique
 from dstest.plans.techniques import COUNTS, TECHNIQUES
 from dstest.plans.words import listed, plain
 from dstest.runner.node_check import needs_of
@@ -21,22 +22,21 @@ _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _WEB: Final = re.compile(r"https?://[\w.-]+\.\w+(/\S*)?")
 
 
-def needed(scenario: Scenario) -> dict[str, str]:
-    """What a scenario needs, as section 6b names it, and what of it would do: `feature netem` does
-    for `feature netem|nfqueue`."""
-    found: dict[str, str] = {}
-    for arm in scenario.arms:
-        if scenario.run is None:
-            continue
-        fit = fit_of(scenario.run, arm)
-        if fit.system is not None:
-            found[f"system {fit.system.name}"] = ""
-        found |= {f"checker {name}": "" for name in fit.checkers}
-        found |= {f"nemesis {name}": "" for name in fit.nemeses}
+def needed(run: Run, arms: Iterable[Arm]) -> list[str]:
+    """What the arms of a run need, as section 6b names it; of `feature netem|nfqueue` either."""
+    found: dict[str, None] = {}
+    for arm in arms:
+        fit = fit_of(run, arm)
         parts = list(fit.nemeses.values())
         needs = () if not parts else needs_of(parts[0] if len(parts) == 1 else Mix(parts))
-        found |= {f"feature {need}": "" for need in needs}
-    return found
+        names = [
+            *([] if fit.system is None else [f"system {fit.system.name}"]),
+            *(f"checker {name}" for name in fit.checkers),
+            *(f"nemesis {name}" for name in fit.nemeses),
+            *(f"feature {need}" for need in needs),
+        ]
+        found |= dict.fromkeys(names)
+    return [*found]
 
 
 def _techniques(plan: Plan) -> Iterable[Place]:
@@ -87,7 +87,9 @@ def _environment(plan: Plan) -> Iterable[Place]:
             yield at(row, f"{row.needs or 'a requirement'} has an empty cell")
     for scenario in plan.scenarios:
         listed_for = {row.needs for row in plan.requirements if scenario.id in row.scenarios}
-        for need in needed(scenario):
+        if scenario.run is None:
+            continue  # L17
+        for need in needed(scenario.run, scenario.arms):
             if not listed_for & {*_either(need)}:
                 yield at(section, f"{scenario.id} needs {need}, and no row says so")
 

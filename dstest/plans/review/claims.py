@@ -44,7 +44,7 @@ def coverage(plan: Plan, states: States) -> tuple[CoverageRow, ...]:
             CoverageRow(
                 hypothesis=hypothesis.id,
                 statement=hypothesis.statement,
-                scenarios=_said([one.id for one in closing], states) or "none",
+                scenarios=_said([one.id for one in closing], states) or "no scenario",
                 result=result,
             )
         )

@@ -12,7 +12,7 @@ from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
 from dstest.judge.decide import aggregate
-from dstest.plans.execution.outcome import Outcome, RunOutcome, outcome_of
+from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.reader import read_plan
@@ -82,8 +82,10 @@ def _outcome(
 ) -> Outcome:
     path = directory.result_of(step)
     if path is not None:
-        declared = () if scenario.run is None else scenario.run.checkers
-        return outcome_of(path, scenario.budgets.get(execution.budget), declared)
+        budget = scenario.budgets.get(execution.budget)
+        found = outcome_of(path, budget, judges_of(scenario))
+        never = found.state is State.NOT_RUN and step.reason
+        return msgspec.structs.replace(found, reason=step.reason) if never else found
     # Without a run there is nothing to judge: no such step is ever better than these two.
     blocked = bool(step.blocked)
     return Outcome(

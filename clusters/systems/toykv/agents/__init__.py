@@ -1,0 +1,1 @@
+"""The server of toykv, which runs on nodes: standard library only."""

@@ -1,0 +1,194 @@
+"""What a server must not forget: its term and vote, its identity, its log.
+
+`DIR/meta` is one JSON object, replaced as a whole. `DIR/log` has a line per entry: eight hex digits
+of a checksum, a blank, `[term, stamp_ns, command]`. The first line is entry 1. A line that a crash
+has cut short is cut off when the server starts; a bad line before good ones is damage, and ends it.
+
+The log is written and synced by one task, many entries at a time. `durable` is the last entry that
+is known to be on the disk. A server whose disk refuses ends: what was synced after an error counts
+for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Disk", "Entry"]
+
+Entry = tuple[int, int, dict[str, Any]]
+"""(term, stamp in ns of the replicated clock, command)."""
+
+LAZY_S = 1.0
+"""Between two syncs of a server with the bug `unsynced-loss`."""
+
+
+def _line(entry: Entry) -> bytes:
+    text = json.dumps(entry, separators=(",", ":")).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _entry(line: bytes) -> Entry | None:
+    """None where the line is not whole."""
+    text = line[9:]
+    try:
+        if int(line[:8], 16) != zlib.crc32(text):
+            return None
+        term, stamp, command = json.loads(text)
+    except ValueError:
+        return None
+    return term, stamp, command
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Disk:
+    """Entries are counted from 1."""
+
+    def __init__(self, directory: Path, bug: str = "none") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._bug = bug
+        self.meta: dict[str, Any] = {"term": 0, "vote": None, "id": 0}
+        self.fresh = not (directory / "meta").exists()
+        if not self.fresh:
+            self.meta = json.loads((directory / "meta").read_bytes())
+        self.entries: list[Entry] = []
+        self._starts: list[int] = []
+        self._size = 0
+        self._fd = os.open(directory / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._load()
+        self.durable = self.last
+        self._work: list[bytes | int] = []
+        self._cuts = 0
+        self._dirty = asyncio.Event()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._synced = 0.0
+
+    def _load(self) -> None:
+        data = (self._directory / "log").read_bytes()
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines[:-1]):
+            entry = _entry(line)
+            if entry is None:
+                if any(_entry(later) for later in lines[number + 1 :]):
+                    sys.exit(f"toykv: the log is damaged at line {number + 1}")
+                break
+            self._remember(entry, len(line) + 1)
+        if self._size < len(data):
+            os.ftruncate(self._fd, self._size)
+        os.fsync(self._fd)
+        _sync_directory(self._directory)
+
+    def _remember(self, entry: Entry, size: int) -> None:
+        self.entries.append(entry)
+        self._starts.append(self._size)
+        self._size += size
+
+    @property
+    def last(self) -> int:
+        """Index of the last entry, 0 without any."""
+        return len(self.entries)
+
+    def term_at(self, index: int) -> int:
+        """The term of an entry; 0 before the first."""
+        return self.entries[index - 1][0] if index else 0
+
+    def save_meta(self, **changes: Any) -> None:
+        """Returns when it is on the disk."""
+        self.meta = {**self.meta, **changes}
+        new = self._directory / "meta.new"
+        try:
+            with new.open("wb") as file:
+                file.write(json.dumps(self.meta).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._directory / "meta")
+            _sync_directory(self._directory)
+        except OSError as error:
+            self._give_up(error)
+
+    def append(self, entry: Entry) -> int:
+        """Its index. It is in memory then, and soon on the disk."""
+        line = _line(entry)
+        self._remember(entry, len(line))
+        self._work.append(line)
+        self._dirty.set()
+        return self.last
+
+    def cut(self, index: int) -> None:
+        """This entry and all behind it are gone."""
+        self._size = self._starts[index - 1]
+        del self.entries[index - 1 :], self._starts[index - 1 :]
+        self._work.append(self._size)
+        self._cuts += 1
+        self.durable = min(self.durable, index - 1)
+        self._dirty.set()
+
+    async def wait_durable(self, index: int) -> None:
+        """Returns when the log is on the disk up to there."""
+        if self.durable < index:
+            done = asyncio.get_running_loop().create_future()
+            self._waiting.append((index, done))
+            await done
+
+    async def run(self, on_durable: Any) -> None:
+        """Writes and syncs, for ever; calls `on_durable` after each sync."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            work, self._work = self._work, []
+            last, cuts = self.last, self._cuts
+            try:
+                await loop.run_in_executor(None, self._write, work)
+            except OSError as error:
+                self._give_up(error)
+            if cuts == self._cuts:
+                self.durable = last
+                self._wake()
+                on_durable()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for index, done in waiting:
+            if index > self.durable:
+                self._waiting.append((index, done))
+            elif not done.done():
+                done.set_result(None)
+
+    def _write(self, work: list[bytes | int]) -> None:
+        lines: list[bytes] = []
+        for item in work:
+            if isinstance(item, bytes):
+                lines.append(item)
+            else:
+                self._write_all(b"".join(lines))
+                lines = []
+                os.ftruncate(self._fd, item)
+        self._write_all(b"".join(lines))
+        if self._bug == "unsynced-loss":
+            if time.monotonic() - self._synced < LAZY_S:
+                return
+            self._synced = time.monotonic()
+        os.fdatasync(self._fd)
+
+    def _write_all(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def _give_up(self, error: OSError) -> None:
+        sys.stderr.write(f"toykv: the disk refuses: {error}\n")
+        os._exit(1)

@@ -1,0 +1,183 @@
+"""`Front`: what clients and other servers ask of a server.
+
+A client sends a line `{"op", "key", "value"}`, with `id` where it may send the request again, and
+gets `{"ok": result}`, `{"no": code}` where nothing was done, or `{"unknown": why}`. A member that
+does not lead passes changes on to the leader, once, and reads its own state when the leader has
+said which entry it must have applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from clusters.systems.toykv.agents.consensus import ELECTION_S, Consensus
+from clusters.systems.toykv.agents.leading import Deposed, Leading
+from clusters.systems.toykv.agents.machine import COMMANDS, QUERIES, Answer
+from clusters.systems.toykv.agents.wire import Connection, NotSent
+
+__all__ = ["Front"]
+
+VERSION = "1.0"
+PATIENCE_S = 8.0
+"""How long an answer of the leader may take: longer than clients wait."""
+
+LEADER_S = 0.3
+"""How long a request waits for a leader to be known, before it is refused."""
+
+PAUSE_S = 0.05
+"""Before a request is refused because the leader is gone: who asks again at once would take the
+processor from those that elect another."""
+
+LEASE_S = 0.8 * ELECTION_S
+"""For so long after most voters have answered a leader, no other one can have been elected."""
+
+
+class Front:
+    """Answers for one server."""
+
+    def __init__(self, server: Consensus) -> None:
+        self._server = server
+
+    def from_client(self, link: Connection, message: dict[str, Any]) -> None:
+        """One request, answered when it is done."""
+        self._server.start(self._answer_client(link, message))
+
+    def from_server(self, link: Connection, message: dict[str, Any]) -> None:
+        """As `from_client`, with the number of the request in the answer."""
+        self._server.start(self._answer_server(link, message))
+
+    async def _answer_client(self, link: Connection, message: dict[str, Any]) -> None:
+        link.send(await self.answer(message))
+
+    async def _answer_server(self, link: Connection, message: dict[str, Any]) -> None:
+        link.send({**await self.answer_server(message), "n": message["n"]})
+
+    async def answer_server(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What another server is told."""
+        match message["t"]:
+            case "append":
+                return await self._server.on_append(message)
+            case "vote":
+                return self._server.on_vote(message)
+            case "hello":
+                return {}
+            case "read":
+                return await self._safely(self._read_index())
+            case _:
+                return await self.answer(message["request"], passed_on=True)
+
+    async def answer(self, request: dict[str, Any], passed_on: bool = False) -> Answer:
+        """What a request comes to. One that was passed on is not passed on again."""
+        op = request.get("op")
+        if op == "status":
+            return {"ok": self.status()}
+        if op in QUERIES:
+            return await self._safely(self._read(request))
+        if op in ("dump", "digest"):
+            return await self._safely(self._own(request))
+        if op in COMMANDS or op in ("generate", "join", "remove"):
+            return await self._safely(self._change(request, passed_on))
+        return {"no": "malformed"}
+
+    async def _safely(self, work: Any) -> Answer:
+        try:
+            return await work  # type: ignore[no-any-return]
+        except NotSent as error:
+            await asyncio.sleep(PAUSE_S)
+            return {"no": "no-leader", "why": str(error)}
+        except (Deposed, OSError, TimeoutError) as error:
+            return {"unknown": repr(error)}
+
+    async def _leading(self) -> Leading | None:
+        """What this server leads, if it does; waits for a moment where nobody is known to lead."""
+        for _ in range(int(LEADER_S / 0.05)):
+            if self._server.leading is not None or self._server.leader is not None:
+                break
+            await asyncio.sleep(0.05)
+        return self._server.leading
+
+    async def _to_leader(self, message: dict[str, Any]) -> Answer:
+        """What the leader answers. Raises as `Peer.ask`."""
+        leader = self._server.leader
+        peer = None if leader in (None, self._server.id) else self._server.peer_of(leader or 0)
+        if peer is None:
+            raise NotSent("no leader is known")
+        return await peer.ask(message, PATIENCE_S)
+
+    async def _change(self, request: dict[str, Any], passed_on: bool) -> Answer:
+        leading = await self._leading()
+        if leading is None and passed_on:
+            return {"no": "no-leader"}
+        if leading is None:
+            said = await self._to_leader({"t": "do", "request": request})
+            return {k: v for k, v in said.items() if k != "n"}
+        if request["op"] in ("join", "remove"):
+            return await leading.change(request)
+        if request["op"] == "generate":
+            return await leading.generate()
+        if request["op"] == "renew" and self._renewed_at_once(leading, request):
+            return {"ok": None}
+        return await leading.propose(request)
+
+    def _renewed_at_once(self, leading: Leading, request: dict[str, Any]) -> bool:
+        """With the bug `lease-overlap-under-pause`, a leader that nobody can have followed yet does
+        not wait for the others, by its clock of a moment ago."""
+        if self._server.bug != "lease-overlap-under-pause" or not leading.fresh(LEASE_S):
+            return False
+        token, now_ns = request["value"][1], leading.tick_clock_ns()
+        if not self._server.machine.holds(request["key"], token, now_ns):
+            return False
+        leading.propose(request)
+        return True
+
+    async def _read_index(self) -> Answer:
+        leading = await self._leading()
+        if leading is None:
+            return {"no": "no-leader"}
+        return {"index": await leading.confirm()}
+
+    async def _barrier(self) -> Answer | None:
+        """Returns when the state has all that was acknowledged before; or why it cannot."""
+        leading = await self._leading()
+        if leading is not None:
+            said: Answer = {"index": await leading.confirm()}
+        else:
+            said = await self._to_leader({"t": "read"})
+        if "index" not in said:
+            return {k: v for k, v in said.items() if k != "n"}
+        async with asyncio.timeout(PATIENCE_S):
+            await self._server.wait_applied(said["index"])
+        return None
+
+    async def _read(self, request: dict[str, Any]) -> Answer:
+        server = self._server
+        if server.bug == "stale-follower-read" and server.now() - server.heard < ELECTION_S:
+            return server.machine.query(request)
+        return await self._barrier() or server.machine.query(request)
+
+    async def _own(self, request: dict[str, Any]) -> Answer:
+        """The state that this member itself has, with all that was acknowledged before."""
+        if refused := await self._barrier():
+            return refused
+        if request["op"] == "digest":
+            return {"ok": self._server.machine.digest()}
+        return self._server.machine.query({**request, "op": "balances"})
+
+    def status(self) -> dict[str, Any]:
+        """What this server says of itself, without the others."""
+        server = self._server
+        return {
+            "version": VERSION,
+            "id": server.id,
+            "name": server.name,
+            "term": server.term,
+            "leads": server.leading is not None,
+            "leader": server.leader,
+            "commit": server.commit,
+            "applied": server.applied,
+            "last": server.disk.last,
+            "members": server.members,
+            "wall_ns": time.time_ns(),
+        }

@@ -1,0 +1,202 @@
+"""The bugs that can be switched on, and the command that finds each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["BUGS", "NONE", "Bug", "Claim", "Kind", "command"]
+
+Kind = Literal[
+    "timing",
+    "ordering",
+    "partition",
+    "crash-recovery",
+    "upgrade",
+    "config",
+    "fault-handling",
+    "performance",
+]
+"""By what it takes to show a bug. Source: Leesatapornwongsa and others, "TaxDC" (2016)."""
+
+Claim = Literal["safety", "durability", "idempotency", "isolation", "ordering", "membership"]
+
+NONE: Final = "none"
+
+
+class Bug(msgspec.Struct, frozen=True, kw_only=True):
+    """`says` is what the server does wrong. The run of `workload` and `nemesis` with these
+    `options`, on so many `nodes`, for `time_limit_s`, fails by one of the `anomalies` of
+    `checker`."""
+
+    name: str
+    says: str
+    workload: str
+    nemesis: str
+    options: tuple[str, ...] = ()
+    nodes: int = 5
+    time_limit_s: int = 40
+    checker: str
+    anomalies: tuple[str, ...]
+    kind: Kind
+    claim: Claim
+
+
+_ALL: Final = (
+    Bug(
+        name="acknowledged-before-replicated",
+        says="A leader commits what is on its own disk, before any other member has it.",
+        workload="set",
+        nemesis="partition",
+        options=("shape=leader", "direction=both"),
+        checker="set-full",
+        anomalies=("lost",),
+        kind="partition",
+        claim="durability",
+    ),
+    Bug(
+        name="stale-follower-read",
+        says="A follower that has heard its leader lately reads what it has, and asks nobody.",
+        workload="register",
+        nemesis="partition",
+        options=("shape=one", "direction=both"),
+        checker="linearizable",
+        anomalies=("nonlinearizable",),
+        kind="ordering",
+        claim="safety",
+    ),
+    Bug(
+        name="split-brain-write",
+        says="A leader counts a majority of the members that answer it, and not of all.",
+        workload="register",
+        nemesis="partition",
+        options=("shape=leader", "direction=both"),
+        checker="linearizable",
+        anomalies=("nonlinearizable",),
+        kind="partition",
+        claim="safety",
+    ),
+    Bug(
+        name="lost-update-on-heal",
+        says="A voter compares the term of a candidate's last entry, and not its index.",
+        workload="set",
+        nemesis="partition",
+        options=("shape=one", "direction=both"),
+        checker="set-full",
+        anomalies=("lost",),
+        kind="partition",
+        claim="durability",
+    ),
+    Bug(
+        name="duplicate-on-retry-after-restart",
+        says="A server that has replayed its log forgets which of the requests in it are done.",
+        workload="ledger",
+        nemesis="kill",
+        options=("scope=all",),
+        checker="exactly-once",
+        anomalies=("duplicated",),
+        kind="crash-recovery",
+        claim="idempotency",
+    ),
+    Bug(
+        name="sequence-reuse",
+        says="A new leader goes on from the beginning of the block of ids that the last one had.",
+        workload="unique-ids",
+        nemesis="kill",
+        options=("scope=primaries",),
+        checker="unique-ids",
+        anomalies=("duplicated", "nonmonotonic"),
+        kind="crash-recovery",
+        claim="safety",
+    ),
+    Bug(
+        name="lease-overlap-under-pause",
+        says="A leader renews leases at once, by a clock that it read before it was paused.",
+        workload="lease",
+        nemesis="pause",
+        options=(
+            "scope=primaries",
+            "fault_s=4",
+            "ttl_s=6",
+            "hold_ms=5500",
+            "keys=6",
+            "renewals=0.9",
+            "ops_per_key=100000",
+        ),
+        time_limit_s=60,
+        checker="exclusion",
+        anomalies=("overlapping-holds",),
+        kind="timing",
+        claim="safety",
+    ),
+    Bug(
+        name="dirty-read",
+        says="A server lets reads in between the two halves of a transfer.",
+        workload="bank",
+        nemesis="none",
+        time_limit_s=30,
+        checker="bank",
+        anomalies=("wrong-total",),
+        kind="ordering",
+        claim="isolation",
+    ),
+    Bug(
+        name="replica-divergence",
+        says="A follower that has much to catch up with leaves out the last entry of each batch.",
+        workload="bank-replicas",
+        nemesis="kill",
+        options=("scope=one",),
+        checker="reconciliation",
+        anomalies=("divergence",),
+        kind="crash-recovery",
+        claim="safety",
+    ),
+    Bug(
+        name="unsynced-loss",
+        says="A server syncs its log once a second, and acknowledges before.",
+        workload="set",
+        nemesis="power",
+        options=("scope=all",),
+        checker="set-full",
+        anomalies=("lost",),
+        kind="crash-recovery",
+        claim="durability",
+    ),
+    Bug(
+        name="reorder-in-queue",
+        says="A leader gives elements their places by a count of its own, which begins anew.",
+        workload="queue",
+        nemesis="kill",
+        options=("scope=primaries",),
+        checker="order",
+        anomalies=("reordered",),
+        kind="crash-recovery",
+        claim="ordering",
+    ),
+    Bug(
+        name="membership-double-entry",
+        says="A member that comes back is listed once more, and its vote counts for each time.",
+        workload="set",
+        nemesis="kill,partition",
+        options=("scope=all", "direction=both"),
+        nodes=3,
+        time_limit_s=60,
+        checker="set-full",
+        anomalies=("lost",),
+        kind="config",
+        claim="membership",
+    ),
+)
+
+BUGS: Final[Mapping[str, Bug]] = {bug.name: bug for bug in _ALL}
+"""By name."""
+
+
+def command(bug: Bug, system: str = "toykv", seed: int = 1) -> list[str]:
+    """The words behind `dstest` that find it."""
+    words = ["run", "--system", system, "--workload", bug.workload, "--nemesis", bug.nemesis]
+    words += ["--nodes", str(bug.nodes), "--time-limit", str(bug.time_limit_s)]
+    words += ["--seed", str(seed), "-o", f"bug={bug.name}"]
+    return [*words, *(word for option in bug.options for word in ("-o", option))]

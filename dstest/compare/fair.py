@@ -1,0 +1,114 @@
+"""May these runs be compared? Only where everything but one declared thing is the same (RF9)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.history import History
+from dstest.core.run_meta import Host, RunMeta
+from dstest.core.verdict import Verdict
+from dstest.runner.integrity import finished, verified
+from dstest.runner.session_file import SessionDir, is_session
+from dstest.store.jsonl import read_history
+from dstest.store.layout import RunDir
+
+__all__ = ["FACTORS", "Side", "differences", "side_of"]
+
+FACTORS: Final = (
+    *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version"),
+    *("workload", "nemesis", "options", "concurrency", "rate", "time_limit_s", "plugin_files"),
+)
+"""What must be the same in all runs, but for what is compared on purpose."""
+
+
+class One(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a side: what it recorded, and its verdict as its evidence gives it."""
+
+    path: Path
+    meta: RunMeta
+    history: History
+    verdict: Verdict
+    digest: str
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one side."""
+
+    name: str
+    runs: tuple[One, ...]
+
+
+def side_of(name: str, paths: Sequence[Path]) -> Side:
+    """The runs of these directories; of a session all of its arms. Raises EvidenceError where one
+    is not what it left, ConfigError where it was never judged."""
+    return Side(name=name, runs=tuple(_one(run) for path in paths for run in _runs(path)))
+
+
+def _runs(path: Path) -> list[Path]:
+    if not is_session(path):
+        return [path]
+    file = SessionDir.open(path).read()
+    return [path / arm.attempts[-1] for arm in file.arms if arm.attempts]
+
+
+def _one(path: Path) -> One:
+    run = RunDir.open(path)
+    meta = run.read_meta()
+    if meta is None or not finished(run):
+        raise ConfigError(f"{path} was not judged", remedy=f"`dstest recover {path}` judges it")
+    verdict = verified(run).verdict
+    return One(
+        path=run.path,
+        meta=meta,
+        history=read_history(run.history),
+        verdict=verdict,
+        digest=hashlib.sha256(run.history.read_bytes()).hexdigest(),
+    )
+
+
+def differences(sides: Sequence[Side], meant: Collection[str]) -> list[str]:
+    """What differs between runs though it is not `meant` to, and within a side in any case: one
+    sentence each; empty where the comparison is fair."""
+    found = []
+    for factor in FACTORS:
+        values = {side.name: [_fact(run, factor) for run in side.runs] for side in sides}
+        for name, mine in values.items():
+            if any(value != mine[0] for value in mine):
+                found.append(f"{factor} differs between runs of {name}")
+        first = [mine[0] for mine in values.values() if mine]
+        if factor not in meant and any(value != first[0] for value in first):
+            found.append(f"{factor}: {_told(first)}")
+    for side in sides:
+        if len({run.digest for run in side.runs}) < len(side.runs):
+            found.append(f"a run of {side.name} is counted twice")
+        found += [
+            f"{run.path} ended early: {run.meta.ended_by}" for run in side.runs if run.meta.ended_by
+        ]
+    return found
+
+
+def _fact(run: One, factor: str) -> Any:
+    meta, host = run.meta, run.meta.host or Host()
+    if factor in ("dstest", "python", "kernel", "cpus"):
+        return getattr(host, factor)
+    if factor == "plugin_files":
+        return sorted((meta.plugin_files or {}).values())
+    if factor == "system_version":
+        return meta.system_version
+    return meta.spec.get(factor)
+
+
+def _told(values: Sequence[Any]) -> str:
+    if all(isinstance(value, dict) for value in values):
+        names = {name for value in values for name in value}
+        values = [
+            {n: v.get(n) for n in sorted(names) if any(v.get(n) != o.get(n) for o in values)}
+            for v in values
+        ]
+    return " and ".join(str(value)[:80] for value in values)

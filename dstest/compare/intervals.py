@@ -1,0 +1,117 @@
+"""What a difference between two sides of runs is worth.
+
+The unit is the run: operations of one run are not independent of each other, runs are. A side is
+drawn anew from its runs, with replacement, and the ratio of the means of two such drawings has an
+interval (the percentile bootstrap, Efron and Tibshirani 1993, chapter 13). Of three runs on each
+side that is a coarse thing, which the answer says by its number of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["RUNS_MIN", "Difference", "Judgement", "compared"]
+
+RUNS_MIN: Final = 3
+_DRAWS: Final = 10_000
+_SEED: Final = 20_261_127
+
+Judgement = Literal["better", "worse", "no difference seen", "within tolerance", "unknown"]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric on both sides: means with their intervals, and the ratio candidate / baseline with
+    its own. `judgement` compares the whole interval of the ratio with the tolerance."""
+
+    metric: str
+    baseline: float
+    candidate: float
+    baseline_interval: tuple[float, float]
+    candidate_interval: tuple[float, float]
+    ratio: float
+    ratio_interval: tuple[float, float]
+    runs: tuple[int, int]
+    judgement: Judgement
+    why: str = ""
+
+
+def _draws(values: Sequence[float], side: int) -> NDArray[np.float64]:
+    """Means of drawings with replacement; those of two sides are independent."""
+    dice = np.random.default_rng([_SEED, side])
+    found = np.asarray(values, dtype=np.float64)
+    at = dice.integers(0, len(found), size=(_DRAWS, len(found)))
+    means: NDArray[np.float64] = found[at].mean(axis=1)
+    return means
+
+
+def _interval(draws: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def compared(
+    metric: str,
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    more_is_better: bool,
+    tolerance: float,
+    confidence: float = 0.95,
+) -> Difference:
+    """One metric of both sides. `tolerance` is the share by which the candidate may be worse.
+
+    A side with fewer than `RUNS_MIN` runs, a value that is not finite and a baseline of zero leave
+    the answer unknown.
+    """
+    why = ""
+    if min(len(baseline), len(candidate)) < RUNS_MIN:
+        why = f"{RUNS_MIN} runs at least on each side, not {len(baseline)} and {len(candidate)}"
+    elif not np.isfinite([*baseline, *candidate]).all():
+        why = "of a run no value is known, or it has no end"
+    elif not all(baseline):
+        why = "a run of the baseline measured nothing"
+    if why:
+        return Difference(
+            metric=metric,
+            baseline=_mean(baseline),
+            candidate=_mean(candidate),
+            baseline_interval=(float("nan"), float("nan")),
+            candidate_interval=(float("nan"), float("nan")),
+            ratio=float("nan"),
+            ratio_interval=(float("nan"), float("nan")),
+            runs=(len(baseline), len(candidate)),
+            judgement="unknown",
+            why=why,
+        )
+    of_base, of_cand = _draws(baseline, 0), _draws(candidate, 1)
+    ratio = _interval(of_cand / of_base, confidence)
+    return Difference(
+        metric=metric,
+        baseline=_mean(baseline),
+        candidate=_mean(candidate),
+        baseline_interval=_interval(of_base, confidence),
+        candidate_interval=_interval(of_cand, confidence),
+        ratio=_mean(candidate) / _mean(baseline),
+        ratio_interval=ratio,
+        runs=(len(baseline), len(candidate)),
+        judgement=_judged(ratio, more_is_better, tolerance),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(np.asarray(values, dtype=np.float64))) if values else float("nan")
+
+
+def _judged(ratio: tuple[float, float], more_is_better: bool, tolerance: float) -> Judgement:
+    low, high = ratio if more_is_better else (1 / ratio[1], 1 / ratio[0])
+    if high < 1 - tolerance:
+        return "worse"
+    if high < 1:
+        return "within tolerance"
+    return "better" if low > 1 else "no difference seen"
