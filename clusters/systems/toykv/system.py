@@ -15,6 +15,7 @@ from clusters.systems.toykv.deployment import (
     ToykvDeployment,
 )
 from clusters.systems.toykv.effects import EFFECTS
+from clusters.systems.toykv.raw import RAW_CLIENTS
 from dstest.core.protocols import Option
 from dstest.core.residue import Residue
 
@@ -57,6 +58,8 @@ class Toykv(SupervisedSystem):
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
     }
+    malformed_errors = frozenset({"malformed"})
+    raw_clients = RAW_CLIENTS
     effects = EFFECTS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     ports = (CLIENT_PORT, PEER_PORT)
