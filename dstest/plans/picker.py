@@ -21,8 +21,8 @@ __all__ = ["MODELS", "PICKER", "Choice", "checkers_of", "models_of", "rows_of", 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of `category` about a `model` is judged by `kind`: a checker that knows one of
     `judged_by`. `promise` is such a claim in a sentence, `word` the beginning of its scenario's
-    name. `options` are what the checker must be told before the run. `ours`: a row that the
-    published table lacks."""
+    name. `options` are what the checker must be told before the run; each choice of the option
+    `arms_by` of a workload is a surface. `ours`: a row that the published table lacks."""
 
     model: str
     category: str
@@ -31,6 +31,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     promise: str
     word: str
     options: Mapping[str, str] = MappingProxyType({})
+    arms_by: str = ""
     ours: bool = False
 
 
@@ -42,6 +43,7 @@ def _row(
     promise: str,
     *judged_by: str,
     options: Mapping[str, str] = MappingProxyType({}),
+    arms_by: str = "",
     ours: bool = False,
 ) -> Choice:
     return Choice(
@@ -52,6 +54,7 @@ def _row(
         promise=promise,
         word=word,
         options=options,
+        arms_by=arms_by,
         ours=ours,
     )
 
@@ -118,6 +121,7 @@ _PUBLISHED: Final = (
         *("any", "fairness", "fair", "a formula for each group"),
         "no group of clients is served much worse than the others",
         "fair",
+        arms_by="fairness_by",
     ),
 )
 """The published table."""

@@ -120,7 +120,7 @@ def test_new_for_a_system_of_ones_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert 'plugin = ["./my_store.py"]' in (tmp_path / "plan.md").read_text()
     found = json.loads(plan("lint", "plan.md", "--json", cwd=tmp_path).stdout)["findings"]
-    assert {finding["rule"] for finding in found} <= {"L12", "L15", "L24"}, found
+    assert {finding["rule"] for finding in found} <= {"L12", "L15"}, found
 
 
 REFUSED = {

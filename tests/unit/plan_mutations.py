@@ -78,6 +78,7 @@ MUTATIONS: dict[str, Pairs] = {
     "L02 no such mode": (("mode: project-wide", "mode: everything"),),
     "L02 a change": (("change: none", "change: v3.4.22..v3.4.23"),),
     "L02 a slug": ((f"slug: {SLUG}", "slug: plan-1"),),
+    "L02 another system": (("system: etcd", "system: zookeeper"),),
     "L03 a claim twice": ((LAST_CLAIM, f"{LAST_CLAIM}\n{LAST_CLAIM}"),),
     "L04 no such category": (("| liveness | [tuning", "| liveliness | [tuning"),),
     "L05 no source": ((FIRST_CLAIM, "| C1 | Reads are linearizable. | safety | ? | no |\n"),),

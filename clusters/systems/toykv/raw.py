@@ -1,55 +1,32 @@
-"""A second client of toykv: a connection for each request, and nothing of the first one's code.
+"""A second client of toykv: a connection for each request, and not a line of the first client's.
 
-What only one of the two sees is no bug of the servers. It knows no locks, leases, accounts and
-payments.
+It exists to be compared with that one: what only one of them sees is no bug of the servers'. Where
+no connection could be made nothing was sent; whatever fails later leaves the outcome unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import secrets
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.protocols import Client, Definite, Endpoint, Indefinite, OpDraft, Reply
+from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["RAW_CLIENTS", "RawClient"]
-
-_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
-    "counter": {"inc": "inc", "read": "count"},
-    "log": {"send": "send", "poll": "poll"},
-    "queue": {"enqueue": "enqueue", "dequeue": "dequeue"},
-    "register": {"read": "read", "write": "write", "cas": "cas"},
-    "set": {"add": "add", "read": "elements"},
-    "txn-append": {"txn": "txn"},
-    "txn-register": {"txn": "txn"},
-    "unique-ids": {"generate": "generate"},
-}
-"""By capability, what servers call each operation."""
-
-_SILENT: Final = frozenset({"add", "enqueue", "write"})
-"""Operations without an output."""
-
-_LINE_MAX: Final = 16 << 20
+__all__ = ["RAW_CLIENTS", "RawToy"]
 
 
-class RawClient:
-    """One logical process at one server."""
+class RawToy:
+    """Every operation of every capability; `read` is another question to each kind of object."""
 
-    def __init__(
-        self,
-        capability: str,
-        at: Endpoint,
-        every: Sequence[Endpoint],
-        options: Mapping[str, Any],
-    ) -> None:
-        self._names = _NAMES[capability]
+    reads: str = "read"
+
+    def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
         self._node = at.node
         self._place = (at.dial or at.address, at.port)
-        self._name = secrets.token_hex(4)
-        self._number = 0
+        self._options = options
+        self._tokens: dict[Any, int] = {}
 
     async def open(self) -> None:
         return
@@ -58,41 +35,106 @@ class RawClient:
         return
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
-        """What the server says; unknown where it says nothing in time."""
-        if op.op_type not in self._names:
-            raise Definite(f"unsupported operation: {op.op_type}")
-        self._number += 1
-        asked = {"op": self._names[op.op_type], "key": str(op.key), "value": op.input}
-        asked |= {"client": self._name, "request": self._number}
+        """As the first client does, by the words of the servers' protocol."""
+        asked = self._asked(op)
         try:
             async with asyncio.timeout(timeout_s):
-                said = await self._ask(json.dumps(asked).encode() + b"\n")
-        except (TimeoutError, OSError, ValueError, EOFError) as error:
-            raise Indefinite(f"{type(error).__name__}: {error}") from None
+                said = await self._send(asked)
+        except TimeoutError:
+            raise Indefinite("timeout") from None
         if "no" in said:
-            raise Definite(f"{said['no']}: {said.get('why', '')}")
+            raise Definite(f"{said['no']}: {said.get('why', '')}"[:200])
         if "ok" not in said:
-            raise Indefinite(f"unknown: {said.get('unknown')}")
-        output = said["ok"]
-        if op.op_type in _SILENT:
-            output = None
-        elif op.op_type == "cas":
-            output = bool(output)
-        return Reply(output, self._node)
+            raise Indefinite(str(said)[:200])
+        return Reply(self._told(op, said), self._node)
 
-    async def _ask(self, line: bytes) -> dict[str, Any]:
-        reader, writer = await asyncio.open_connection(*self._place, limit=_LINE_MAX)
+    def _asked(self, op: OpDraft) -> dict[str, Any]:
+        name, value = op.op_type, op.input
+        row: dict[str, Any] = {"op": name, "key": str(op.key), "value": value}
+        if name in ("release", "renew") and op.key not in self._tokens:
+            raise Definite("not-held")
+        match name:
+            case "read":
+                row["op"] = self.reads
+            case "acquire":
+                row["value"] = value["ttl_ns"] if value else value
+            case "renew":
+                row["value"] = [value["ttl_ns"], self._tokens[op.key]]
+            case "release":
+                row["value"] = self._tokens[op.key]
+            case "credit":
+                row |= {"id": f"{op.key}/{value['id']}", "value": value["amount"]}
+        if name == "transfer" or row["op"] in ("balances", "dump"):
+            row["balance"] = self._options["bank_balance"]
+            row["accounts"] = self._options["bank_accounts"]
+        return {**row, "client": uuid.uuid4().hex[:8], "request": 1}
+
+    def _told(self, op: OpDraft, said: dict[str, Any]) -> Any:
+        found = said["ok"]
+        match op.op_type:
+            case "acquire":
+                if found:
+                    self._tokens[op.key] = found["token"]
+                return found
+            case "release":
+                self._tokens.pop(op.key, None)
+                return None
+            case "write":
+                return {"version": found} if self.reads == "version" else None
+            case "add" | "enqueue" | "renew":
+                return None
+            case "credit":
+                return "again" not in said
+            case "cas" | "transfer":
+                return bool(found)
+            case "audit":
+                return [effect.split("/", 1)[1] for effect in found]
+        return found
+
+    async def _send(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
-            writer.write(line)
+            reader, writer = await asyncio.open_connection(*self._place)
+        except OSError:
+            raise Definite("not-connected") from None
+        try:
+            writer.write(json.dumps(asked).encode() + b"\n")
             said = json.loads(await reader.readuntil(b"\n"))
+        except (OSError, ValueError, EOFError, asyncio.LimitOverrunError) as error:
+            raise Indefinite(f"{type(error).__name__}: {error}") from None
         finally:
             writer.close()
         if not isinstance(said, dict):
-            raise ValueError(f"no answer: {said!r}"[:200])
+            raise Indefinite(str(said)[:200])
         return said
 
 
-RAW_CLIENTS: Final[Mapping[str, Callable[..., Client]]] = {
-    capability: partial(RawClient, capability) for capability in _NAMES
+class _Versions(RawToy):
+    reads = "version"
+
+
+class _Counts(RawToy):
+    reads = "count"
+
+
+class _Elements(RawToy):
+    reads = "elements"
+
+
+class _Balances(RawToy):
+    reads = "balances"
+
+
+RAW_CLIENTS: Final[Mapping[str, type[RawToy]]] = {
+    **dict.fromkeys(
+        (
+            *("lease", "ledger", "lock", "log", "queue", "register"),
+            *("txn-append", "txn-register", "unique-ids"),
+        ),
+        RawToy,
+    ),
+    "bank": _Balances,
+    "counter": _Counts,
+    "session": _Versions,
+    "set": _Elements,
 }
 """By capability."""

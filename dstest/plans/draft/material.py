@@ -237,6 +237,7 @@ class _Drafter:
             concurrency=20,
             rate=_RATE if paced else None,
             options={**options, **row.options},
+            arms=_arms(row, workload),
         )
 
     def _closes(self, key: Key, claims: list[Claim], id: str) -> None:
@@ -246,6 +247,19 @@ class _Drafter:
             claims=tuple(dict.fromkeys([*one.claims, *(claim.id for claim in claims)])),
             hypotheses=(*one.hypotheses, id),
         )
+
+
+def _arms(row: Choice, workload: str) -> tuple[Arm, ...]:
+    """An arm for each surface, where an option of the workload chooses between them."""
+    option = registry.load("workloads", workload).options.get(row.arms_by)
+    return tuple(
+        Arm(
+            name=f"by-{choice}".replace("_", "-"),
+            surface=f"groups by {choice}",
+            options={row.arms_by: choice},
+        )
+        for choice in (option.choices if option is not None else ())
+    )
 
 
 def _from_here(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -68,7 +69,14 @@ def run_block(run: Run) -> str:
         tomli_w.dumps(facts),
         flags=re.S,
     )
-    return f"```toml run\n{text}```"
+    return f"```toml run\n{text}{''.join(map(_arm, run.arms))}```"
+
+
+def _arm(arm: Arm) -> str:
+    """Strings, numbers and truths are in TOML as they are in JSON."""
+    options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arm.options.items())
+    lines = ("[[arms]]", f"name = {json.dumps(arm.name)}", f"surface = {json.dumps(arm.surface)}")
+    return "\n" + "\n".join([*lines, f"options = {{ {options} }}"]) + "\n"
 
 
 def _fault(number: str) -> Fault:
@@ -164,17 +172,20 @@ def _gated(one: Experiment, fault: Fault, judges: list[str], categories: set[str
 
 def _surfaces(one: Experiment, categories: set[str]) -> Iterator[str]:
     controls = FILL.format("what has to succeed at each surface"), FILL.format("what has to fail")
-    names = FILL.format(f"identifiers of these classes: {', '.join(CONFUSABLES)}")
+    alike = FILL.format(f"identifiers of these classes: {', '.join(CONFUSABLES)}")
     yield from ("#### 7.M.S", "")
-    yield field("Surfaces", FILL.format("three of them, or one, because ..."))
+    arms = one.run.arms
+    surfaces = "; ".join(arm.surface for arm in arms)
+    yield field("Surfaces", surfaces or FILL.format("three of them, or one, because ..."))
     yield field("Operations", ", ".join(_op_types(one)))
-    yield field("Adversarial inputs", names if "boundary" in categories else "none: groups differ "
+    yield field("Adversarial inputs", alike if "boundary" in categories else "none: groups differ "
                 "in nothing but their names")  # fmt: skip
     yield field("Positive controls", controls[0])
     yield field("Negative controls", controls[1])
     yield field("Delayed/async paths", FILL.format("what happens after the answer"))
     yield field("Observability paths", FILL.format("metrics, logs, audits that could tell"))
-    yield field("Scenario arms", FILL.format("one for each surface, or: one arm, because ..."))
+    names = "; ".join(arm.name for arm in arms)
+    yield field("Scenario arms", names or FILL.format("one for each surface, or: one arm, because"))
     yield ""
 
 
@@ -184,7 +195,8 @@ def _op_types(one: Experiment) -> list[str]:
 
 def _skeleton(id: str, one: Experiment, path: str) -> Iterator[str]:
     tier, budget = next(iter(one.budgets.items()))
-    words = ["dstest", *argv_of(one.run, Arm(name=""), tier, budget)]
+    arm = next(iter(one.run.arms), Arm(name=""))
+    words = ["dstest", *argv_of(one.run, arm, tier, budget)]
     yield "```python skeleton"
     yield f"# {MARK} from {path}, scenario {id}"
     yield "# sha256 of the plan: written here with the file"

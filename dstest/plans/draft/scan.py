@@ -41,6 +41,8 @@ _ERROR: Final = re.compile(
 )
 _MARKS: Final = re.compile(r"^[\s#*>/!\-+;\"']+|[\s*/\"']+$")
 
+_PLAN: Final = re.compile(r"(---|\+\+\+)\n(?:.*\n){0,10}?slug\s*[:=]")
+
 _CATEGORIES: Final = (
     ("idempotency", r"idempot|exactly.once|duplicat|\bretr(y|ies|ied)|replay|dedup|at.most.once"),
     ("isolation", r"isolat|serializab|transact|atomic|snapshot|phantom|dirty"),
@@ -182,6 +184,8 @@ def _read(path: Path) -> str:
 
 def _in_file(path: PurePosixPath, text: str, modules: list[Module] | None) -> Iterable[Found]:
     if path.suffix.casefold() in _TEXTS:
+        if _PLAN.match(text):
+            return  # what it claims, others have said
         for line, sentence in _sentences(text):
             about = modules is None or any(
                 m.has(path) or m.named_in(f"{path}\n{sentence}") for m in modules
@@ -200,7 +204,7 @@ def _in_file(path: PurePosixPath, text: str, modules: list[Module] | None) -> It
 
 def _found(text: str, path: PurePosixPath, line: int, kind: str) -> Found:
     return Found(
-        text=" ".join(text.split()).replace("|", "/"),
+        text=" ".join(text.replace("**", "").split()).replace("|", "/"),
         source=f"`{path}:{line}`",
         inferred=kind != "document",
         kind=kind,

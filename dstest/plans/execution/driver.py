@@ -25,7 +25,7 @@ from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbo
 from dstest.plans.execution.logbook import session_log
 from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of, results_in, runs_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
-from dstest.plans.lint import require_sound
+from dstest.plans.lint import lint, require_sound
 from dstest.plans.model import BUDGETS, Plan, Scenario
 from dstest.plans.reader import read_plan
 from dstest.runner.integrity import finished
@@ -57,6 +57,7 @@ def begin(
     """
     plan = read_plan(plan_path)
     require_sound(plan)
+    _require_change(plan)
     steps = steps_of(plan, budget, only)
     rows = capabilities_of(plan)
     absent = [row for row in lacking(rows) if _of(row.scenarios, steps)]
@@ -104,6 +105,16 @@ def resume(path: Path, *, say: Say) -> int:
             remedy="put the plan back, or `dstest plan run` the other one",
         )
     return Driver(directory, execution, plan, say).run()
+
+
+def _require_change(plan: Plan) -> None:
+    """Raises ConfigError where the plan is about a change that has no behaviour (L35)."""
+    for finding in lint(plan):
+        if finding.rule == "L35":
+            raise ConfigError(
+                f"{plan.path}:{finding.line}: L35: {finding.what}",
+                remedy="nothing is to be run for such a change, and no plan is needed",
+            )
 
 
 def steps_of(plan: Plan, budget: str, only: Sequence[str] = ()) -> list[Step]:

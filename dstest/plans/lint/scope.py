@@ -86,6 +86,9 @@ def _head(plan: Plan) -> str:
         return f"slug {front.slug!r} does not describe what is tested"
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", front.date):
         return f"date {front.date!r} is no date"
+    run = {scenario.run.system for scenario in plan.scenarios if scenario.run is not None}
+    if run and front.system not in run:
+        return f"system {front.system!r} is run by no scenario"
     if front.status not in STATUSES:
         return f"status {front.status!r} is none of {', '.join(STATUSES)}"
     return "" if front.sut and front.author else "the front matter lacks sut or author"
