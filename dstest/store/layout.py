@@ -1,8 +1,8 @@
 """One run's directory.
 
-    store/<name>/<utc>-<seed>/  status spec.toml run.json segments/ history.jsonl faults.jsonl
-                                evidence.json verdict.json report.html findings.md junit.xml
-                                plots/ nodes/<n>/ plugins/ run.log sha256sums
+    store/<name>/<utc>-<seed>/  status spec.toml run.json segments/ host.jsonl history.jsonl
+                                faults.jsonl evidence.json verdict.json report.html findings.md
+                                junit.xml plots/ nodes/<n>/ plugins/ run.log sha256sums
     store/latest -> the newest run
 
 `status` is `running` while a run lasts and is replaced atomically, so that a crash is visible.

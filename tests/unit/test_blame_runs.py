@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from made_runs import recorded, registers
 from test_blame_causes import judged, sampled, stale, throttled
 
-from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.evidence import BlameProbe
+from dstest.core.spec import RunSpec
 from dstest.judge.blame import QUIET, SWAP
 from dstest.judge.blame_file import (
     PROBES_FILE,
@@ -26,7 +29,7 @@ from dstest.judge.blame_file import (
 from dstest.runner import blame_runs
 from dstest.runner.blame_runs import blame_run
 from dstest.runner.judgement import judge
-from dstest.runner.plugins import Plugins
+from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
 
@@ -182,3 +185,20 @@ def test_a_file_about_another_run_is_not_believed(
         file.write("\n")
     with pytest.raises(EvidenceError, match="not about"):
         read_blame(failed.path)
+
+
+def test_a_report_says_what_the_runs_came_to(
+    tmp_path: Path, failed: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab_of(tmp_path, failed, monkeypatch, own=True, raw=True)
+    blame_run(failed.path, 1)
+    argv = [sys.executable, "-m", "dstest", "report", str(failed.path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == Exit.FAIL, done.stderr
+    assert f"blame       SUT, by the runs in {aside_of(failed.path)}" in done.stdout
+
+
+def test_the_second_client_is_refused_where_there_is_none() -> None:
+    with pytest.raises(ConfigError, match="no second lock client"):
+        resolve(RunSpec(workload="lock", nemesis="none"), ["client=raw"])
+    assert resolve(RunSpec(nemesis="none"), ["client=raw"]).spec.options["client"] == "raw"

@@ -59,6 +59,7 @@ class Toykv(SupervisedSystem):
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
     }
+    malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -31,6 +31,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
 
 
+@runtime_checkable
 class EffectLog(Protocol):
     """`file` is the name of the file among a member's logs, a JSON object per line. `types` are the
     operations whose effects stand in it, with all that was asked; reads need not. `objects` has by

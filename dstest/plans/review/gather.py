@@ -12,6 +12,7 @@ from dstest.core.errors import EvidenceError
 from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
+from dstest.judge.blame_file import read_blame
 from dstest.judge.decide import aggregate
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step, unlisted
@@ -246,7 +247,9 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
         failed = [report for report in one.reports if report.state.failed]
         if failed:
             closes = ", ".join(one.scenario.closes)
-            found.append(finding_of(failed[0], f"F{len(found) + 1}", one.step.id, closes))
+            told = read_blame(Path(failed[0].path))
+            more = None if told is None else told.probes
+            found.append(finding_of(failed[0], f"F{len(found) + 1}", one.step.id, closes, more))
     return tuple(found)
 
 
