@@ -87,9 +87,11 @@ class Processes:
         line = json.dumps({"op": op, **given}).encode() + b"\n"
         try:
             async with asyncio.timeout(wait_s):
-                while (said := await self._line(name, line)).get("no") == "no-leader":
+                while True:
+                    said = await self._line(name, line)
+                    if said.get("no") != "no-leader":
+                        return said
                     await asyncio.sleep(0.05)
-                return said
         except (OSError, TimeoutError):
             return {}
 
