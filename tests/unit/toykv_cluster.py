@@ -83,18 +83,26 @@ class Processes:
             self.kill(name)
 
     async def ask(self, name: str, op: str, wait_s: float = 5.0, **given: Any) -> dict[str, Any]:
-        """What a server answers; empty where it does not."""
+        """What a server answers as soon as it knows a leader; empty where it does not."""
+        line = json.dumps({"op": op, **given}).encode() + b"\n"
         try:
             async with asyncio.timeout(wait_s):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[name])
-                try:
-                    writer.write(json.dumps({"op": op, **given}).encode() + b"\n")
-                    found: dict[str, Any] = json.loads(await reader.readline() or b"{}")
-                    return found
-                finally:
-                    writer.close()
+                while True:
+                    said = await self._line(name, line)
+                    if said.get("no") != "no-leader":
+                        return said
+                    await asyncio.sleep(0.05)
         except (OSError, TimeoutError):
             return {}
+
+    async def _line(self, name: str, line: bytes) -> dict[str, Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[name])
+        try:
+            writer.write(line)
+            found: dict[str, Any] = json.loads(await reader.readline() or b"{}")
+            return found
+        finally:
+            writer.close()
 
     async def leader(self, *among: str) -> str:
         """Who leads, as soon as one does that serves a read."""

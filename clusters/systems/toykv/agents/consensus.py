@@ -28,6 +28,9 @@ ELECTION_S = 1.0
 """A voter that hears no leader for one to two of these asks to be elected."""
 
 TICK_S = 0.05
+STOOD_S = 0.5
+"""A server that has stood still for so long listens first, to what the others have said since."""
+
 VOTE_S = 0.5
 GREET_S = 0.5
 YIELD_EVERY = 200
@@ -137,9 +140,13 @@ class Consensus:
         self._deadline = self.now() + ELECTION_S * (1 + random.random())
 
     async def _ticks(self) -> None:
+        before = self.now()
         while True:
             self.ticks += 1
             now = self.now()
+            if now - before > STOOD_S:
+                self._put_off()
+            before = now
             if self.leading is not None:
                 self.leading.on_tick(now)
             elif now > self._deadline and self.id in voters(self.members):
