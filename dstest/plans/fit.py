@@ -123,6 +123,7 @@ def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str]:
 
 
 def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
+    plugin_files.use(run.plugin)
     facts = {
         "lab": run.lab,
         "rate": run.rate,

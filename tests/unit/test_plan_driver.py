@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executed_plan import stale
+from executed_plan import PLAN, stale
 from made_runs import made, recorded, registers
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.execution import capabilities, driver
-from dstest.plans.execution.driver import Driver, begin, resume, steps_of
+from dstest.plans.execution.driver import Driver, begin, resume
 from dstest.plans.execution.state import Capability, Execution, ExecutionDir, Step
+from dstest.plans.execution.steps import asked_for, steps_of
 from dstest.plans.reader import read_plan
 
 ETCD = Path(__file__).resolve().parents[2] / "docs" / "plans" / "etcd.md"
@@ -50,13 +51,17 @@ def acts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Act]]:
         return int(act(step, self._dir.artifacts_of(step), argv))
 
     monkeypatch.setattr(Driver, "_command", command)
+    monkeypatch.setattr(driver, "require_sound", lambda plan: None)
+    monkeypatch.setattr(driver, "lint", lambda plan: [])
     monkeypatch.setattr(capabilities, "host_rows", list)
     return planned
 
 
 def _begin(store: Path, *only: str, budget: str = "smoke", **more: Any) -> int:
     given: dict[str, Any] = {"lab_id": None, "allow_missing": False, "commit": "", **more}
-    return begin(ETCD, budget=budget, only=only, store=store, say=lambda _: None, **given)
+    path = store.parent / f"{store.name}-plan.md"
+    path.write_text(PLAN)
+    return begin(path, budget=budget, only=only, store=store, say=lambda _: None, **given)
 
 
 def _execution(store: Path) -> tuple[ExecutionDir, Execution]:
@@ -64,28 +69,41 @@ def _execution(store: Path) -> tuple[ExecutionDir, Execution]:
     return directory, directory.read()
 
 
+def _states(store: Path) -> dict[str, str]:
+    return {step.id: step.state for step in _execution(store)[1].steps}
+
+
 def test_a_scenario_is_run_and_told(acts: list[tuple[str, Act]], tmp_path: Path) -> None:
     acts.append(("run", _passes))
     assert _begin(tmp_path, "S1") == Exit.NOT_PROVEN
     directory, execution = _execution(tmp_path)
-    (step,) = execution.steps
-    # It passed, and did less than the plan asks for.
-    assert (step.state, step.status) == ("PARTIAL-model", "done")
-    assert "had less than 60 s" in step.reason
+    assert _states(tmp_path) == {"S1": "PASS-smoke", "S2/near": "NOT-RUN", "S2/far": "NOT-RUN"}
+    assert execution.steps[1].reason == "it was not asked for"
     for name in ("session-log.md", "findings/S1.md", "findings/report.md", "plan.md"):
         assert (directory.path / name).is_file()
     log = (directory.path / "session-log.md").read_text()
     for heading in ("Toolbox discovered", "Environment capability matrix", "Preconditions",
                     "Scenario timeline", "Scenario verdicts", "Artifacts"):  # fmt: skip
         assert f"## {heading}" in log
-    assert execution.outcome == "INCONCLUSIVE"
+    assert execution.outcome == "DONE_WITH_CONCERNS"
+
+
+def test_a_run_that_did_less_than_the_plan_asks(
+    acts: list[tuple[str, Act]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "PLAN", PLAN.replace("duration 20 s", "duration 60 s"))
+    acts.append(("run", _passes))
+    assert _begin(tmp_path, "S1") == Exit.NOT_PROVEN
+    step = _execution(tmp_path)[1].steps[0]
+    assert step.state == "PARTIAL-model"
+    assert "had less than 60 s" in step.reason
 
 
 def test_a_failure_is_the_outcome(acts: list[tuple[str, Act]], tmp_path: Path) -> None:
     acts += [("run", _fails), ("run", _nothing)]
-    assert _begin(tmp_path, "S1", "S2") == Exit.FAIL
+    assert _begin(tmp_path) == Exit.FAIL
     _, execution = _execution(tmp_path)
-    assert [step.state for step in execution.steps] == ["FAIL-nondeterministic", "NOT-RUN"]
+    assert [s.state for s in execution.steps[:2]] == ["FAIL-nondeterministic", "NOT-RUN"]
     assert "the lab is not there" in execution.steps[1].reason
 
 
@@ -97,12 +115,12 @@ def test_nothing_ran(acts: list[tuple[str, Act]], tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_the_rest_to_resume(acts: list[tuple[str, Act]], tmp_path: Path) -> None:
     acts += [("run", _passes), ("run", lambda *_: int(Exit.INTERRUPTED))]
-    assert _begin(tmp_path, "S1", "S2") == Exit.INTERRUPTED
+    assert _begin(tmp_path) == Exit.INTERRUPTED
     directory, execution = _execution(tmp_path)
-    assert [step.status for step in execution.steps] == ["done", "running"]
+    assert [step.status for step in execution.steps] == ["done", "running", "done"]
     acts.append(("run", _passes))
     assert resume(directory.path, say=lambda _: None) == Exit.NOT_PROVEN
-    assert _execution(tmp_path)[1].over
+    assert _states(tmp_path)["S2/near"] == "PASS-smoke"
     assert not acts
 
 
@@ -128,7 +146,7 @@ def test_a_run_that_died_is_judged_first(acts: list[tuple[str, Act]], tmp_path: 
     assert execution.steps[0].status == "running"
     acts.append(("recover", recovers))
     assert resume(directory.path, say=lambda _: None) == Exit.FAIL
-    assert _execution(tmp_path)[1].steps[0].state == "FAIL-nondeterministic"
+    assert _states(tmp_path)["S1"] == "FAIL-nondeterministic"
 
 
 def test_what_is_missing_stops_it_before_anything_is_made(
@@ -148,9 +166,8 @@ def test_what_is_missing_stops_it_before_anything_is_made(
     assert "apt install nftables" in str(raised.value.remedy)
     assert not list(tmp_path.iterdir())
     acts.append(("run", _passes))
-    assert _begin(tmp_path, "S1", "S2", allow_missing=True) == Exit.NOT_PROVEN
-    states = [step.state for step in _execution(tmp_path)[1].steps]
-    assert states == ["INCONCLUSIVE-env", "PARTIAL-model"]
+    assert _begin(tmp_path, allow_missing=True) == Exit.NOT_PROVEN
+    assert list(_states(tmp_path).values()) == ["INCONCLUSIVE-env", "PASS-smoke", "NOT-RUN"]
 
 
 def test_a_plan_that_is_unsound_is_not_run(tmp_path: Path) -> None:
@@ -189,11 +206,13 @@ def test_one_that_runs_is_left_alone(acts: list[tuple[str, Act]], tmp_path: Path
 
 def test_steps(tmp_path: Path) -> None:
     plan = read_plan(ETCD)
-    assert [step.id for step in steps_of(plan, "smoke", ["S1"])] == ["S1"]
+    steps = asked_for(plan, "smoke", ["S1"])
+    assert [step.id for step in steps if step.argv] == ["S1"]
+    assert {step.reason for step in steps if step.scenario == "S2"} == {"it was not asked for"}
     release = {step.id: step for step in steps_of(plan, "release")}
     assert (release["S3"].state, release["S3"].status) == ("NOT-RUN", "done")
     assert "no lab of ours is free" in release["S3"].reason
     with pytest.raises(ConfigError, match="no such budget"):
         steps_of(plan, "quick")
     with pytest.raises(ConfigError, match="none of that id"):
-        steps_of(plan, "smoke", ["S99"])
+        asked_for(plan, "smoke", ["S99"])

@@ -10,12 +10,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from executed_plan import executed
+from executed_plan import executed, stale
+from made_runs import made, registers
 
+from dstest.core.errors import EvidenceError
 from dstest.core.verdict import State
 from dstest.plans.execution.outcome import outcome_of
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.launch import Budget
+from dstest.plans.reader import read_plan
 from dstest.plans.review.gather import gather
 from dstest.plans.review.write import REPORT, reviewed, write_report
 from dstest.report.findings import review_of
@@ -209,7 +212,40 @@ def test_a_report_of_a_part_is_not_done(tmp_path: Path) -> None:
     execution = directory.read()
     execution.steps = execution.steps[:1]
     directory.save(execution)
-    assert gather(directory).outcome == "DONE"
-    execution.steps[0].status = "running"
+    truth = gather(directory)
+    assert truth.outcome == "DONE_WITH_CONCERNS"
+    near = next(row for row in truth.results if row.id == "S2/near")
+    assert near.verdict is State.INCONCLUSIVE_ORACLE  # its run lies there
+    assert reviewed(directory)[1]
+
+
+def test_a_run_of_something_else_is_none(tmp_path: Path) -> None:
+    directory = executed(tmp_path)
+    execution = directory.read()
+    first, second = execution.steps[:2]
+    plan = directory.plan.read_text()
+    changed = plan.replace('workload = "register"', 'workload = "cas-register"', 1)
+    directory.plan.write_text(changed)
+    with pytest.raises(EvidenceError, match="is not the plan that was executed"):
+        gather(directory)
+    execution.plan_sha256 = read_plan(directory.plan).sha256
+    first.argv = [word.replace("register", "cas-register", 1) for word in first.argv]
     directory.save(execution)
-    assert gather(directory).outcome == "DONE_WITH_CONCERNS"
+    row = gather(directory).results[0]
+    assert row.verdict is State.INCONCLUSIVE_ORACLE
+    assert "is a run of something else: workload" in row.oracle_evidence
+    assert second.state == "PASS-smoke"
+
+
+def test_a_run_that_nobody_speaks_of_is_no_pass(tmp_path: Path) -> None:
+    directory = executed(tmp_path)
+    execution = directory.read()
+    step = execution.steps[0]
+    folder = directory.artifacts_of(step) / "etcd-register-partition"
+    made(folder / "another", stale(registers(seed=9)), "register")
+    row = gather(directory).results[0]
+    assert row.verdict is State.INCONCLUSIVE_ORACLE
+    assert "execution.json does not name it" in row.oracle_evidence
+    step.earlier.append(directory.relative(folder / "another"))
+    directory.save(execution)
+    assert gather(directory).results[0].verdict is State.FAIL_NONDETERMINISTIC

@@ -43,6 +43,7 @@ class Toykv(SupervisedSystem):
         "not-held": "ours: the lock was not held by this token, and was left as it was",
         "malformed": "ours: the request was refused, or changed nothing",
     }
+    conflict_errors = frozenset({"not-held"})  # of a holder who comes when the lease has ended
     options = {
         **MEMBERS,
         "bug": Option(

@@ -23,17 +23,18 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
 from dstest.plans.execution.logbook import session_log
-from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of, results_in, runs_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step
+from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of, runs_of
+from dstest.plans.execution.state import Execution, ExecutionDir, Step, results_in
+from dstest.plans.execution.steps import asked_for
 from dstest.plans.lint import lint, require_sound
-from dstest.plans.model import BUDGETS, Plan, Scenario
+from dstest.plans.model import Plan
 from dstest.plans.reader import read_plan
 from dstest.runner.integrity import finished
 from dstest.runner.session import process_start_time
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["Driver", "begin", "resume", "steps_of"]
+__all__ = ["Driver", "begin", "resume"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _TAIL_BYTES: Final = 4000
@@ -58,7 +59,7 @@ def begin(
     plan = read_plan(plan_path)
     require_sound(plan)
     _require_change(plan)
-    steps = steps_of(plan, budget, only)
+    steps = asked_for(plan, budget, only)
     rows = capabilities_of(plan)
     absent = [row for row in lacking(rows) if _of(row.scenarios, steps)]
     if absent and not allow_missing:
@@ -115,62 +116,6 @@ def _require_change(plan: Plan) -> None:
                 f"{plan.path}:{finding.line}: L35: {finding.what}",
                 remedy="nothing is to be run for such a change, and no plan is needed",
             )
-
-
-def steps_of(plan: Plan, budget: str, only: Sequence[str] = ()) -> list[Step]:
-    """The arms to execute. Raises ConfigError for a scenario that there is not, and for a budget
-    that no scenario has."""
-    if budget not in BUDGETS:
-        raise ConfigError(f"--budget {budget}: no such budget", remedy=f"one of {list(BUDGETS)}")
-    known = {scenario.id: scenario for scenario in plan.scenarios}
-    if strange := [name for name in only if name not in known]:
-        raise ConfigError(
-            f"--scenario {strange[0]}: the plan has none of that id",
-            remedy=f"it has {', '.join(known)}",
-        )
-    steps: list[Step] = []
-    for scenario in plan.scenarios:
-        if not only or scenario.id in only:
-            steps += _arms(scenario, budget)
-    if not steps:
-        raise ConfigError(f"{plan.path}: no scenario to run", remedy="section 7 describes them")
-    return steps
-
-
-def _arms(scenario: Scenario, budget: str) -> list[Step]:
-    """One step for each arm; what the plan does not run stands there with its reason."""
-    if scenario.run is None:
-        said = "it has no run block"
-        return [_not_run(scenario.id, scenario, said)]
-    if budget not in scenario.budgets:
-        said = scenario.reasons.get(budget, "the plan gives no numbers for this budget")
-        return [_not_run(scenario.id, scenario, said)]
-    steps = [
-        Step(
-            id=scenario.arm_id(arm),
-            scenario=scenario.id,
-            arm=arm.name,
-            argv=scenario.arguments(budget, arm),
-        )
-        for arm in scenario.arms
-    ]
-    skipped = [arm for arm in scenario.run.arms if not arm.runs]
-    return steps + [
-        _not_run(scenario.arm_id(arm), scenario, f"{arm.expected}: {arm.reason}", arm.name)
-        for arm in skipped
-    ]
-
-
-def _not_run(id: str, scenario: Scenario, reason: str, arm: str = "") -> Step:
-    return Step(
-        id=id,
-        scenario=scenario.id,
-        arm=arm,
-        argv=[],
-        status="done",
-        state=State.NOT_RUN.value,
-        reason=reason,
-    )
 
 
 def _of(scenarios: Sequence[str], steps: Sequence[Step]) -> list[Step]:
@@ -253,7 +198,7 @@ class Driver:
         scenario = self._plan.scenario(step.scenario)
         assert scenario is not None
         budget = scenario.budgets.get(self._execution.budget)
-        return outcome_of(self._dir.result_of(step), budget, judges_of(scenario))
+        return outcome_of(self._dir.result_of(step), budget, judges_of(scenario), wanted=step.argv)
 
     def _end(self, step: Step, state: State, reason: str) -> None:
         from dstest.plans.review.write import write_finding

@@ -7,8 +7,9 @@ tier's: where a run has done less of it, its pass is worth less (discipline 2.3,
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of", "results_in", "runs_of"]
+__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of", "runs_of"]
 
 _CODE: Final = re.compile(r"`([a-z0-9-]+)`")
 _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.PARTIAL_MODEL}
@@ -57,17 +58,25 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     missed: list[str]
 
 
-def outcome_of(path: Path | None, budget: Budget | None, checkers: Iterable[str]) -> Outcome:
+def outcome_of(
+    path: Path | None,
+    budget: Budget | None,
+    checkers: Iterable[str],
+    *,
+    wanted: Sequence[str] = (),
+) -> Outcome:
     """What a run or session directory is worth against what the plan declared.
 
-    `checkers` are those that the plan expects to judge it. Evidence that was changed, or that
-    cannot be read, is worth nothing: the answer is inconclusive and says why.
+    `checkers` are those that the plan expects to judge it, `wanted` the words of the command that
+    it has to be a run of. Evidence that was changed, that cannot be read, or that is of another
+    command, is worth nothing: the answer is inconclusive and says why.
     """
     if path is None:
         return Outcome(state=State.NOT_RUN, rule="V01", reason="never run", runs=[], missed=[])
     try:
         state, rule, reason = _judged(path)
         runs = _runs(path)
+        _require_own(runs, wanted)
     except (EvidenceError, ConfigError) as error:
         return Outcome(
             state=State.INCONCLUSIVE_ORACLE,
@@ -85,6 +94,28 @@ def outcome_of(path: Path | None, budget: Budget | None, checkers: Iterable[str]
         state, rule = less, "V13" if less is State.PARTIAL_MODEL else "V14"
         reason = f"the budget that the plan declares was not met: {'; '.join(missed)}"
     return Outcome(state=state, rule=rule, reason=reason, runs=runs, missed=missed)
+
+
+_SAME: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
+"""Words of a command -> the fields of a run's spec that must say the same."""
+
+
+def _require_own(runs: Iterable[RunOutcome], wanted: Sequence[str]) -> None:
+    """Raises EvidenceError where a run is not one of this command."""
+    said = list(itertools.pairwise(wanted))
+    pairs = [value for word, value in said if word == "-o"]
+    model = next((value for word, value in said if word == "--model"), None)
+    for run in runs:
+        if run.meta is None:
+            continue
+        spec = run.meta.spec
+        wrong = [f for w, f in _SAME.items() if any(a == w and spec.get(f) != b for a, b in said)]
+        if [pair for pair in pairs if pair not in (run.meta.options_given or ())]:
+            wrong.append("options")
+        if wanted and spec.get("model") != model:
+            wrong.append("model")
+        if wrong:
+            raise EvidenceError(f"{run.path} is a run of something else: {', '.join(wrong)}")
 
 
 def judges_of(scenario: Scenario) -> tuple[str, ...]:
@@ -183,11 +214,3 @@ def _missed(runs: list[RunOutcome], budget: Budget) -> list[str]:
     if len(seeds) < budget.seeds:
         said.append(f"{len(seeds)} seeds of {budget.seeds}")
     return said
-
-
-def results_in(folder: Path) -> list[Path]:
-    """The run and session directories that lie in a step's artifacts, oldest first."""
-    if not folder.is_dir():
-        return []
-    found = [p for p in folder.glob("*/*") if is_session(p) or (p / "segments").is_dir()]
-    return sorted(found, key=lambda path: (path.name, path.stat().st_ctime_ns))

@@ -19,9 +19,20 @@ import msgspec
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.plans.model import Plan
+from dstest.runner.session_file import is_session
 from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 
-__all__ = ["Capability", "Event", "Execution", "ExecutionDir", "Step", "StepStatus", "folder_of"]
+__all__ = [
+    "Capability",
+    "Event",
+    "Execution",
+    "ExecutionDir",
+    "Step",
+    "StepStatus",
+    "folder_of",
+    "results_in",
+    "unlisted",
+]
 
 _FILE: Final = "execution.json"
 
@@ -175,3 +186,20 @@ class ExecutionDir:
     def result_of(self, step: Step) -> Path | None:
         """The run or session directory that counts."""
         return self.path / step.result if step.result else None
+
+
+def results_in(folder: Path) -> list[Path]:
+    """The run and session directories that lie in a step's artifacts, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [p for p in folder.glob("*/*") if is_session(p) or (p / "segments").is_dir()]
+    return sorted(found, key=lambda path: (path.name, path.stat().st_ctime_ns))
+
+
+def unlisted(directory: ExecutionDir, step: Step) -> list[Path]:
+    """Run and session directories of a step that is done, of which it does not know."""
+    if step.status != "done":
+        return []
+    known = {(directory.path / name).resolve() for name in [step.result, *step.earlier] if name}
+    found = results_in(directory.artifacts_of(step))
+    return [path for path in found if path.resolve() not in known]

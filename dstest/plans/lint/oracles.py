@@ -65,14 +65,32 @@ def _by_machine(plan: Plan) -> Iterable[Place]:
         if weak := _WEAK.search(text):
             yield at(line, f"{scenario.id}: {weak[0]!r} is nothing that a machine can decide")
             continue
-        named = {*named_checkers(text)}
+        named, judges = {*named_checkers(text)}, _judges(scenario)
         if not named and not _METRIC.search(text[:_CHARS]):
-            yield at(
-                line, f"{scenario.id}: the oracle names no checker, and no metric with a bound"
-            )
-        judges = _judges(scenario)
+            what = "the oracle names no checker, and no metric with a bound"
+            yield at(line, f"{scenario.id}: {what}")
+        elif not named and judges and not _measure(judges):
+            yield at(line, f"{scenario.id}: nothing in the run measures that")
         if judges and (strange := sorted(named - judges)):
             yield at(line, f"{scenario.id}: {', '.join(strange)} does not judge what is run")
+        elif named and not _REASON.search(text):
+            yield from (
+                at(line, f"{scenario.id}: {what}") for what in _beside(plan, scenario, named)
+            )
+
+
+def _measure(judges: Iterable[str]) -> bool:
+    """Is one of these checkers about metrics?"""
+    return any(registry.load("checkers", name).kind == "metric" for name in judges)
+
+
+def _beside(plan: Plan, scenario: Scenario, named: set[str]) -> Iterator[str]:
+    """Claims that none of the named checkers is about. What needs a history is L21's."""
+    for category in sorted(plan.categories_of(scenario) - GATED):
+        rows = picker.rows_of(category)
+        if rows and not named & {*picker.checkers_of(rows)}:
+            asked = " or ".join(picker.checkers_of(rows))
+            yield f"no oracle of {category}, which {asked} would be"
 
 
 def _of_claims(plan: Plan) -> Iterable[Place]:
@@ -151,8 +169,8 @@ RULES: Final = (
     Rule(
         id="L19",
         title="the oracle can be decided by a machine",
-        remedy="name a checker, in code marks, that judges the workload (`dstest list`), or a "
-        "metric, a comparison and a number",
+        remedy="name a checker of claim and workload, in code marks (`dstest plan toolbox`), or a "
+        "metric, a comparison and a number that the run measures",
         check=_by_machine,
     ),
     Rule(

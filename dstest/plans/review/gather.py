@@ -8,13 +8,15 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.errors import EvidenceError
 from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
 from dstest.judge.blame_file import read_blame
 from dstest.judge.decide import aggregate
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step
+from dstest.plans.execution.state import Execution, ExecutionDir, Step, unlisted
+from dstest.plans.execution.steps import not_asked_for, steps_of
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.reader import read_plan
 from dstest.plans.review.claims import adequacy, confidence, coverage
@@ -46,9 +48,18 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather(directory: ExecutionDir) -> Report:
-    """The whole report. Raises ConfigError where the plan's copy cannot be read."""
+    """The whole report. Raises ConfigError where the plan's copy cannot be read, EvidenceError
+    where it is not the plan that was executed."""
     execution = directory.read()
     plan = read_plan(directory.plan)
+    if plan.sha256 != execution.plan_sha256:
+        raise EvidenceError(
+            f"{directory.plan} is not the plan that was executed",
+            remedy="take the directory from where it was made",
+        )
+    known = {step.id for step in execution.steps}
+    absent = [step for step in steps_of(plan, execution.budget) if step.id not in known]
+    execution.steps = [*execution.steps, *map(not_asked_for, absent)]
     return _report(
         directory,
         execution,
@@ -82,9 +93,22 @@ def _outcome(
     directory: ExecutionDir, execution: Execution, scenario: Scenario, step: Step
 ) -> Outcome:
     path = directory.result_of(step)
+    if strange := unlisted(directory, step):
+        name = directory.relative(strange[0])
+        return Outcome(
+            state=State.INCONCLUSIVE_ORACLE,
+            rule="V05",
+            reason=f"{name} is there, and execution.json does not name it",
+            runs=[],
+            missed=[],
+        )
     if path is not None:
         budget = scenario.budgets.get(execution.budget)
-        found = outcome_of(path, budget, judges_of(scenario))
+        found = outcome_of(path, budget, judges_of(scenario), wanted=step.argv)
+        for name in step.earlier:
+            before = outcome_of(directory.path / name, None, (), wanted=step.argv)
+            if before.state.failed and not found.state.failed:
+                found = before
         never = found.state is State.NOT_RUN and step.reason
         return msgspec.structs.replace(found, reason=step.reason) if never else found
     # Without a run there is nothing to judge: no such step is ever better than these two.

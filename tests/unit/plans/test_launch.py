@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from plan_mutations import SOUND, changed, read
 from typer.main import get_command
@@ -85,3 +87,12 @@ def test_dstest_run_takes_the_words(one: Scenario, tier: str) -> None:
         context = run.make_context("run", words[1:])
         assert context.params["workload"] == one.run.workload  # type: ignore[union-attr]
         assert context.params["tier"] == tier
+
+
+@pytest.mark.parametrize("one", PLAN.scenarios, ids=lambda one: one.id)
+def test_a_skeleton_runs_what_its_scenario_says(one: Scenario) -> None:
+    assert one.skeleton is not None
+    names: dict[str, str] = {}
+    exec(compile(one.skeleton.text, one.id, "exec"), names)
+    assert shlex.split(names["COMMAND"]) == ["dstest", *one.arguments("smoke", one.arms[0])]
+    assert f"test_{one.id.lower()}_{one.name}" in names

@@ -22,7 +22,7 @@ from clusters.systems.toykv.agents.machine import Answer, Machine
 from clusters.systems.toykv.agents.membership import Members, majority, voters
 from clusters.systems.toykv.agents.wire import Peer
 
-__all__ = ["ELECTION_S", "Consensus"]
+__all__ = ["ELECTION_S", "TICK_S", "Consensus"]
 
 ELECTION_S = 1.0
 """A voter that hears no leader for one to two of these asks to be elected."""
@@ -62,8 +62,7 @@ class Consensus:
         self.leader: int | None = None
         self.commit = 0
         self.applied = 0
-        self.tick = 0.0
-        """The time of the loop when the ticker last ran."""
+        self.ticks = 0
         self.heard = 0.0
         self._on_applied = on_applied
         self._followed = 0
@@ -139,10 +138,11 @@ class Consensus:
 
     async def _ticks(self) -> None:
         while True:
-            self.tick = self.now()
+            self.ticks += 1
+            now = self.now()
             if self.leading is not None:
-                self.leading.on_tick(self.tick)
-            elif self.tick > self._deadline and self.id in voters(self.members):
+                self.leading.on_tick(now)
+            elif now > self._deadline and self.id in voters(self.members):
                 self._put_off()
                 self.start(self._campaign())
             await asyncio.sleep(TICK_S)

@@ -12,7 +12,7 @@ import asyncio
 import time
 from typing import Any
 
-from clusters.systems.toykv.agents.consensus import ELECTION_S, Consensus
+from clusters.systems.toykv.agents.consensus import ELECTION_S, TICK_S, Consensus
 from clusters.systems.toykv.agents.leading import Deposed, Leading
 from clusters.systems.toykv.agents.machine import COMMANDS, QUERIES, Answer
 from clusters.systems.toykv.agents.wire import Connection, NotSent
@@ -20,6 +20,7 @@ from clusters.systems.toykv.agents.wire import Connection, NotSent
 __all__ = ["Front"]
 
 VERSION = "1.0"
+TICK_NS = TICK_S * 1e9
 PATIENCE_S = 8.0
 """How long an answer of the leader may take: longer than clients wait."""
 
@@ -30,8 +31,8 @@ PAUSE_S = 0.05
 """Before a request is refused because the leader is gone: who asks again at once would take the
 processor from those that elect another."""
 
-LEASE_S = 0.8 * ELECTION_S
-"""For so long after most voters have answered a leader, no other one can have been elected."""
+SURE = 0.6
+"""Share of a lease in which a server with the bug `lease-overlap-under-pause` asks nobody."""
 
 
 class Front:
@@ -39,6 +40,8 @@ class Front:
 
     def __init__(self, server: Consensus) -> None:
         self._server = server
+        self._leases: dict[str, tuple[int, float]] = {}
+        """Lock -> token, and the number of the tick until which it is sure to be held."""
 
     def from_client(self, link: Connection, message: dict[str, Any]) -> None:
         """One request, answered when it is done."""
@@ -77,6 +80,8 @@ class Front:
             return await self._safely(self._read(request))
         if op in ("dump", "digest"):
             return await self._safely(self._own(request))
+        if op in ("acquire", "renew") and self._server.bug == "lease-overlap-under-pause":
+            return await self._leased(request, passed_on)
         if op in COMMANDS or op in ("generate", "join", "remove"):
             return await self._safely(self._change(request, passed_on))
         return {"no": "malformed"}
@@ -117,20 +122,23 @@ class Front:
             return await leading.change(request)
         if request["op"] == "generate":
             return await leading.generate()
-        if request["op"] == "renew" and self._renewed_at_once(leading, request):
-            return {"ok": None}
         return await leading.propose(request)
 
-    def _renewed_at_once(self, leading: Leading, request: dict[str, Any]) -> bool:
-        """With the bug `lease-overlap-under-pause`, a leader that nobody can have followed yet does
-        not wait for the others, by its clock of a moment ago."""
-        if self._server.bug != "lease-overlap-under-pause" or not leading.fresh(LEASE_S):
-            return False
-        token, now_ns = request["value"][1], leading.tick_clock_ns()
-        if not self._server.machine.holds(request["key"], token, now_ns):
-            return False
-        leading.propose(request)
-        return True
+    async def _leased(self, request: dict[str, Any], passed_on: bool) -> Answer:
+        """A lease that was got here is renewed at once, for as long as the ticks say that it cannot
+        have ended: they stand still while the server does."""
+        key, value, ticks = request["key"], request["value"], self._server.ticks
+        changing = self._safely(self._change(request, passed_on))
+        if request["op"] == "renew" and not passed_on:
+            token, until = self._leases.get(key, (0, 0.0))
+            if token == value[1] and ticks < until:
+                self._leases[key] = token, ticks + value[0] * SURE / TICK_NS
+                self._server.start(changing)
+                return {"ok": None}
+        answer = await changing
+        if request["op"] == "acquire" and value is not None and answer.get("ok"):
+            self._leases[key] = answer["ok"]["token"], ticks + value * SURE / TICK_NS
+        return answer
 
     async def _read_index(self) -> Answer:
         leading = await self._leading()

@@ -96,10 +96,6 @@ class Leading:
         between them, whoever led."""
         return self._base_ns + int((self._server.now() - self._since) * 1e9)
 
-    def tick_clock_ns(self) -> int:
-        """As `clock_ns`, when the ticker last ran."""
-        return self._base_ns + int((self._server.tick - self._since) * 1e9)
-
     def _append(self, command: dict[str, Any]) -> int:
         index = self._server.append((self.term, self.clock_ns(), command))
         self._kick()
@@ -156,11 +152,6 @@ class Leading:
             lag = self._disk.last - self._match.get(member, 0)
             if lag <= CAUGHT_UP and member in self._match and self._may_change():
                 self._change(promoted(members, member))
-
-    def fresh(self, within_s: float) -> bool:
-        """Had most voters answered so shortly before the ticker last ran?"""
-        heard = nth_best(self._heard, voters(self._server.members), self._quorum())
-        return self._server.tick - heard < within_s
 
     def _may_change(self) -> bool:
         """The change before, and an entry of this term, must be committed."""
