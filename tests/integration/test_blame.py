@@ -1,4 +1,4 @@
-"""Whose fault a violation on a real cluster is: etcd that is asked for stale reads has it itself."""
+"""Whose fault a violation on a real cluster is: etcd that serves stale reads has it itself."""
 
 from __future__ import annotations
 
