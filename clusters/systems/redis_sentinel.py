@@ -6,7 +6,7 @@ one takes over, as Redis documents. Clients ask the sentinel of their node for t
 
 from typing import Any
 
-from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
+from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
 from dstest.core import protocols
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
@@ -116,6 +116,18 @@ class RedisClient(resp.RespClient):
         return await resp.connected(self.dial(address), int(port), self.wait_s)
 
 
+async def primary(at: Endpoint) -> tuple[str, int]:
+    """The primary that the sentinel of a node names, for the second client."""
+    sentinel = await resp_raw.Link.to(at.address, SENTINEL)
+    try:
+        found = await sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+    finally:
+        sentinel.close()
+    if not isinstance(found, list) or len(found) != 2:
+        raise ValueError(f"no primary: {found!r}")
+    return found[0], int(found[1])
+
+
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
@@ -124,6 +136,7 @@ class RedisSentinel(SupervisedSystem):
     deployment = RedisDeployment
     client_packages = ("redis",)
     clients = resp.clients_on(RedisClient)
+    raw_clients = resp_raw.raw_clients(primary, frozenset(RedisClient.refusals.values()))
     definite_errors = {
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",

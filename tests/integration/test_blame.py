@@ -1,0 +1,42 @@
+"""Whose fault a violation on a real cluster is: etcd that serves stale reads has it itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import SHORT, run_here
+
+from dstest.core.node import LabInfo
+from dstest.judge.blame import HOST_EVENTS, SWAP
+from dstest.judge.blame_file import aside_of
+from dstest.runner.blame_probes import read_samples
+from dstest.runner.blame_runs import blame_run
+from dstest.runner.progress import Quiet
+from dstest.store.layout import RunDir
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
+
+STALE = (*SHORT, "reads=serializable")
+
+
+def test_stale_reads_are_the_systems(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, options=STALE, rate=None)
+    assert done.verdict.verdict.failed, done.verdict.reason
+    evidence = done.verdict.evidence
+    assert {name for name, probe in evidence.probes.items() if probe.fired} <= {HOST_EVENTS}
+    assert done.verdict.blame.startswith("unknown - pending: ")
+    assert SWAP in done.verdict.blame
+    assert done.verdict.bug.severity == "P0"
+    found = blame_run(done.path, 2, lab_id=lab.lab_id, ui=Quiet())
+    assert found.blame == "SUT", found
+    assert "- Blame: SUT" in (aside_of(done.path) / "findings.md").read_text()
+
+
+def test_the_second_client_does_what_the_first_does(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, options=(*SHORT, "client=raw"), workload="cas-register")
+    evidence = done.verdict.evidence
+    assert evidence.checker.result == "clean", evidence.checker.why
+    assert all(row.landed == "yes" for row in evidence.faults)
+    samples = read_samples(RunDir(done.path))
+    assert len(samples) > 15, "a sample a second"
