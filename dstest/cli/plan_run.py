@@ -14,6 +14,9 @@ from dstest.core.errors import Exit
 if TYPE_CHECKING:
     from dstest.plans.execution.state import Execution
     from dstest.report.review.model import Report
+    from dstest.report.review.rules import Broken
+
+_PLACES_MAX = 3
 
 __all__ = ["plan_app", "report", "resume", "run", "status"]
 
@@ -119,8 +122,7 @@ def report(
         say(msgspec.json.encode({**shown, "results": rows}).decode())
     else:
         _print(truth)
-        for one in broken:
-            typer.echo(f"{one.rule}: {one.what}")
+        _print_broken(broken)
         if broken:
             typer.echo("the report does not say what the evidence gives: --again writes it anew")
     raise typer.Exit(code)
@@ -130,6 +132,18 @@ def _print(truth: Report) -> None:
     for row in truth.results:
         typer.echo(f"{row.id:12} {row.verdict.value:32} {row.scenario}")
     typer.echo(f"{truth.outcome}: {truth.headline}")
+
+
+def _print_broken(broken: list[Broken]) -> None:
+    """The first places of each rule."""
+    by_rule: dict[str, list[str]] = {}
+    for one in broken:
+        by_rule.setdefault(one.rule, []).append(one.what)
+    for rule, said in by_rule.items():
+        for line in said[:_PLACES_MAX]:
+            typer.echo(f"{rule}: {line}")
+        if len(said) > _PLACES_MAX:
+            typer.echo(f"{rule}: and {len(said) - _PLACES_MAX} more, in --json")
 
 
 def _say(text: str) -> None:

@@ -39,5 +39,6 @@ def reviewed(directory: ExecutionDir) -> tuple[Report, list[Broken]]:
     """What the evidence gives, and the rules that the report which lies there breaks."""
     truth = gather(directory)
     path = directory.path / REPORT
-    text = path.read_text(errors="replace") if path.is_file() else ""
-    return truth, review(text, truth, directory.findings)
+    if not path.is_file():
+        return truth, [Broken(rule="R19", what=f"{REPORT} is not there")]
+    return truth, review(path.read_text(errors="replace"), truth, directory.findings)
