@@ -164,7 +164,11 @@ def _apart(index: int, first: str, other: str) -> Mismatch:
         key=None,
         op_ids=[],
         places=[index],
-        said=f"at place {index} of the order {first} and {other} did different things",
+        said=(
+            f"at place {index} of the order {first} and {other} did different things"
+            if first != other
+            else f"{first} did different things at place {index} of the order, at different times"
+        ),
     )
 
 

@@ -62,7 +62,7 @@ def effects_of(folder: Path, members: Iterable[str], log: EffectLog) -> Effects 
             elif _other(order[index], effect):
                 apart.append((index, first[index], name))
         by_node[name] = count
-    torn = torn[:PROBLEMS_MAX] + _gaps(order)
+    torn = torn[:PROBLEMS_MAX] + _gaps(order, log.first)
     return Effects(order=order, by_node=by_node, torn=torn, apart=apart)
 
 
@@ -83,11 +83,11 @@ def _other(a: Effect | None, b: Effect | None) -> bool:
     return msgspec.structs.replace(a, **plain) != msgspec.structs.replace(b, **plain)
 
 
-def _gaps(order: dict[int, Effect | None]) -> list[str]:
-    """Places that no member speaks of."""
+def _gaps(order: dict[int, Effect | None], first: int) -> list[str]:
+    """Places that no member speaks of, from the first one of all."""
     if not order:
         return ["no member has written an effect down"]
-    first, last = min(order), max(order)
+    last = max(order)
     missing = last - first + 1 - len(order)
     if not missing:
         return []

@@ -207,6 +207,14 @@ def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, Nem
     return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
 
 
+def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
+    """The logs of each member, without what it writes down of its effects, which is no log."""
+    effects = SystemTraits.of(system).effects
+    beside = "" if effects is None else effects.file
+    every = log_names(system, meta)
+    return {member: [name for name in names if name != beside] for member, names in every.items()}
+
+
 def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
     return None if time_ns is msgspec.UNSET else time_ns
 
@@ -223,7 +231,7 @@ def _run_facts(
     processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
     if processes is not None and not processes.offered and implements(kind, Processes):
         processes = None
-    logs = scan_logs(run, system, log_names(system, meta), meta, processes)
+    logs = scan_logs(run, system, _logs_of(system, meta), meta, processes)
     records: list[LandingRecord] = folded.records
     load_end_ns = _known(meta.load_end_ns)
     nemeses = {name: _traits(name) for name in dict.fromkeys(r.nemesis for r in records)}

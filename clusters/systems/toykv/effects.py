@@ -16,6 +16,7 @@ class ToyEffects:
     """Locks and leases are left out: their lines do not say all that the client asked for."""
 
     file = FILE
+    first = 1
     types = frozenset(
         {
             *("write", "cas", "inc", "add", "enqueue", "dequeue"),

@@ -33,13 +33,15 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class EffectLog(Protocol):
-    """`file` is the name of the file among a member's logs, a JSON object per line. `types` are the
-    operations whose effects stand in it, with all that was asked; reads need not. `objects` has by
-    type the object in plain Python (`checkers.second.objects`) that does such operations again.
-    `effect_of` reads a line: the place, and None for an entry that no client asked for. ValueError,
-    KeyError or TypeError for what is no such line."""
+    """`file` is the name of the file among a member's logs, a JSON object per line, `first` the
+    place of the first entry in the order of all. `types` are the operations whose effects stand in
+    it, with all that was asked; reads need not. `objects` has by type the object in plain Python
+    (`checkers.second.objects`) that does such operations again. `effect_of` reads a line: the
+    place, and None for an entry that no client asked for. ValueError, KeyError or TypeError for
+    what is no such line."""
 
     file: str
+    first: int
     types: frozenset[str]
     objects: Mapping[str, str]
 

@@ -113,9 +113,9 @@ def _numbers(case: _Case) -> Iterator[str]:
         row = rows.get(wanted.id, {})
         if not wanted.verdict.passed:
             continue
-        judged = f"operations judged: {wanted.ops:,}"
-        if judged not in row.get("Oracle execution evidence", "") or not wanted.ops:
-            yield f"{wanted.id} passed and does not say that {wanted.ops:,} operations were judged"
+        said = row.get("Oracle execution evidence", "")
+        if said.split() != wanted.oracle_evidence.split() or not wanted.ops:
+            yield f"{wanted.id} passed, of its oracle the evidence says: {wanted.oracle_evidence}"
         landing = row.get("Nemesis landing evidence", "")
         told = f"{wanted.landed} of {wanted.planned} landed" in landing
         none = not wanted.planned and landing.startswith("n/a")
