@@ -15,7 +15,7 @@ from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, Option
+from dstest.core.protocols import Client, Deployment, Endpoint, Option, Relaxation
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -34,6 +34,14 @@ class Etcd:
     conflict_errors = frozenset({CONFLICT})
     malformed_errors = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED"})
     raw_clients: Mapping[str, Any] = RAW_CLIENTS
+    relaxations = (
+        Relaxation(
+            model="sequential",
+            source="etcd's rpc.proto, RangeRequest: serializable requests may return stale data",
+            option="reads",
+            value="serializable",
+        ),
+    )
     client_port = CLIENT_PORT
     residues = RESIDUES
     homes = (HOME, OTHER_HOME)
