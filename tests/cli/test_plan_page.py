@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from dstest.plans.lint import RULES
+from dstest.report.review.rules import RULES as REVIEW
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "plans.md"
@@ -30,6 +31,11 @@ def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
         assert (command, done.stdout) == (command, shown), done.stderr
+
+
+def test_what_a_report_is_held_to_is_listed() -> None:
+    rows = [f"| {rule.id} | {rule.title} |" for rule in REVIEW]
+    assert [line for line in PAGE.read_text().splitlines() if line.startswith("| R")] == rows
 
 
 def test_the_rules_are_listed() -> None:
