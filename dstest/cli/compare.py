@@ -42,6 +42,10 @@ def compare(
         bool,
         typer.Option("--answers", help="Compare the answers to the same operations, one by one."),
     ] = False,
+    least: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Of --answers: the share that must have been comparable."),
+    ] = 0.5,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Compare runs with runs: rates and latencies with intervals over three runs a side at least,
@@ -56,7 +60,7 @@ def compare(
         raise ConfigError(f"--differing {strange[0]}: no such thing", remedy=", ".join(FACTORS))
     unfair = differences(sides, differing or [])
     if answers:
-        _answers(sides, unfair, json_)
+        _answers(sides, unfair, least, json_)
     _numbers(sides, unfair, metric or [], tolerance, confidence, json_)
 
 
@@ -103,7 +107,7 @@ def _row(row: Difference, confidence: float) -> str:
     )
 
 
-def _answers(sides: tuple[Side, Side], unfair: list[str], json_: bool) -> None:
+def _answers(sides: tuple[Side, Side], unfair: list[str], least: float, json_: bool) -> None:
     import msgspec
 
     from dstest.compare.streams import disagreements, noticed
@@ -120,7 +124,7 @@ def _answers(sides: tuple[Side, Side], unfair: list[str], json_: bool) -> None:
     sound = noticed(*histories)
     if found.disagreeing and not unfair:
         code = Exit.FAIL
-    elif found.compared and sound and not unfair:
+    elif sound and not unfair and found.compared >= least * found.operations:
         code = Exit.PASS
     else:
         code = Exit.NOT_PROVEN
@@ -128,17 +132,19 @@ def _answers(sides: tuple[Side, Side], unfair: list[str], json_: bool) -> None:
         shown = {"exit": int(code), "unfair": unfair, "noticed": sound, "answers": found}
         say(msgspec.json.encode(shown).decode())
     else:
-        _print_answers(found, sound)
+        _print_answers(found, sound, least)
         for line in unfair:
             typer.echo(f"not fair: {line}")
     raise typer.Exit(int(code))
 
 
-def _print_answers(found: StreamResult, sound: bool) -> None:
+def _print_answers(found: StreamResult, sound: bool, least: float) -> None:
     typer.echo(
         f"{found.compared:,} of {found.operations:,} operations on {found.keys:,} keys could be"
         f" compared; {found.disagreeing:,} keys disagree"
     )
+    if found.compared < least * found.operations:
+        typer.echo(f"fewer than the {least:.0%} without which nothing is shown (--least)")
     for why, number in sorted(found.left_off.items()):
         typer.echo(f"{number:,} keys were left at some point: {why}")
     for row in found.shown:
