@@ -15,7 +15,7 @@ from typing import Any, Final
 from clusters.supervise.ops import NOT_CONNECTED
 from dstest.core.protocols import Client, Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["Link", "RawRegister", "RawResp", "RawSet", "RespError", "raw_clients"]
+__all__ = ["Link", "RawRegister", "RawResp", "RawSet", "RespError", "by_sentinel", "raw_clients"]
 
 _BULK_MAX: Final = 16 << 20
 
@@ -162,3 +162,19 @@ def raw_clients(where: Where, refusals: frozenset[str]) -> dict[str, Callable[..
         return lambda at, every, options: kind(where, refusals, at, every, options)
 
     return {"register": made(RawRegister), "set": made(RawSet)}
+
+
+def by_sentinel(port: int, name: str, refusals: Mapping[str, str]) -> Mapping[str, Any]:
+    """`raw_clients` of the primary that the sentinel of a client's node names."""
+
+    async def primary(at: Endpoint) -> tuple[str, int]:
+        sentinel = await Link.to(at.address, port)
+        try:
+            found = await sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+        finally:
+            sentinel.close()
+        if not isinstance(found, list) or len(found) != 2:
+            raise ValueError(f"no primary: {found!r}")
+        return found[0], int(found[1])
+
+    return raw_clients(primary, frozenset(refusals.values()))

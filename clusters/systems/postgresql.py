@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from clusters.sql import (
     ISOLATION,
+    POSTGRESQL_RELAXED,
     ROLLED_BACK,
     SQL_OPTIONS,
     ChangingSchema,
@@ -23,7 +24,7 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
-from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Relaxation, Service
+from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -267,20 +268,7 @@ class Postgresql(SupervisedSystem):
         "If this has occurred more than once some data might be corrupted",
         "This probably means that some data is corrupted and you will have to use the last backup",
     )
-    relaxations = (
-        Relaxation(
-            model="snapshot-isolation",
-            source="PostgreSQL 15, 13.2.2: Repeatable Read is implemented by snapshot isolation",
-            option="isolation",
-            value="repeatable-read",
-        ),
-        Relaxation(
-            model="read-committed",
-            source="PostgreSQL 15, 13.2.1: each command sees what was committed before it began",
-            option="isolation",
-            value="read-committed",
-        ),
-    )
+    relaxations = POSTGRESQL_RELAXED
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT
     home = HOME

@@ -116,18 +116,6 @@ class RedisClient(resp.RespClient):
         return await resp.connected(self.dial(address), int(port), self.wait_s)
 
 
-async def primary(at: Endpoint) -> tuple[str, int]:
-    """The primary that the sentinel of a node names, for the second client."""
-    sentinel = await resp_raw.Link.to(at.address, SENTINEL)
-    try:
-        found = await sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
-    finally:
-        sentinel.close()
-    if not isinstance(found, list) or len(found) != 2:
-        raise ValueError(f"no primary: {found!r}")
-    return found[0], int(found[1])
-
-
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
@@ -136,7 +124,7 @@ class RedisSentinel(SupervisedSystem):
     deployment = RedisDeployment
     client_packages = ("redis",)
     clients = resp.clients_on(RedisClient)
-    raw_clients = resp_raw.raw_clients(primary, frozenset(RedisClient.refusals.values()))
+    raw_clients = resp_raw.by_sentinel(SENTINEL, "main", RedisClient.refusals)
     definite_errors = {
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",
