@@ -9,7 +9,7 @@ from dstest.core.verdict import State
 from dstest.plans.execution.state import Step
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
-__all__ = ["asked_for", "not_asked_for", "steps_of"]
+__all__ = ["asked_for", "not_asked_for", "steps_of", "steps_of_scenario"]
 
 
 def asked_for(plan: Plan, budget: str, only: Sequence[str]) -> list[Step]:
@@ -47,13 +47,13 @@ def steps_of(plan: Plan, budget: str) -> list[Step]:
         raise ConfigError(f"--budget {budget}: no such budget", remedy=f"one of {list(BUDGETS)}")
     steps: list[Step] = []
     for scenario in plan.scenarios:
-        steps += _arms(scenario, budget)
+        steps += steps_of_scenario(scenario, budget)
     if not steps:
         raise ConfigError(f"{plan.path}: no scenario to run", remedy="section 7 describes them")
     return steps
 
 
-def _arms(scenario: Scenario, budget: str) -> list[Step]:
+def steps_of_scenario(scenario: Scenario, budget: str) -> list[Step]:
     """One step for each arm; what the plan does not run stands there with its reason."""
     if scenario.run is None:
         said = "it has no run block"

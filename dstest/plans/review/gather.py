@@ -16,7 +16,7 @@ from dstest.judge.blame_file import read_blame
 from dstest.judge.decide import aggregate
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step, unlisted
-from dstest.plans.execution.steps import not_asked_for, steps_of
+from dstest.plans.execution.steps import not_asked_for, steps_of, steps_of_scenario
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.reader import read_plan
 from dstest.plans.review.claims import adequacy, confidence, coverage
@@ -93,20 +93,19 @@ def _outcome(
     directory: ExecutionDir, execution: Execution, scenario: Scenario, step: Step
 ) -> Outcome:
     path = directory.result_of(step)
-    if strange := unlisted(directory, step):
-        name = directory.relative(strange[0])
+    if wrong := _not_its_own(directory, step):
         return Outcome(
-            state=State.INCONCLUSIVE_ORACLE,
-            rule="V05",
-            reason=f"{name} is there, and execution.json does not name it",
-            runs=[],
-            missed=[],
+            state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=wrong, runs=[], missed=[]
         )
     if path is not None:
         budget = scenario.budgets.get(execution.budget)
-        found = outcome_of(path, budget, judges_of(scenario), wanted=step.argv)
+        # The words of the plan, since execution.json may say anything.
+        wanted = next(
+            one.argv for one in steps_of_scenario(scenario, execution.budget) if one.id == step.id
+        )
+        found = outcome_of(path, budget, judges_of(scenario), wanted=wanted)
         for name in step.earlier:
-            before = outcome_of(directory.path / name, None, (), wanted=step.argv)
+            before = outcome_of(directory.path / name, None, (), wanted=wanted)
             if before.state.failed and not found.state.failed:
                 found = before
         never = found.state is State.NOT_RUN and step.reason
@@ -120,6 +119,18 @@ def _outcome(
         runs=[],
         missed=[],
     )
+
+
+def _not_its_own(directory: ExecutionDir, step: Step) -> str:
+    """Why the runs that a step names are not those that it has left; empty where they are."""
+    folder = directory.artifacts_of(step).resolve()
+    for name in filter(None, [step.result, *step.earlier]):
+        if not (directory.path / name).resolve().is_relative_to(folder):
+            return f"{name} lies outside of {directory.relative(folder)}"
+    strange = unlisted(directory, step)
+    if strange:
+        return f"{directory.relative(strange[0])} is there, and execution.json does not name it"
+    return ""
 
 
 def _report(
