@@ -55,7 +55,6 @@ def render_findings(report: RunReport, more: Probes | None = None) -> str:
 def review_of(report: RunReport, more: Probes | None = None) -> Report:
     """A run by itself, as a findings report."""
     header = report.history.header
-    claims = ", ".join(report.meta.claims or ["safety"])
     state = report.state
     found = finding_of(report, "F1", _OWN, "none written down", more)
     return Report(
@@ -73,7 +72,7 @@ def review_of(report: RunReport, more: Probes | None = None) -> Report:
         surfaces=(),
         disclosures=(),
         adequacy=(),
-        confidence=(_confidence(report, claims),),
+        confidence=tuple(_confidence(report, claim) for claim in report.meta.claims or ["safety"]),
         greens=(green_of(report, _OWN),),
         besides=_errors(report),
     )
@@ -173,9 +172,9 @@ def _what_is_missing(report: RunReport) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _confidence(report: RunReport, claims: str) -> Confidence:
+def _confidence(report: RunReport, claim: str) -> Confidence:
     change, why = confidence_of([report.state])
-    return Confidence(claim=claims, change=change, why=why)
+    return Confidence(claim=claim, change=change, why=why)
 
 
 def green_of(report: RunReport, result: str) -> Green:

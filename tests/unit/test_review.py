@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from executed_plan import executed, stale
 from made_runs import made, registers
+from passing_runs import RUNS
 
 from dstest.core.errors import EvidenceError
 from dstest.core.verdict import State
@@ -161,6 +162,13 @@ def test_a_run_by_itself_has_such_a_report(failed: ExecutionDir) -> None:
     better = text.replace("FAIL-nondeterministic", "PASS-smoke", 1)
     assert {b.rule for b in review(better, review_of(report), path)} == {"R03"}
     assert render(review_of(report)) == text
+
+
+def test_each_claim_of_a_run_is_in_a_list_of_its_own(tmp_path: Path) -> None:
+    run, _ = made(tmp_path / "run", **RUNS["set-full"]())
+    report = load_report(run.path)
+    assert len(report.meta.claims or ()) > 1
+    assert review((run.path / "findings.md").read_text(), review_of(report), run.path) == []
 
 
 def test_nothing_that_was_said_of_a_run_is_believed(tmp_path: Path) -> None:
