@@ -97,8 +97,9 @@ def _numbers(
 
 
 def _row(row: Difference, confidence: float) -> str:
-    if row.judgement == "unknown":
-        return f"{row.metric:14} unknown: {row.why}"
+    if row.why:
+        means = f"{row.baseline:,.4g} -> {row.candidate:,.4g}: "
+        return f"{row.metric:14} {means}{row.judgement}: {row.why}"
     low, high = row.ratio_interval
     return (
         f"{row.metric:14} {row.baseline:,.4g} -> {row.candidate:,.4g}, ratio {row.ratio:.3f}"

@@ -74,8 +74,6 @@ def compared(
         why = f"{RUNS_MIN} runs at least on each side, not {len(baseline)} and {len(candidate)}"
     elif not np.isfinite([*baseline, *candidate]).all():
         why = "of a run no value is known, or it has no end"
-    elif not all(baseline):
-        why = "a run of the baseline measured nothing"
     if why:
         return Difference(
             metric=metric,
@@ -90,6 +88,10 @@ def compared(
             why=why,
         )
     of_base, of_cand = _draws(baseline, 0), _draws(candidate, 1)
+    if not all(baseline):
+        return _from_zero(
+            metric, baseline, candidate, (of_base, of_cand), confidence, more_is_better
+        )
     ratio = _interval(of_cand / of_base, confidence)
     return Difference(
         metric=metric,
@@ -109,9 +111,37 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _judged(ratio: tuple[float, float], more_is_better: bool, tolerance: float) -> Judgement:
-    low, high = ratio if more_is_better else (1 / ratio[1], 1 / ratio[0])
-    if high < 1 - tolerance:
-        return "worse"
-    if high < 1:
-        return "within tolerance"
-    return "better" if low > 1 else "no difference seen"
+    low, high = ratio
+    less, more = (high < 1, low > 1) if more_is_better else (low > 1, high < 1)
+    if less:
+        far = high < 1 - tolerance if more_is_better else low > 1 + tolerance
+        return "worse" if far else "within tolerance"
+    return "better" if more else "no difference seen"
+
+
+def _from_zero(
+    metric: str,
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    draws: tuple[NDArray[np.float64], NDArray[np.float64]],
+    confidence: float,
+    more_is_better: bool,
+) -> Difference:
+    """Of a baseline with a zero in it there is no ratio: the difference of the means counts."""
+    low, high = _interval(draws[1] - draws[0], confidence)
+    grew, shrank = low > 0, high < 0
+    judgement: Judgement = "no difference seen"
+    if grew or shrank:
+        judgement = "better" if grew == more_is_better else "worse"
+    return Difference(
+        metric=metric,
+        baseline=_mean(baseline),
+        candidate=_mean(candidate),
+        baseline_interval=_interval(draws[0], confidence),
+        candidate_interval=_interval(draws[1], confidence),
+        ratio=float("nan"),
+        ratio_interval=(float("nan"), float("nan")),
+        runs=(len(baseline), len(candidate)),
+        judgement=judgement,
+        why=f"a run of the baseline has 0; the difference is {low:.4g} to {high:.4g}",
+    )

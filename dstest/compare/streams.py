@@ -76,10 +76,11 @@ def disagreements(left: History, right: History) -> StreamResult:
 
 def noticed(left: History, right: History) -> bool:
     """Would a difference have been seen? One answer that was compared is changed, in a copy."""
+    theirs = _by_key(right.ops)
     for key, ops in _by_key(left.ops).items():
-        number, _, found = _follow(ops, _by_key(right.ops).get(key, []))
-        if number and found is None:
-            target = ops[0]
+        number, _, found = _follow(ops, theirs.get(key, []))
+        target = next((op for op in ops[:number] if op.outcome is Outcome.OK), None)
+        if target is not None and found is None:
             changed = msgspec.structs.replace(target, output=_CHANGED)
             copy = [changed if op is target else op for op in left.ops]
             broken = msgspec.structs.replace(left, ops=copy)

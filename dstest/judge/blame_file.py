@@ -62,6 +62,7 @@ class BlameFile(msgspec.Struct, frozen=True, kw_only=True):
     history_sha256: str
     fingerprint: str
     runs: list[Again] = msgspec.field(default_factory=list)
+    times: int = 3
     why_not: dict[str, str] = msgspec.field(default_factory=dict)
     probes: dict[str, BlameProbe] = msgspec.field(default_factory=dict)
     blame: str | None = None
@@ -76,6 +77,10 @@ def digest_of(run: Path) -> str:
     """The digest of the run's history, which no replay changes."""
     with (run / "history.jsonl").open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+UNKNOWN_RATE: Final = 0.3
+"""How often a violation is held to come, where it came in no run but the first."""
 
 
 def enough(rate: float, times: int) -> int:
@@ -97,7 +102,7 @@ def probes_of(
     rate = seen / len(again) if again else 0.0
     return {
         SWAP: _swap(swapped, fingerprint, rate, times, why_not.get("swap", "")),
-        QUIET: _quiet(again, fingerprint, times, why_not.get("again", "")),
+        QUIET: _quiet(again, fingerprint, rate or UNKNOWN_RATE, times, why_not.get("again", "")),
     }
 
 
@@ -119,20 +124,26 @@ def _swap(
     return BlameProbe(fired=True, said=f"{seen}; through the first one in {rate:.0%}")
 
 
-def _quiet(runs: Sequence[Again], fingerprint: str, times: int, why_not: str) -> BlameProbe:
+def _quiet(
+    runs: Sequence[Again], fingerprint: str, rate: float, times: int, why_not: str
+) -> BlameProbe:
     quiet = [run for run in runs if not run.disturbed]
     came = sum(run.fingerprint == fingerprint for run in quiet)
     if came:
         said = f"it came again in {came} of {len(quiet)} runs on a quiet host"
         return BlameProbe(fired=False, said=said)
-    if len(quiet) < times:
-        said = f"{len(quiet)} of {len(runs)} runs were on a quiet host, {times} are needed"
+    if len(quiet) < (wanted := enough(rate, times)):
+        said = (
+            f"{len(quiet)} of {len(runs)} runs were on a quiet host, {wanted} are needed for one"
+            f" that comes in {rate:.0%} of the runs"
+        )
         return BlameProbe(said=why_not or said)
     return BlameProbe(fired=True, said=f"it did not come in {len(quiet)} runs on a quiet host")
 
 
-def read_blame(run: Path, times: int = 3) -> BlameFile | None:
-    """The file beside a run, with its probes as its runs show them; None where there is none.
+def read_blame(run: Path, times: int | None = None) -> BlameFile | None:
+    """The file beside a run, with its probes as its runs show them, `times` of a kind at least, or
+    as many as were asked for; None where there is none.
 
     Raises EvidenceError where it cannot be read, is about another run, or its runs say otherwise.
     """
@@ -148,7 +159,9 @@ def read_blame(run: Path, times: int = 3) -> BlameFile | None:
     for one in kept.runs:
         if one.judged and _fingerprint(aside_of(run) / one.path) != one.fingerprint:
             raise _wrong(path, f"{one.path} found something else than it says")
-    found = probes_of(kept.runs, kept.fingerprint, times, kept.why_not)
+    found = probes_of(
+        kept.runs, kept.fingerprint, kept.times if times is None else times, kept.why_not
+    )
     return msgspec.structs.replace(kept, probes=found)
 
 

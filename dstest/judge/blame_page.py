@@ -40,7 +40,8 @@ system's second client (`-o client=raw`), which shares no library with the first
 `--times` runs of each kind, and more where the violation comes more rarely: what comes in every
 third run and is gone in three may be there all the same. What does not come again through the
 first client says nothing about the second. A run counts as quiet where the host had no event near
-a violation, or none at all. The runs, `probes.json` and a `findings.md` are kept in `RUN.blame`;
+a violation, or none at all; where it comes in no run of a host that is under suspicion, nine quiet
+ones are asked for, as for one that comes in three runs of ten. The runs, `probes.json` and a `findings.md` are kept in `RUN.blame`;
 the run itself stays as it is. `dstest report RUN` reads that directory, and asks its runs what
 they found.
 

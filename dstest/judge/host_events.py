@@ -9,6 +9,7 @@ Pressure on the CPU is written down and is no event: the load makes it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -183,6 +184,8 @@ def watched(samples: Sequence[HostSample], spans: Sequence[tuple[int, int]]) -> 
     times = [sample.time_ns for sample in samples]
     for start, end in spans:
         inside = [t for t in times if start - APART_MAX_NS <= t <= end + APART_MAX_NS]
+        if any(b - a > APART_MAX_NS for a, b in itertools.pairwise(inside)):
+            return False
         # The sampler's own lateness is an event, and no gap.
         if not inside or inside[0] > start or inside[-1] < end:
             return False

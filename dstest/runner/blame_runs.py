@@ -18,6 +18,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.judge.blame import HOST_EVENTS, blame
 from dstest.judge.blame_file import (
     PROBES_FILE,
+    UNKNOWN_RATE,
     Again,
     Asked,
     BlameFile,
@@ -65,10 +66,12 @@ def blame_run(
     file = read_blame(run.path, times) or BlameFile(
         run=run.path.name, history_sha256=digest_of(run.path), fingerprint=wanted
     )
+    file = msgspec.structs.replace(file, times=times)
+    suspect = verdict.evidence.probes.get(HOST_EVENTS, BlameProbe()).fired is True
     made = _Made(run, meta, lab_id, ui)
     try:
         for kind in ("again", "swap"):
-            file = _of_kind(file, made, kind, times)
+            file = _of_kind(file, made, kind, suspect)
     finally:
         told = probes_of(file.runs, wanted, times, file.why_not)
         whose = blame(verdict.evidence, told)
@@ -114,8 +117,9 @@ class _Made:
         ), done
 
 
-def _of_kind(file: BlameFile, made: _Made, kind: Asked, times: int) -> BlameFile:
-    """With as many runs of this kind as are needed, as far as they can be made."""
+def _of_kind(file: BlameFile, made: _Made, kind: Asked, suspect: bool) -> BlameFile:
+    """With as many runs of this kind as are needed, as far as they can be made. `suspect`: the
+    host may be to blame."""
     try:
         system = made.plugins("again").system
         work = made.plugins("again").workload
@@ -123,7 +127,7 @@ def _of_kind(file: BlameFile, made: _Made, kind: Asked, times: int) -> BlameFile
         return _without(file, kind, error.message)
     if kind == "swap" and not has_raw_client(system, work):
         return _without(file, kind, f"{system.name} has no second {work.capability} client")
-    while len(_counted(file.runs, kind)) < _wanted(file, kind, times):
+    while len(_counted(file.runs, kind)) < _wanted(file, kind, suspect):
         if len([run for run in file.runs if run.kind == kind]) >= RUNS_MAX:
             return _without(file, kind, f"{RUNS_MAX} runs were not enough")
         try:
@@ -137,11 +141,13 @@ def _of_kind(file: BlameFile, made: _Made, kind: Asked, times: int) -> BlameFile
     return file
 
 
-def _wanted(file: BlameFile, kind: Asked, times: int) -> int:
+def _wanted(file: BlameFile, kind: Asked, suspect: bool) -> int:
     """How many runs of a kind it takes. One that shows it again through the second client is
-    enough."""
+    enough; one that is gone where the host is quiet is gone by chance as long as few say so."""
+    times = file.times
     if kind == "again":
-        return times
+        came = any(run.fingerprint == file.fingerprint for run in _counted(file.runs, "again"))
+        return enough(UNKNOWN_RATE, times) if suspect and not came else times
     if any(run.fingerprint == file.fingerprint for run in _counted(file.runs, "swap")):
         return 0
     again = _counted(file.runs, "again")

@@ -52,7 +52,15 @@ def runs(kind: Asked, *seen: bool | None, disturbed: str = "") -> list[Again]:
         ([*runs("again", True, True, True), *runs("swap", True)], False, False),
         ([*runs("again", True, True, True), *runs("swap", False, False, False)], True, False),
         # What does not come again at all is not gone because of the second client.
-        ([*runs("again", False, False, False), *runs("swap", False, False, False)], None, True),
+        ([*runs("again", False, False, False), *runs("swap", False, False, False)], None, None),
+        # Nor because of the host, as long as few runs say so.
+        ([*runs("again", *[False] * 8)], None, None),
+        ([*runs("again", *[False] * 9)], None, True),
+        (
+            [*runs("again", True, disturbed="steal"), *runs("again", False, False, False)],
+            None,
+            None,
+        ),
         # It comes in every third run: three without it are too few.
         ([*runs("again", True, False, False), *runs("swap", False, False, False)], None, False),
         ([*runs("again", True, False, False), *runs("swap", *[False] * 8)], True, False),

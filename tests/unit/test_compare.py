@@ -36,9 +36,18 @@ def test_a_difference_counts_where_its_whole_interval_does() -> None:
 
 def test_what_cannot_be_compared_is_unknown() -> None:
     assert _judged([100.0, 101.0], [80.0, 81.0, 79.0]) == "unknown"
-    assert _judged([100.0, 101.0, 0.0], [80.0, 81.0, 79.0]) == "unknown"
     assert _judged([100.0, 101.0, 99.0], [80.0, math.inf, 79.0]) == "unknown"
     assert _judged([100.0, 101.0, 99.0], [80.0, math.nan, 79.0]) == "unknown"
+
+
+def test_zeros_have_no_ratio() -> None:
+    zero, some = [0.0, 0.0, 0.0], [0.2, 0.3, 0.25]
+    assert _judged(zero, zero, more_is_better=False) == "no difference seen"
+    assert _judged(zero, some, more_is_better=False) == "worse"
+    assert _judged(zero, some) == "better"
+    assert _judged(some, zero, more_is_better=False) == "better"
+    assert _judged(some, zero) == "worse"
+    assert _judged([0.0, 0.3, 0.2], some, more_is_better=False) == "no difference seen"
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -116,6 +125,11 @@ def test_a_key_is_left_where_it_cannot_be_known(
     found = disagreements(_history(STREAM), _with(at, **changes))
     assert (found.left_off, found.disagreeing) == ({why: 1}, 0)
     assert found.compared == compared_
+
+
+def test_what_both_refused_is_no_answer_to_change() -> None:
+    refused = [msgspec.structs.replace(STREAM[0], error="busy", output=None), *STREAM[1:]]
+    assert noticed(_history(refused), _history(refused))
 
 
 def test_nothing_compared_is_no_agreement() -> None:

@@ -38,7 +38,11 @@ class EffectLog(Protocol):
     it, with all that was asked; reads need not. `objects` has by type the object in plain Python
     (`checkers.second.objects`) that does such operations again. `effect_of` reads a line: the
     place, and None for an entry that no client asked for. ValueError, KeyError or TypeError for
-    what is no such line."""
+    what is no such line.
+
+    A member writes an effect down before it answers, and one that it has kept on disk again when it
+    starts: otherwise an effect that is missing at the end of the order would prove nothing.
+    """
 
     file: str
     first: int

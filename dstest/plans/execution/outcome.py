@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -109,7 +109,12 @@ def _require_own(runs: Iterable[RunOutcome], wanted: Sequence[str]) -> None:
         if run.meta is None:
             continue
         spec = run.meta.spec
-        wrong = [f for w, f in _SAME.items() if any(a == w and spec.get(f) != b for a, b in said)]
+        wrong = [
+            field
+            for word, field in _SAME.items()
+            for flag, value in said
+            if flag == word and not _names(value, spec.get(field))
+        ]
         if [pair for pair in pairs if pair not in (run.meta.options_given or ())]:
             wrong.append("options")
         if wanted and spec.get("model") != model:
@@ -118,13 +123,21 @@ def _require_own(runs: Iterable[RunOutcome], wanted: Sequence[str]) -> None:
             raise EvidenceError(f"{run.path} is a run of something else: {', '.join(wrong)}")
 
 
+def _names(word: str, plugin: Any) -> bool:
+    """Does a word of a command name this plug-in? Which one a file holds is told by the run."""
+    if word.endswith(".py"):
+        return True
+    return [part.strip() for part in word.split(",")] == str(plugin).split(",")
+
+
 def judges_of(scenario: Scenario) -> tuple[str, ...]:
     """The checkers that the plan counts on: those that its oracle names as code, and those of its
     run block."""
     named = _CODE.findall(scenario.field("oracle"))
     known = [name for name in named if name in registry.names("checkers")]
     run = scenario.run
-    asked = () if run is None else (*run.checker, *run.checkers)
+    asked = [] if run is None else [*run.checker, *run.checkers]
+    asked = [name for name in asked if not name.endswith(".py")]
     return tuple(dict.fromkeys([*known, *asked]))
 
 

@@ -95,5 +95,5 @@ def confidence(plan: Plan, states: States) -> tuple[Confidence, ...]:
         mine = [one for one in plan.scenarios if claim.id in one.falsifies]
         asked = [states[one.id] for one in mine if one.id in states]
         change, why = confidence_of(asked)
-        rows.append(Confidence(claim=claim.id, change=change, why=f"{claim.text}: {why}"))
+        rows.append(Confidence(claim=claim.id, change=change, why=why))
     return tuple(rows)
