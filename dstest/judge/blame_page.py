@@ -41,9 +41,9 @@ system's second client (`-o client=raw`), which shares no library with the first
 third run and is gone in three may be there all the same. What does not come again through the
 first client says nothing about the second. A run counts as quiet where the host had no event near
 a violation, or none at all; where it comes in no run of a host that is under suspicion, nine quiet
-ones are asked for, as for one that comes in three runs of ten. The runs, `probes.json` and a `findings.md` are kept in `RUN.blame`;
-the run itself stays as it is. `dstest report RUN` reads that directory, and asks its runs what
-they found.
+ones are asked for, as for one that comes in three runs of ten. The runs, `probes.json` and a
+`findings.md` are kept in `RUN.blame`; the run itself stays as it is. `dstest report RUN` reads that
+directory, and asks its runs what they found.
 
 The second judges are `checkers/second/`: Porcupine's algorithm for objects, Elle's inference for
 transactions, brute force for both, in plain Python and without a line of the checkers. The
