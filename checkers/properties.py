@@ -49,6 +49,8 @@ class Properties(PerKey):
         self.properties = tuple(properties)
         if len({one.name for one in self.properties}) < len(self.properties):
             raise ValueError(f"{name}: two properties have one name")
+        if any(type(one.least) is not int or one.least < 1 for one in self.properties):
+            raise ValueError(f"{name}: `least` of a property is a whole number from 1 on")
         given = {
             "models": (name,),
             "types": ANY_TYPE,
@@ -70,7 +72,10 @@ class Properties(PerKey):
                 findings.tick()
                 fired += 1
                 findings.count(**{f"fired:{one.name}": 1})
-                if not one.holds(subject):
+                held = one.holds(subject)
+                if not isinstance(held, bool):
+                    raise TypeError(f"{one.name} answers {type(held).__name__}, not True or False")
+                if not held:
                     ops = [subject] if isinstance(subject, Op) else subject
                     message = f"{one.name} does not hold"
                     findings.anomaly(one.name, part.key, ops, message, minimal=False)

@@ -63,6 +63,14 @@ class Level(NamedTuple):
     compare: str
     limit: float
 
+    @property
+    def holds_always(self) -> bool:
+        """No value of the metric could break it."""
+        most = 1.0 if self.metric.endswith("_ratio") else float("inf")
+        return (self.compare == ">=" and self.limit <= 0) or (
+            self.compare == "<=" and self.limit >= most
+        )
+
     def __str__(self) -> str:
         return f"{self.metric}{self.compare}{self.limit:g}"
 
@@ -77,7 +85,10 @@ def levels_of(text: str) -> list[Level]:
                 f"no service level {part.strip()!r}: a metric ({', '.join(METRICS)}), <= or >=,"
                 " a number"
             )
-        levels.append(Level(found[1], found[2], float(found[3])))
+        level = Level(found[1], found[2], float(found[3]))
+        if level.holds_always:
+            raise ValueError(f"service level {level} holds of everything")
+        levels.append(level)
     return levels
 
 
@@ -121,7 +132,8 @@ def _load(ops: list[Op], history: History) -> _Load:
     header, options = history.header, history.header.options
     limit_s = header.time_limit_s
     last = max((max(op.invoke_ts, op.complete_ts or 0) for op in ops), default=0)
-    end_ns = last if limit_s is None else min(last, int(limit_s * 1e9))
+    # A load that stopped early has served nobody since.
+    end_ns = last if limit_s is None else int(limit_s * 1e9)
     spans = _spans(str(options.get("slo_in") or "all"), header.windows, end_ns)
     types = {t.strip() for t in str(options.get("slo_of") or "").split(",") if t.strip()}
     starts = np.array([start for start, _ in spans], dtype=np.int64)
@@ -207,6 +219,10 @@ def decide(part: Part, findings: Findings) -> int:
     if not levels or not ops:
         return 0
     load = _load(ops, findings.history)
+    wanted = {t.strip() for t in str(findings.options.get("slo_of") or "").split(",")} - {""}
+    if absent := sorted(wanted - {op.op_type for op in ops}):
+        findings.undecide(part.key, f"slo_of: no operation is a {absent[0]}")
+        return 0
     least_s = float(findings.options.get("slo_window_s") or 0)
     if not load.ops or load.seconds < least_s:
         counted = f"{len(load.ops):,} operations count, in {load.seconds:.1f} s"

@@ -45,7 +45,7 @@ def compare(
     least: Annotated[
         float,
         typer.Option(min=0, max=1, help="Of --answers: the share that must have been comparable."),
-    ] = 0.5,
+    ] = 0.9,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Compare runs with runs: rates and latencies with intervals over three runs a side at least,

@@ -84,6 +84,14 @@ def differences(sides: Sequence[Side], meant: Collection[str]) -> list[str]:
         first = [mine[0] for mine in values.values() if mine]
         if factor not in meant and any(value != first[0] for value in first):
             found.append(f"{factor}: {_told(first)}")
+    if len(sides) > 1 and {r.digest for r in sides[0].runs} & {r.digest for r in sides[1].runs}:
+        found.append("a run stands on both sides")
+    found += [
+        f"{run.path} is {run.verdict.verdict.value}, no pass"
+        for side in sides
+        for run in side.runs
+        if not run.verdict.verdict.passed
+    ]
     for side in sides:
         if len({run.digest for run in side.runs}) < len(side.runs):
             found.append(f"a run of {side.name} is counted twice")

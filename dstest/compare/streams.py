@@ -65,13 +65,20 @@ def disagreements(left: History, right: History) -> StreamResult:
             if len(shown) < SHOWN_MAX:
                 shown.append(found)
     return StreamResult(
-        operations=len(left.ops),
+        operations=_both(left, right),
         compared=compared,
         keys=len(ours),
         left_off=left_off,
         disagreeing=disagreeing,
         shown=shown,
     )
+
+
+def _both(left: History, right: History) -> int:
+    """How many operations both sides had come to: one of them may have stopped sooner."""
+    ids = [[op.op_id for op in side.ops if isinstance(op.op_id, int)] for side in (left, right)]
+    last = min(max(mine, default=-1) for mine in ids)
+    return len({op_id for mine in ids for op_id in mine if op_id <= last})
 
 
 def noticed(left: History, right: History) -> bool:

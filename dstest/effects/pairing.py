@@ -88,8 +88,9 @@ def paired(ops: Iterable[Op], effects: Effects, types: frozenset[str]) -> Pairin
     found = [_apart(*row) for row in effects.apart]
     found += _twice(applied)
     counts: Counter[str] = Counter()
+    seen_ns = _seen_ns(asked.values())
     for row in asked.values():
-        mismatch = _judge(row, effects.whole)
+        mismatch = _judge(row, effects.whole, seen_ns)
         if mismatch is not None:
             found.append(mismatch)
         counts.update(_resolved(row, effects.whole))
@@ -107,15 +108,23 @@ def _what(op_type: str, key: Any, input: Any) -> str:
     return json.dumps([op_type, str(key), input], sort_keys=True, default=str)
 
 
-def _judge(row: _Asked, whole: bool) -> Mismatch | None:
-    """Too many effects, or too few."""
+def _seen_ns(rows: Iterable[_Asked]) -> int:
+    """Until when the servers' word reaches: one operation at least, of those with an effect of
+    their own, was asked for at this time, ns of the run."""
+    return max((r.ok[0].invoke_ts for r in rows if len(r.ok) == len(r.applied) == 1), default=-1)
+
+
+def _judge(row: _Asked, whole: bool, seen_ns: int) -> Mismatch | None:
+    """Too many effects, or too few. What was answered after the last operation of which the
+    servers speak, they may not have come to write down."""
     answered = [effect for effect in row.applied if not effect.refused]
     done = [effect for effect in answered if not effect.again]
     most = len(row.ok) + len(row.unknown)
     if len(answered) < len(row.ok):
-        if not whole:
+        before = [op for op in row.ok if (op.complete_ts or 0) < seen_ns]
+        lacking = len(before) - len(answered)
+        if not whole or lacking <= 0:
             return None
-        lacking = len(row.ok) - len(answered)
         return _mismatch(
             "acknowledged-without-effect", row.ok, [], f"{lacking} of them had no effect anywhere"
         )

@@ -19,12 +19,14 @@ PROBLEMS_MAX: Final = 20
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """`order` are the effects by index, None for an entry that no client asked for. `by_node` are
     how many lines each member has. `torn` says why not everything is known: then an effect that is
-    not there proves nothing. `apart` are (index, members) where two members applied different
-    things at one place."""
+    not there proves nothing. `damaged` are lines that nobody can read: another member may have
+    their places. `apart` are (index, members) where two members applied different things at one
+    place."""
 
     order: dict[int, Effect | None]
     by_node: dict[str, int]
     torn: list[str]
+    damaged: list[str]
     apart: list[tuple[int, str, str]]
 
     @property
@@ -43,7 +45,7 @@ def effects_of(folder: Path, members: Iterable[str], log: EffectLog) -> Effects 
     order: dict[int, Effect | None] = {}
     first: dict[int, str] = {}
     by_node: dict[str, int] = {}
-    torn: list[str] = []
+    damaged: list[str] = []
     apart: list[tuple[int, str, str]] = []
     there = [name for name in members if (folder / name / log.file).is_file()]
     if not there:
@@ -53,8 +55,8 @@ def effects_of(folder: Path, members: Iterable[str], log: EffectLog) -> Effects 
         for number, line in enumerate(_lines(folder / name / log.file), 1):
             try:
                 index, effect = log.effect_of(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                torn.append(f"{name}, line {number}: {type(error).__name__}: {error}")
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                damaged.append(f"{name}, line {number}: {type(error).__name__}: {error}")
                 continue
             count += 1
             if index not in order:
@@ -62,8 +64,13 @@ def effects_of(folder: Path, members: Iterable[str], log: EffectLog) -> Effects 
             elif _other(order[index], effect):
                 apart.append((index, first[index], name))
         by_node[name] = count
-    torn = torn[:PROBLEMS_MAX] + _gaps(order, log.first)
-    return Effects(order=order, by_node=by_node, torn=torn, apart=apart)
+    return Effects(
+        order=order,
+        by_node=by_node,
+        torn=_gaps(order, log.first),
+        damaged=damaged[:PROBLEMS_MAX],
+        apart=apart,
+    )
 
 
 def _lines(path: Path) -> list[str]:

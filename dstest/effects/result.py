@@ -27,6 +27,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     by_node: dict[str, int]
     whole: bool
     torn: list[str]
+    damaged: list[str]
     pairing: Pairing
     replay: Replay
     violation: CheckResult | None
@@ -47,6 +48,7 @@ def judged(history: History, effects: Effects, log: EffectLog) -> Answer:
         by_node=effects.by_node,
         whole=effects.whole,
         torn=effects.torn,
+        damaged=effects.damaged,
         pairing=_short(pairing),
         replay=msgspec.structs.replace(replay, mismatches=replay.mismatches[:SHOWN_MAX]),
         violation=_violation(history, pairing, found) if found else None,

@@ -36,7 +36,7 @@ def server_effects(run: RunDir, system: Any, meta: RunMeta, history: History) ->
         for seq, line in enumerate(path.read_bytes().split(b"\n")[:-1]):
             try:
                 index, effect = log.effect_of(msgspec.json.decode(line))
-            except (ValueError, KeyError, TypeError):
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 continue
             if effect is not None:
                 row = {"node": member, "seq": seq, **msgspec.structs.asdict(effect)}

@@ -48,6 +48,13 @@ def test_what_raises_is_no_answer() -> None:
     assert found.keys.undecided == ["x"]
 
 
+def test_what_is_no_answer_is_none() -> None:
+    loose = Property("loose", lambda o: True, lambda o: (False, "x"))  # type: ignore[arg-type, return-value]
+    assert _check("1 read[x] -> 3 @0-1", loose).valid == "unknown"
+    with pytest.raises(ValueError, match="from 1 on"):
+        Properties("stock", [ONCE._replace(least=0)])
+
+
 def test_two_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two properties have one name"):
         Properties("stock", [ONCE, ONCE])

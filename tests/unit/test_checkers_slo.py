@@ -119,6 +119,22 @@ def test_the_stretch_without_service_counts_from_the_beginning_to_the_end() -> N
     assert _judge(ops, "gap_s<=3.1").valid is True
 
 
+def test_a_load_that_stopped_early_has_served_nobody_since() -> None:
+    done = _judge(_steady(400), "gap_s<=1,ok_per_s>=50")
+    assert done.valid is False
+    assert len(done.anomalies["slo-missed"]) == 2
+
+
+@pytest.mark.parametrize("slo", ["ok_ratio>=0", "unknown_ratio<=1", "p99_ms>=0"])
+def test_a_level_that_cannot_be_broken_is_none(slo: str) -> None:
+    assert _judge(_steady(), slo).valid == "unknown"
+
+
+def test_a_type_that_nobody_asked_for() -> None:
+    done = _judge(_steady(), "max_ms<=2", slo_of="read,wriet")
+    assert (done.valid, "no operation is a wriet" in str(done.reason)) == ("unknown", True)
+
+
 def test_what_no_level_can_be_is_refused_where_it_is_given() -> None:
     with pytest.raises(ValueError, match="no service level"):
         levels_of("p99<=5")

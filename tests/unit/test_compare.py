@@ -165,7 +165,9 @@ def test_on_the_command_line(runs: list[str]) -> None:
     code, said = _run(*(["--baseline", a] * 3), *(["--candidate", b] * 3), "--metric", "ok_ratio")
     assert code == 3
     assert "a run of baseline is counted twice" in said
-    code, said = _run("--baseline", a, "--candidate", a, "--answers")
+    code, said = _run("--baseline", a, "--candidate", a, "--answers", "--least", "0")
+    assert (code, "a run stands on both sides" in said) == (3, True)
+    code, said = _run("--baseline", a, "--candidate", b, "--answers")
     assert (code, "without which nothing is shown" in said) == (3, True)
     code, said = _run("--baseline", a, "--candidate", b, "--metric", "speed")
     assert (code, "no such metric" in said) == (2, True)

@@ -259,3 +259,38 @@ def test_a_run_that_nobody_speaks_of_is_no_pass(tmp_path: Path) -> None:
     step.earlier.append(directory.relative(folder / "another"))
     directory.save(execution)
     assert gather(directory).results[0].verdict is State.FAIL_NONDETERMINISTIC
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: f"# Fine\n\nSession DONE\n\n<!--\n{text}\n-->\nEnd of the report.\n",
+        lambda text: text.replace("## Findings", "## Verdict\n\nRelease it.\n\n## Findings", 1),
+        lambda text: text.replace("- Budget: smoke", "- Budget: release", 1),
+        lambda text: text.replace("1 of 3 arms", "0 of 3 arms", 1),
+    ],
+)
+def test_what_no_rule_looks_at_is_seen_all_the_same(
+    change: Callable[[str], str], failed: ExecutionDir
+) -> None:
+    text = (failed.path / REPORT).read_text()
+    assert change(text) != text
+    assert review(change(text), gather(failed), failed.findings)
+    cause = text.replace("- Root cause: not known", "- Root cause: a race in the log", 1)
+    assert review(cause, gather(failed), failed.findings) == []
+
+
+def test_an_arm_that_the_plan_does_not_run_has_no_run(tmp_path: Path) -> None:
+    directory = executed(tmp_path)
+    execution = directory.read()
+    near, far = execution.steps[1:]
+    place = directory.artifacts_of(far) / "x" / "run"
+    shutil.copytree(directory.path / near.result, place)
+    far.result, far.reason = directory.relative(place), ""
+    directory.save(execution)
+    rows = {row.id: row.verdict for row in gather(directory).results}
+    assert rows["S2/far"] is State.INCONCLUSIVE_ORACLE
+    execution.steps.append(execution.steps[0])
+    directory.save(execution)
+    with pytest.raises(EvidenceError, match="names a step twice"):
+        gather(directory)

@@ -126,9 +126,23 @@ def test_where_a_place_is_missing_nothing_is_lost_for_certain(tmp_path: Path) ->
 
 
 def test_a_line_that_nobody_can_read_is_said(tmp_path: Path) -> None:
-    answer = _answer(tmp_path, [*LINES, "{"])
-    assert not answer.whole
-    assert "n1, line 7" in answer.torn[0]
+    for line in ("{", '{"index":1,"op":"write","result":null}', '{"index":1e999}', "7"):
+        answer = _answer(tmp_path, [*LINES, line])
+        assert (answer.whole, _kinds(answer)) == (True, [])
+        assert "n1, line 7" in answer.damaged[0]
+
+
+def test_a_torn_line_of_one_member_hides_nothing(tmp_path: Path) -> None:
+    lines = [*LINES[:3], _line(4, "noop", "", None), *LINES[4:]]
+    torn = [*lines[:4], lines[4] + lines[5]]
+    answer = _answer(tmp_path, {"n1": torn, "n2": lines, "n3": lines})
+    assert answer.whole
+    assert _kinds(answer) == ["acknowledged-without-effect"]
+
+
+def test_what_ends_before_the_history_proves_nothing_of_its_end(tmp_path: Path) -> None:
+    for cut in range(1, len(LINES)):
+        assert _kinds(_answer(tmp_path, LINES[:cut])) == []
 
 
 def test_unknown_operations_are_resolved(tmp_path: Path) -> None:

@@ -58,6 +58,12 @@ def gather(directory: ExecutionDir) -> Report:
             remedy="take the directory from where it was made",
         )
     known = {step.id for step in execution.steps}
+    planned = {step.id for step in steps_of(plan, execution.budget)}
+    if len(known) < len(execution.steps) or known - planned:
+        raise EvidenceError(
+            f"{directory.path}: execution.json names a step twice, or one that the plan has not",
+            remedy="take the directory from where it was made",
+        )
     absent = [step for step in steps_of(plan, execution.budget) if step.id not in known]
     execution.steps = [*execution.steps, *map(not_asked_for, absent)]
     return _report(
@@ -100,9 +106,13 @@ def _outcome(
     if path is not None:
         budget = scenario.budgets.get(execution.budget)
         # The words of the plan, since execution.json may say anything.
-        wanted = next(
-            one.argv for one in steps_of_scenario(scenario, execution.budget) if one.id == step.id
-        )
+        planned = steps_of_scenario(scenario, execution.budget)
+        wanted = next(one.argv for one in planned if one.id == step.id)
+        if not wanted:
+            said = "the plan does not run it, and there is a run"
+            return Outcome(
+                state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=said, runs=[], missed=[]
+            )
         found = outcome_of(path, budget, judges_of(scenario), wanted=wanted)
         for name in step.earlier:
             before = outcome_of(directory.path / name, None, (), wanted=wanted)
@@ -141,7 +151,7 @@ def _report(
     states = {row.scenario_id: row.state for row in _folded(judged)}
     findings = _findings(judged)
     versions = sorted({version_of(report) for one in judged for report in one.reports})
-    commit = [f"commit {execution.commit}"] if execution.commit else []
+    commit = [f"commit {execution.commit}, as it was told"] if execution.commit else []
     return Report(
         name=plan.slug,
         plan=f"{plan.slug}, sha256 {plan.sha256}",

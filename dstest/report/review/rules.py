@@ -7,6 +7,7 @@ Source: discipline 6.3.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from dstest.judge.decide import aggregate
 from dstest.judge.taxdc import UNCLASSIFIED
 from dstest.report.review.model import CONFIDENCE, Report
 from dstest.report.review.parse import Page, Section, parse
-from dstest.report.review.render import END, NO_RELEASE, NO_RELEASE_RUN, NO_SURFACES
+from dstest.report.review.render import END, NO_RELEASE, NO_RELEASE_RUN, NO_SURFACES, render
 
 __all__ = ["BANNED", "BLAMES", "RULES", "TYPES", "Broken", "Rule", "review"]
 
@@ -36,6 +37,9 @@ _STATES: Final = frozenset(state.value for state in State)
 _REDUCED: Final = re.compile(r"from [\d,]+ .*to [\d,]+ .*over [\d,]+ |not reduced.*: .+")
 _SOBER: Final = ("Summary", "Findings", "Coverage summary", "Adequacy", "Confidence")
 """Sections with words of ours; what a plan says is left to L31."""
+
+_FREE: Final = ("- Directory: ", "- Root cause: ", "- Next action: ", "- Reduction: ")
+"""Lines that a person writes, or that tell where a copy lies."""
 
 _QUOTED: Final = frozenset({"Statement", "The plan's argument"})
 """Columns that quote the plan."""
@@ -79,7 +83,21 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 def review(text: str, truth: Report, place: Path) -> list[Broken]:
     """Every rule that the page breaks. `place` is the directory that its paths start from."""
     case = _Case(page=parse(text), truth=truth, place=place, text=text)
-    return [Broken(rule=rule.id, what=said) for rule in RULES for said in rule.check(case)]
+    found = [Broken(rule=rule.id, what=said) for rule in RULES for said in rule.check(case)]
+    if not found and (line := _other_line(text, render(truth))):
+        found.append(Broken(rule="R19", what=f"line {line} is not what the evidence gives"))
+    return found
+
+
+def _other_line(text: str, wanted: str) -> int:
+    """The first line, from 1 on, that differs from the report as it is made anew, but for what a
+    person may write in it; 0 where there is none."""
+    there, ours = text.splitlines(), wanted.splitlines()
+    for number, (a, b) in enumerate(itertools.zip_longest(there, ours), 1):
+        free = any(a and b and a.startswith(f) and b.startswith(f) for f in _FREE)
+        if a != b and not free:
+            return number
+    return 0
 
 
 def _under_test(case: _Case) -> Iterator[str]:

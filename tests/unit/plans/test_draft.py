@@ -161,7 +161,9 @@ def test_a_diff_without_its_repository_is_read_line_by_line(tmp_path: Path) -> N
     path = tmp_path / "a.diff"
     for text, quiet in (
         ("-// a commment\n+// a comment\n", True),
-        ("-import x\n", True),
+        ("-import x\n", False),
+        ("-ack()\n+fsync()\n+ack()\n-fsync()\n", False),
+        ("-* count = fsync(fd);\n+* count = 0;\n", False),
         ("-x := 1\n+x  :=  1\n", True),
         ("-x := 1\n+x := 2\n", False),
         ("+import y\n", False),
