@@ -22,6 +22,9 @@ from dstest.runner.session import Finished
 BUSY: Final = 3.0
 """Tasks that wait for a core, for each core there is: from here on a run may get too little."""
 
+_OF_ONE_RUN: Final = frozenset({"RF10"})
+"""Short in each run that is no session of several seeds; it keeps none from a smoke pass."""
+
 _TOO_FEW: Final = re.compile(r"seconds outside fault windows fell below|was silent for")
 _TOO_SLOW: Final = re.compile(r"of the last [\d,]+ operations succeeded .* p99 ")
 
@@ -66,7 +69,8 @@ def starved_by(verdict: dict[str, Any]) -> str | None:
     if any(fault["landed"] != "yes" for fault in evidence["faults"]):
         return None
     flags = evidence["redflags"]
-    found = {name: row["evidence"] for name, row in flags.items() if row["status"] == "short"}
+    short = {name: row["evidence"] for name, row in flags.items() if row["status"] == "short"}
+    found = {name: text for name, text in short.items() if name not in _OF_ONE_RUN}
     known = {"RF1": _TOO_FEW, "RF8": _TOO_SLOW}
     if not found or any(n not in known or not known[n].search(t) for n, t in found.items()):
         return None

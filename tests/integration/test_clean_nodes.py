@@ -11,6 +11,7 @@ from runs import deployed, dstest, on_nodes, run_here
 
 from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM, override_of, programs, spec
 from clusters.systems.etcd import on_node
+from clusters.systems.toykv import deployment as toykv
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Probe, Service
@@ -65,8 +66,9 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     stopped = await node.call("spawn", argv=["/bin/sleep", "60"])
     await node.call("signal", **stopped, signum=19)
     await _servers(node)
-    await node.run(["mkdir", "-p", on_node.OTHER_HOME, on_node.BACKUP])
-    for path in (override_of("toy"), on_node.REMOVED, on_node.OTHER_BINARY, GROUPS):
+    await node.run(["mkdir", "-p", on_node.OTHER_HOME, on_node.BACKUP, toykv.HOME])
+    removed = (on_node.REMOVED, toykv.REMOVED)
+    for path in (override_of("toy"), *removed, on_node.OTHER_BINARY, GROUPS):
         await node.run(["touch", path])
     await node.arm_lease("f9", [["touch", "/tmp/kept-its-promise"]], ttl_s=600)
 

@@ -29,6 +29,7 @@ def _starved_by(busy: Any) -> Any:
 
 
 def a_verdict(**flags: str) -> dict[str, Any]:
+    flags = {"RF10": "1 of 3 agreeing seeds: one pass is not a rate", **flags}
     rows = {name: {"status": "short", "evidence": text} for name, text in flags.items()}
     return {
         "verdict": "INCONCLUSIVE-oracle-too-weak",
