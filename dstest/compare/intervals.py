@@ -26,7 +26,8 @@ Judgement = Literal["better", "worse", "no difference seen", "within tolerance",
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A metric on both sides: means with their intervals, and the ratio candidate / baseline with
-    its own. `judgement` compares the whole interval of the ratio with the tolerance."""
+    its own. `judgement` compares the whole interval of the ratio with the tolerance: where a part
+    of it is beyond, nothing is known."""
 
     metric: str
     baseline: float
@@ -93,6 +94,8 @@ def compared(
             metric, baseline, candidate, (of_base, of_cand), confidence, more_is_better
         )
     ratio = _interval(of_cand / of_base, confidence)
+    judgement = _judged(ratio, more_is_better, tolerance)
+    wide = f"the ratio is between {ratio[0]:.3f} and {ratio[1]:.3f}, more runs tell more"
     return Difference(
         metric=metric,
         baseline=_mean(baseline),
@@ -102,7 +105,8 @@ def compared(
         ratio=_mean(candidate) / _mean(baseline),
         ratio_interval=ratio,
         runs=(len(baseline), len(candidate)),
-        judgement=_judged(ratio, more_is_better, tolerance),
+        judgement=judgement,
+        why=wide if judgement == "unknown" else "",
     )
 
 
@@ -112,11 +116,17 @@ def _mean(values: Sequence[float]) -> float:
 
 def _judged(ratio: tuple[float, float], more_is_better: bool, tolerance: float) -> Judgement:
     low, high = ratio
-    less, more = (high < 1, low > 1) if more_is_better else (low > 1, high < 1)
-    if less:
-        far = high < 1 - tolerance if more_is_better else low > 1 + tolerance
-        return "worse" if far else "within tolerance"
-    return "better" if more else "no difference seen"
+    if more_is_better:
+        worse, may_be, better = high < 1 - tolerance, low < 1 - tolerance, low > 1
+    else:
+        worse, may_be, better = low > 1 + tolerance, high > 1 + tolerance, high < 1
+    if worse:
+        return "worse"
+    if may_be:
+        return "unknown"
+    if better:
+        return "better"
+    return "within tolerance" if (high < 1 if more_is_better else low > 1) else "no difference seen"
 
 
 def _from_zero(
@@ -130,7 +140,7 @@ def _from_zero(
     """Of a baseline with a zero in it there is no ratio: the difference of the means counts."""
     low, high = _interval(draws[1] - draws[0], confidence)
     grew, shrank = low > 0, high < 0
-    judgement: Judgement = "no difference seen"
+    judgement: Judgement = "no difference seen" if low == high == 0 else "unknown"
     if grew or shrank:
         judgement = "better" if grew == more_is_better else "worse"
     return Difference(

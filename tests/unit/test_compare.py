@@ -30,7 +30,10 @@ def test_a_difference_counts_where_its_whole_interval_does() -> None:
     assert _judged(base, [97.0, 97.2, 97.1]) == "within tolerance"
     assert _judged(base, [97.0, 97.2, 97.1], tolerance=0.0) == "worse"
     assert _judged(base, [120.0, 121.0, 122.0]) == "better"
-    assert _judged(base, [120.0, 80.0, 100.0]) == "no difference seen"
+    assert _judged(base, [101.0, 99.0, 100.0]) == "no difference seen"
+    # What may be far worse is not shown to be as good.
+    assert _judged(base, [120.0, 80.0, 100.0]) == "unknown"
+    assert _judged([100.0, 101.0, 99.0], [30.0, 100.0, 110.0]) == "unknown"
     assert _judged(base, [120.0, 121.0, 122.0], more_is_better=False) == "worse"
 
 
@@ -47,7 +50,7 @@ def test_zeros_have_no_ratio() -> None:
     assert _judged(zero, some) == "better"
     assert _judged(some, zero, more_is_better=False) == "better"
     assert _judged(some, zero) == "worse"
-    assert _judged([0.0, 0.3, 0.2], some, more_is_better=False) == "no difference seen"
+    assert _judged([0.0, 0.3, 0.2], some, more_is_better=False) == "unknown"
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from dstest.core.run_meta import RunMeta
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
-from dstest.report.review.markdown import md
+from dstest.report.review.markdown import md, table
 
 __all__ = ["session_log"]
-
-
-def _table(head: str, rows: Iterable[Iterable[object]]) -> list[str]:
-    columns = head.strip("|").split("|")
-    lines = [head, "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(md(cell) for cell in row) + " |" for row in rows]
-    return [*lines, ""]
 
 
 def _there(present: bool | None) -> str:
@@ -47,8 +38,8 @@ def session_log(
             "",
             "## Environment capability matrix",
             "",
-            *_table(
-                "| Requirement | Present | Version | Source | Scenarios |",
+            *table(
+                ("Requirement", "Present", "Version", "Source", "Scenarios"),
                 (
                     (r.needs, _there(r.present), r.version or "-", r.source, ", ".join(r.scenarios))
                     for r in execution.capabilities
@@ -59,14 +50,14 @@ def session_log(
             *_preconditions(execution, metas),
             "## Scenario timeline",
             "",
-            *_table(
-                "| UTC | Scenario | Event | Notes |",
+            *table(
+                ("UTC", "Scenario", "Event", "Notes"),
                 ((e.utc, e.step or "-", e.event, e.notes or "-") for e in execution.events),
             ),
             "## Scenario verdicts",
             "",
-            *_table(
-                "| Arm | Budget asked for | Verdict | Notes |",
+            *table(
+                ("Arm", "Budget asked for", "Verdict", "Notes"),
                 (
                     (s.id, execution.budget, s.state or "pending", s.reason or "-")
                     for s in execution.steps
@@ -102,7 +93,7 @@ def _preconditions(execution: Execution, metas: dict[str, list[RunMeta]]) -> lis
             )
     if not rows:
         return ["No run has begun yet.", ""]
-    return _table("| Step | Cluster at the end | Version | Fault plane | Observability |", rows)
+    return table(("Step", "Cluster at the end", "Version", "Fault plane", "Observability"), rows)
 
 
 def _artifact(directory: ExecutionDir, step: Step) -> str:

@@ -83,8 +83,7 @@ class Step(msgspec.Struct, kw_only=True):
 
 
 class Execution(msgspec.Struct, kw_only=True):
-    """A plan's execution. `budget` is the one that its scenarios were run with. `reasons` are what
-    the plan says of arms and budgets that it does not run, by step."""
+    """A plan's execution. `budget` is the one that its scenarios were run with."""
 
     schema: Literal["dstest.plan-execution/1"] = "dstest.plan-execution/1"
     slug: str
@@ -108,11 +107,6 @@ class Execution(msgspec.Struct, kw_only=True):
     def note(self, step: str, event: str, notes: str = "") -> None:
         """Add a line to the timeline."""
         self.events.append(Event(utc=clock.utc_stamp(), step=step, event=event, notes=notes))
-
-    @property
-    def over(self) -> bool:
-        """Has every step come to something?"""
-        return all(step.status == "done" for step in self.steps)
 
 
 def folder_of(step: str) -> str:

@@ -146,8 +146,7 @@ def _not_its_own(directory: ExecutionDir, step: Step) -> str:
 def _report(
     directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[_Judged]
 ) -> Report:
-    place = directory.findings
-    results = _results(judged, place)
+    results = _results(judged)
     states = {row.scenario_id: row.state for row in _folded(judged)}
     findings = _findings(judged)
     versions = sorted({version_of(report) for one in judged for report in one.reports})
@@ -199,11 +198,11 @@ def _folded(judged: list[_Judged]) -> list[_Folded]:
     ]
 
 
-def _results(judged: list[_Judged], place: Path) -> tuple[Result, ...]:
+def _results(judged: list[_Judged]) -> tuple[Result, ...]:
     rows = []
     for folded in _folded(judged):
         mine = [one for one in judged if one.scenario.id == folded.scenario_id]
-        rows += [_result(one, place) for one in mine]
+        rows += [_result(one) for one in mine]
         if folded.arms != (folded.scenario_id,):
             rows.append(
                 Result(
@@ -223,7 +222,7 @@ def _results(judged: list[_Judged], place: Path) -> tuple[Result, ...]:
     return tuple(rows)
 
 
-def _result(one: _Judged, place: Path) -> Result:
+def _result(one: _Judged) -> Result:
     """The row of a step; of several runs the numbers are added."""
     step, outcome = one.step, one.outcome
     if not one.reports:
@@ -257,7 +256,7 @@ def _result(one: _Judged, place: Path) -> Result:
         planned=planned,
         landed=landed,
         landing_evidence=landing + rows[0].landing_evidence,
-        artifact=str(from_place) if place else step.result,
+        artifact=str(from_place),
     )
 
 
