@@ -25,6 +25,7 @@ COMMANDS: Final = MappingProxyType(
         "recover": "run:recover",
         "replay": "run:replay",
         "blame": "blame:blame",
+        "shrink": "shrink:shrink",
         "report": "report:report",
         "compare": "compare:compare",
         "export": "export:export",

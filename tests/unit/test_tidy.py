@@ -33,7 +33,11 @@ ALLOWED = {
     "dstest.extend": {"dstest.core", "nemeses"},
     "dstest.plans": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("nemeses", "clusters", "dstest"),
+        *("dstest.shrink", "nemeses", "clusters", "dstest"),
+    },
+    "dstest.shrink": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
+        *("nemeses", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
