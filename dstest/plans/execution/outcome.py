@@ -7,11 +7,10 @@ tier's: where a run has done less of it, its pass is worth less (discipline 2.3,
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,6 +20,7 @@ from dstest.core.evidence import Evidence
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.session import evidence_among
+from dstest.plans.execution.own import differences
 from dstest.plans.launch import Budget
 from dstest.plans.model import Scenario
 from dstest.runner.integrity import finished, verified
@@ -96,38 +96,12 @@ def outcome_of(
     return Outcome(state=state, rule=rule, reason=reason, runs=runs, missed=missed)
 
 
-_SAME: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
-"""Words of a command -> the fields of a run's spec that must say the same."""
-
-
 def _require_own(runs: Iterable[RunOutcome], wanted: Sequence[str]) -> None:
     """Raises EvidenceError where a run is not one of this command."""
-    said = list(itertools.pairwise(wanted))
-    pairs = [value for word, value in said if word == "-o"]
-    model = next((value for word, value in said if word == "--model"), None)
     for run in runs:
-        if run.meta is None:
-            continue
-        spec = run.meta.spec
-        wrong = [
-            field
-            for word, field in _SAME.items()
-            for flag, value in said
-            if flag == word and not _names(value, spec.get(field))
-        ]
-        if [pair for pair in pairs if pair not in (run.meta.options_given or ())]:
-            wrong.append("options")
-        if wanted and spec.get("model") != model:
-            wrong.append("model")
+        wrong = [] if run.meta is None else differences(run.meta, wanted)
         if wrong:
             raise EvidenceError(f"{run.path} is a run of something else: {', '.join(wrong)}")
-
-
-def _names(word: str, plugin: Any) -> bool:
-    """Does a word of a command name this plug-in? Which one a file holds is told by the run."""
-    if word.endswith(".py"):
-        return True
-    return [part.strip() for part in word.split(",")] == str(plugin).split(",")
 
 
 def judges_of(scenario: Scenario) -> tuple[str, ...]:
