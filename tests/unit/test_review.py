@@ -15,6 +15,7 @@ from made_runs import made, registers
 from passing_runs import RUNS
 
 from dstest.core.errors import EvidenceError
+from dstest.core.history import ClockSource
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
@@ -290,7 +291,15 @@ def test_a_run_that_was_made_otherwise_is_none(tmp_path: Path, asked: str, said:
 )
 def test_what_nobody_asked_for(spec: dict[str, Any], given: list[str], said: list[str]) -> None:
     asked = {**msgspec.to_builtins(RunSpec()), **spec}
-    meta = RunMeta(spec=asked, model="linearizable", options_given=given)
+    meta = RunMeta(
+        spec=asked,
+        options_given=given,
+        model="linearizable",
+        checkers=[],
+        nodes=[],
+        faults_planned=0,
+        clock=ClockSource(),
+    )
     command = ["run", "--system", "etcd", "--workload", "register", "--nemesis", "partition"]
     assert differences(meta, command) == said
 
