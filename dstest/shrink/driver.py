@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +25,7 @@ from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.history import smallest_history
 from dstest.shrink.oracle import Oracle, TimeUp
-from dstest.shrink.record import Progress, aside_of, read_progress, write_progress
+from dstest.shrink.record import Progress, alone, aside_of, read_progress, write_progress
 from dstest.shrink.reducer import ENOUGH, Reduced, confirmed, reduced
 from dstest.shrink.reproducer import argv_of, script_of, size_of
 from dstest.shrink.runs import ClusterRuns, Runs, candidate_of, pairs_of, schedule_of
@@ -63,10 +64,16 @@ def shrink_run(
     makes them, on a cluster where it is not given. Raises ConfigError where there is no violation,
     EvidenceError where the run's files are not what it left behind.
     """
-    ui = ui or Ui()
-    if sure < 1 or not within_s > 0:
-        raise ConfigError("--confirm is at least 1, --within above 0")
+    if sure < 1 or not 0 < within_s < math.inf:
+        raise ConfigError("--confirm is at least 1, --within above 0 and no more than there is")
     original = _opened(path)
+    with alone(original.run.path):
+        return _shrunk(original, within_s, sure, lab_id, ui or Ui(), runs)
+
+
+def _shrunk(
+    original: _Original, within_s: float, sure: int, lab_id: str | None, ui: Ui, runs: Runs | None
+) -> Reproducer | None:
     aside = aside_of(original.run.path)
     runs = runs or ClusterRuns(original.meta, original.fingerprint, aside, lab_id, ui)
     known = read_progress(original.run.path) or Progress(

@@ -6,26 +6,29 @@ violation came in it is asked of that directory again whenever the file is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from dstest.core.check import CheckResult
-from dstest.core.errors import EvidenceError
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.reproducer import REPRODUCER, Rate, Reproducer
 from dstest.core.verdict import Verdict
 from dstest.judge.blame_file import digest_of
 from dstest.judge.fingerprint import fingerprints_of
 from dstest.shrink.candidate import Candidate
-from dstest.store.layout import write_file
+from dstest.store.layout import disk_full, write_file
 
 __all__ = [
     "PROGRESS",
     "Attempt",
     "Progress",
     "Tried",
+    "alone",
     "aside_of",
     "came_in",
     "read_progress",
@@ -97,6 +100,26 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 def aside_of(run: Path) -> Path:
     """Where the file and the runs that it names are."""
     return run.with_name(f"{run.name}.shrink")
+
+
+@contextmanager
+def alone(run: Path) -> Iterator[None]:
+    """Two reductions of one run would forget each other's attempts: the second is refused, by
+    ConfigError."""
+    aside = aside_of(run)
+    try:
+        aside.mkdir(exist_ok=True)
+        file = (aside / ".lock").open("wb")
+    except OSError as error:
+        raise disk_full(aside, error) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"{run} is being made smaller by another process", remedy="wait for its end"
+            ) from None
+        yield
 
 
 def write_progress(run: Path, progress: Progress) -> None:

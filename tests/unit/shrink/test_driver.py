@@ -25,7 +25,7 @@ from dstest.runner.session import Finished
 from dstest.shrink import driver
 from dstest.shrink import runs as cluster_runs
 from dstest.shrink.driver import HISTORY, shrink_run
-from dstest.shrink.record import PROGRESS, aside_of
+from dstest.shrink.record import PROGRESS, alone, aside_of
 from dstest.shrink.runs import ClusterRuns, candidate_of
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
@@ -131,6 +131,19 @@ def test_a_run_without_a_violation_is_refused(
         shrunk(run, Planted(lambda c: 1.0))
 
 
+@pytest.mark.parametrize(
+    ("within_s", "sure"), [(0.0, 5), (-1.0, 5), (float("nan"), 5), (float("inf"), 5), (60.0, 0)]
+)
+def test_numbers_that_are_none(failed: RunDir, within_s: float, sure: int) -> None:
+    with pytest.raises(ConfigError, match="--within"):
+        shrink_run(failed.path, within_s=within_s, sure=sure, runs=Planted(lambda c: 1.0))
+
+
+def test_two_at_once(failed: RunDir) -> None:
+    with alone(failed.path), pytest.raises(ConfigError, match="another process"):
+        shrunk(failed, Planted(lambda c: 1.0))
+
+
 def cluster(
     failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
 ) -> tuple[ClusterRuns, list[Plugins]]:
@@ -152,7 +165,7 @@ def cluster(
     assert meta is not None
     fingerprint = failed.read_json("evidence.json")["violation_fingerprint"]
     aside = aside_of(failed.path)
-    aside.mkdir()
+    aside.mkdir(exist_ok=True)
     return ClusterRuns(meta, fingerprint, aside, None, Ui()), made
 
 
