@@ -12,7 +12,7 @@ from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.record import Attempt, Progress, Tried
 from dstest.shrink.runs import Runs
-from dstest.shrink.sequential import UNKNOWN_RATE, SequentialTest
+from dstest.shrink.sequential import ALPHA, STRICT, UNKNOWN_RATE, SequentialTest
 
 __all__ = ["Oracle", "TimeUp"]
 
@@ -46,7 +46,11 @@ class Oracle:
         self.shown: list[Candidate] = []
         """Those that still show it, the last one last."""
 
-    def shows(self, candidate: Candidate) -> bool:
+    def shows_well(self, candidate: Candidate) -> bool:
+        """As `shows`, of what may make it rare."""
+        return self.shows(candidate, STRICT)
+
+    def shows(self, candidate: Candidate, alpha: float = ALPHA) -> bool:
         """Does it still come, as far as runs can tell? What stays open after `RUNS_MAX` does not.
 
         Raises TimeUp, ConfigError where no run of anything can be made.
@@ -54,7 +58,7 @@ class Oracle:
         tried = self._known(candidate)
         if tried.refused:
             return False
-        test = SequentialTest(self.rate)
+        test = SequentialTest(self.rate, alpha)
         while (found := test.decided(tried.came, tried.gone)) is None:
             if tried.came + tried.gone >= RUNS_MAX or _lost(tried.attempts):
                 break

@@ -7,7 +7,7 @@ windows and targets, nodes, load; last each fault that is left, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -50,7 +50,7 @@ def reduced(
     """The smallest that the steps find. `near` and `before_ns` are what is known of the violation
     (`faults.guessed`), `sure` is how many runs measure a rate. Raises TimeUp."""
     measured: Rate | None = None
-    best = _first(guessed(start, near, before_ns), oracle)
+    best = _first(guessed(start, near, before_ns), oracle.shows)
     if best is None:
         measured = oracle.measured(start, sure)
         if not measured.came:
@@ -63,17 +63,17 @@ def reduced(
     best = none_spare(best, oracle.shows)
     best = shorter(best, oracle.shows)
     best = _narrower(best, oracle)
-    best = _first(fewer_nodes(best), oracle) or best
-    best = fewer_clients(best, oracle.shows)
-    best = _first(lighter(best), oracle) or best
-    while smaller := _first(fewer_types(best, op_types), oracle):
+    best = _first(fewer_nodes(best), oracle.shows) or best
+    best = fewer_clients(best, oracle.shows_well)
+    best = _first(lighter(best), oracle.shows_well) or best
+    while smaller := _first(fewer_types(best, op_types), oracle.shows_well):
         best = smaller
-    best = _first(sooner_over(best), oracle) or best
+    best = _first(sooner_over(best), oracle.shows_well) or best
     return Reduced(candidate=none_spare(best, oracle.shows), before=measured)
 
 
-def _first(candidates: Iterable[Candidate], oracle: Oracle) -> Candidate | None:
-    return next((one for one in candidates if oracle.shows(one)), None)
+def _first(candidates: Iterable[Candidate], shows: Callable[[Candidate], bool]) -> Candidate | None:
+    return next((one for one in candidates if shows(one)), None)
 
 
 def _learn(oracle: Oracle, shown: Candidate) -> None:

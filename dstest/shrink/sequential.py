@@ -15,9 +15,13 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["ALPHA", "BETA", "UNKNOWN_RATE", "SequentialTest"]
+__all__ = ["ALPHA", "BETA", "STRICT", "UNKNOWN_RATE", "SequentialTest"]
 
 ALPHA: Final = 1 / 3
+STRICT: Final = 0.12
+"""Instead of `ALPHA`, for what makes a violation rare by its nature: less load. Two runs that show
+it, one after the other, are enough."""
+
 BETA: Final = 0.05
 UNKNOWN_RATE: Final = 0.8
 """Of a violation that was seen once."""
@@ -29,6 +33,7 @@ class SequentialTest(msgspec.Struct, frozen=True):
     """For a violation that comes in this share of the runs."""
 
     rate: float = UNKNOWN_RATE
+    alpha: float = ALPHA
 
     @property
     def _rates(self) -> tuple[float, float]:
@@ -40,7 +45,7 @@ class SequentialTest(msgspec.Struct, frozen=True):
         """What so many runs with it and without it say; None while they say neither."""
         low, high = self._rates
         ratio = came * math.log(high / low) + gone * math.log((1 - high) / (1 - low))
-        if ratio >= math.log((1 - BETA) / ALPHA):
+        if ratio >= math.log((1 - BETA) / self.alpha):
             return "shows"
         if ratio <= math.log(BETA):
             return "lost"
