@@ -18,7 +18,7 @@ from dstest.core.run_meta import Host
 from dstest.core.verdict import State
 from dstest.gate.fits import about, misfits, of_test
 from dstest.gate.gather import Gathered, JudgedRun, Unit
-from dstest.gate.policy import Asked, Claim, Control, Policy
+from dstest.gate.policy import Asked, Claim, Policy
 from dstest.gate.rules import Finding
 
 __all__ = ["Answer", "claim_answer", "fitting", "landed_by_kind", "strangers"]
@@ -194,7 +194,7 @@ def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
 
 def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
     """Violations of the versions that are released, in tests that the policy does not name."""
-    rows: list[Asked] = [*policy.claim, *(c for c in policy.control if _red(c))]
+    rows: list[Asked] = [*policy.claim, *policy.control]
     released = {(c.system, c.system_version, c.builds) for c in policy.claim}
     found = []
     for run in gathered.runs:
@@ -208,7 +208,3 @@ def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
             what = f"{_violation(run)} (options: {' '.join(run.meta.options_given or ()) or 'none'})"
             found.append(Finding(rule="G23", what=what, where=str(run.path)))
     return found
-
-
-def _red(control: Control) -> bool:
-    return control.expect == "red"

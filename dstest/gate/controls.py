@@ -56,8 +56,10 @@ def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns:
 
 
 def _wrong(unit: Unit, control: Control) -> Iterator[Finding]:
-    rule = "G30" if control.expect == "red" else "G31"
     for run in unit.every:
+        rule = "G30" if control.expect == "red" else "G31"
+        if rule == "G31" and run.verdict.verdict.failed:
+            rule = "G22"
         for what in _misses(run, control):
             yield Finding(rule=rule, what=what, of=control.id, where=str(run.path))
 

@@ -78,7 +78,7 @@ def decide(
     gathered = gather(stores, deep=deep)
     wrong = [*gathered.findings]
     wrong += dishonest(gathered.units, now_ns, allowed)
-    wrong += doubles(gathered.runs)
+    wrong += doubles([run for run in gathered.runs if run.over])
     gathered = _without(gathered, wrong)
     answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
     answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]

@@ -25,7 +25,7 @@ from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.review.write import reviewed
 from dstest.report.review.model import Report
 from dstest.retention.walk import Kind, Odd, Place, walk
-from dstest.runner.integrity import code_of, finished, intact, verified
+from dstest.runner.integrity import code_of, finished, intact, judged_aside, verified
 from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
@@ -43,7 +43,7 @@ _ODD = {
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its evidence gives it. `evidence` is that among the arms of its session, `passes`
     whether it ended by itself with a pass, `digest` the sha256 of its check sums, `asides` what is
-    kept beside it."""
+    kept beside it. One that is not `over` died, and nothing is there of it but its record."""
 
     path: Path
     meta: RunMeta
@@ -52,6 +52,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     passes: bool
     digest: str
     asides: tuple[Path, ...] = ()
+    over: bool = True
 
     @property
     def by_us(self) -> bool:
@@ -230,10 +231,12 @@ def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
         raise _Broken(Finding(rule="G03", what="the session is not over", where=str(path)))
     runs, findings = {}, []
     for place in places:
-        if place.within != path or place.kind != "run" or not _over(place.path):
+        if place.within != path or place.kind != "run":
             continue
         try:
-            runs[place.path] = _run(place, deep)
+            found = _run(place, deep) if finished(RunDir(place.path)) else _dead(place)
+            if found is not None:
+                runs[place.path] = found
         except _Broken as broken:
             findings += broken.findings
     if findings:
@@ -245,9 +248,28 @@ def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
     return _whole(directory, file, runs)
 
 
-def _over(run: Path) -> bool:
-    """Attempts that died with their session and were repeated have no verdict, nor need one."""
-    return finished(RunDir(run))
+def _dead(place: Place) -> JudgedRun | None:
+    """An attempt that died, and was repeated, judged from what it had recorded: a violation in it
+    is one. None where it had not begun to ask for anything."""
+    run = RunDir(place.path)
+    if not any(run.segments.glob("worker-*")):
+        return None
+    try:
+        meta = run.read_meta()
+        with judged_aside(run) as (judged, _):
+            verdict = judged.verdict
+    except DstestError as error:
+        raise _said("G03", place.path, error) from None
+    assert meta is not None
+    return JudgedRun(
+        path=place.path,
+        meta=meta,
+        verdict=verdict,
+        evidence=verdict.evidence,
+        passes=False,
+        digest="",
+        over=False,
+    )
 
 
 def _whole(directory: SessionDir, file: SessionFile, runs: dict[Path, JudgedRun]) -> Unit:

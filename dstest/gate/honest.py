@@ -41,7 +41,7 @@ def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Itera
         yield from _links(unit)
         if unit.kind == "session":
             yield from _signed(unit.path, signers)
-        for run in unit.every:
+        for run in filter(_over, unit.every):
             where = str(run.path)
             yield from (Finding(rule="G05", what=what, where=where) for what in _misnamed(run))
             yield from (Finding(rule="G07", what=what, where=where) for what in _clocks(run, now_ns))
@@ -49,6 +49,10 @@ def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Itera
                 yield from (Finding(rule="G10", what=what, where=where) for what in differs(run))
             if unit.kind == "run":
                 yield from _signed(run.path, signers)
+
+
+def _over(run: JudgedRun) -> bool:
+    return run.over
 
 
 def _links(unit: Unit) -> Iterator[Finding]:

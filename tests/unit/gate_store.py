@@ -55,10 +55,10 @@ options = ["shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10"
 tier = "smoke"
 seeds = 3
 sizes = [3]
-operations = 2000
+operations = 1000
 
 [claim.faults]
-partition = 3
+partition = 2
 
 [[control]]
 id = "K1"
