@@ -14,7 +14,9 @@ from dstest.core.contained import quit_by
 
 __all__ = ["COMMANDS", "app_of"]
 
-_GROUPS: Final = MappingProxyType({"plan": "plan_run:plan_app", "lab": "lab:lab_app"})
+_GROUPS: Final = MappingProxyType(
+    {"plan": "plan_run:plan_app", "store": "store:store_app", "lab": "lab:lab_app"}
+)
 
 COMMANDS: Final = MappingProxyType(
     {
@@ -28,6 +30,7 @@ COMMANDS: Final = MappingProxyType(
         "shrink": "shrink:shrink",
         "report": "report:report",
         "compare": "compare:compare",
+        "gate": "gate:gate",
         "export": "export:export",
         "list": "listing:list_",
         "nemeses": "nemeses:nemeses",

@@ -41,15 +41,15 @@ def gate(
     ] = os.environ.get("GITHUB_ACTIONS") == "true",
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Judge all evidence again and decide by a policy whether a release is let through. Exit 0 where
-    it is, 1 where a violation stands, 3 where evidence is missing, old, edited or too little, 2
-    where the policy asks for nothing or cannot be read."""
+    """Judge all evidence again, and decide by a policy whether a release is let through. Exit 0
+    where it is, 1 where a violation stands, 3 where evidence is missing, old, edited or too little,
+    2 where the policy asks for nothing or cannot be read."""
     import msgspec
 
     from checkers.slo import METRICS
     from dstest.compare.fair import FACTORS
     from dstest.core import clock
-    from dstest.gate.annotations import annotations
+    from dstest.gate.annotations import annotated
     from dstest.gate.decision import decide
     from dstest.gate.page import why
     from dstest.gate.reader import read_policy
@@ -70,7 +70,7 @@ def gate(
     for note in decision.notes:
         typer.echo(f"note: {note}")
     if github:
-        for line in annotations(decision, read):
+        for line in annotated(decision, read):
             typer.echo(line)
     raise typer.Exit(decision.exit)
 

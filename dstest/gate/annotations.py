@@ -14,7 +14,7 @@ from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 from dstest.gate.sarif import shown_path
 
-__all__ = ["annotations"]
+__all__ = ["annotated"]
 
 
 def _data(text: str) -> str:
@@ -25,7 +25,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def annotations(decision: Decision, read: ReadPolicy) -> Iterator[str]:
+def annotated(decision: Decision, read: ReadPolicy) -> Iterator[str]:
     """A line for each finding; a warning for each accepted risk."""
     for finding in decision.findings:
         yield _line("error", finding, finding.what, read)

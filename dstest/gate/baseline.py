@@ -1,4 +1,4 @@
-"""Is what is released worse than what was before? Runs of an earlier store against those that count.
+"""Is what is released worse than what was before? Runs of an earlier store against those of now.
 
 Fair only where all but what differs on purpose is equal (RF9, `compare/fair.py`), and worth
 something only by intervals over several runs a side (`compare/intervals.py`).
@@ -80,9 +80,7 @@ def _of_claim(
 
 
 def _of_size(runs: Iterable[JudgedRun], claim: Claim) -> list[Path]:
-    return [
-        run.path for run in runs if len(run.meta.members or run.meta.nodes) == claim.sizes[0]
-    ]
+    return [run.path for run in runs if len(run.meta.members or run.meta.nodes) == claim.sizes[0]]
 
 
 def _judged(claim: Claim, row: Difference) -> Told:

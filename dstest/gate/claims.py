@@ -53,7 +53,7 @@ def fitting(
         wrong = misfits(unit, asked, policy, now_ns)
         if not wrong:
             found.append(unit)
-        elif not any(of_test(run, other) for run in unit.runs for other in others):
+        elif not any(of_test(run.meta, other) for run in unit.runs for other in others):
             aside += wrong
     return found, aside[:_ASIDE_MAX]
 
@@ -63,7 +63,7 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
     against = [
         Finding(rule="G22", what=_violation(run), of=claim.id, where=str(run.path))
         for run in gathered.runs
-        if run.verdict.verdict.failed and of_test(run, claim)
+        if run.verdict.verdict.failed and of_test(run.meta, claim)
     ]
     units, aside = fitting(gathered, claim, policy, now_ns)
     open_ = [
@@ -88,12 +88,13 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         said=_said(counted),
         findings=tuple(findings),
         counted=tuple(counted),
-        not_counted=tuple(
-            f"{unit.path.parent.name}/{unit.path.name}: {unit.state.value} with the {unit.met} budget"
-            for unit in passed
-            if unit not in enough
-        ),
+        not_counted=tuple(_left_out(unit) for unit in passed if unit not in enough),
     )
+
+
+def _left_out(unit: Unit) -> str:
+    name = f"{unit.path.parent.name}/{unit.path.name}"
+    return f"{name}: {unit.state.value} with the {unit.met} budget"
 
 
 def _violation(run: JudgedRun) -> str:
@@ -185,7 +186,9 @@ def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
     first = facts(runs[0])
     for run in runs[1:]:
         mine = facts(run)
-        wrong = [f"{name} {first[name]} and {mine[name]}" for name in first if mine[name] != first[name]]
+        wrong = [
+            f"{name} {first[name]} and {mine[name]}" for name in first if mine[name] != first[name]
+        ]
         if wrong:
             what = f"its runs are of several hosts: {', '.join(wrong)}"
             return [Finding(rule="G14", what=what, of=claim.id, where=str(run.path))]
@@ -203,8 +206,10 @@ def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
         if (
             run.verdict.verdict.failed
             and (spec.get("system"), run.meta.system_version, builds) in released
-            and not any(of_test(run, row) for row in rows)
+            and not any(of_test(run.meta, row) for row in rows)
         ):
-            what = f"{_violation(run)} (options: {' '.join(run.meta.options_given or ()) or 'none'})"
+            what = (
+                f"{_violation(run)} (options: {' '.join(run.meta.options_given or ()) or 'none'})"
+            )
             found.append(Finding(rule="G23", what=what, where=str(run.path)))
     return found

@@ -105,9 +105,7 @@ def decide(
         accepted=tuple(accepted),
         rows=tuple(_row(answer, left) for answer in answers),
         notes=tuple(_notes(gathered, answers, accepted, policy)),
-        evidence={
-            str(run.path): run.digest for answer in answers for run in answer.counted
-        },
+        evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
     )
 
 

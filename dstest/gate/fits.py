@@ -31,20 +31,25 @@ def _kinds(nemesis: str) -> list[str]:
     return [part.strip() for part in nemesis.split(",")]
 
 
-def of_version(run: JudgedRun, asked: Asked) -> bool:
-    return run.meta.system_version == asked.system_version and _builds(run) == sorted(asked.builds)
+def of_version(meta: RunMeta, asked: Asked) -> bool:
+    """Is it of the version and the builds that are released?"""
+    return meta.system_version == asked.system_version and _builds(meta) == sorted(asked.builds)
 
 
-def _builds(run: JudgedRun) -> list[str]:
-    return sorted(run.meta.spec.get("builds") or ())
+def _builds(meta: RunMeta) -> list[str]:
+    return sorted(meta.spec.get("builds") or ())
 
 
-def of_test(run: JudgedRun, asked: Asked) -> bool:
+def _version(system: str, version: str | None, builds: Sequence[str]) -> str:
+    return f"{system} {version}" + (f" with {', '.join(builds)}" if builds else "")
+
+
+def of_test(meta: RunMeta, asked: Asked) -> bool:
     """Is it a run of the test that is asked for, of the version that is released?"""
     return (
-        _same_parts(run.meta, asked)
-        and sorted(run.meta.options_given or ()) == sorted(asked.options)
-        and of_version(run, asked)
+        _same_parts(meta, asked)
+        and sorted(meta.options_given or ()) == sorted(asked.options)
+        and of_version(meta, asked)
     )
 
 
@@ -64,13 +69,10 @@ def _of_run(
     meta, host = run.meta, run.meta.host or Host()
     if not run.by_us:
         yield "G12", f"dstest {host.dstest} made it, and this is {__version__}"
-    if not of_version(run, asked):
-        builds = f" with {', '.join(_builds(run))}" if _builds(run) else ""
-        yield (
-            "G13",
-            f"it is of {asked.system} {meta.system_version}{builds}, and {asked.system_version}"
-            f"{' with ' + ', '.join(asked.builds) if asked.builds else ''} is released",
-        )
+    if not of_version(meta, asked):
+        found = _version(asked.system, meta.system_version, _builds(meta))
+        wanted = _version(asked.system, asked.system_version, asked.builds)
+        yield "G13", f"it is of {found}, and {wanted} is released"
     yield from (("G14", what) for what in _of_host(run, host, asked, rules))
     strange = sorted({*(meta.plugin_files or {}).values()} - {*rules.plugins})
     if strange:
@@ -94,9 +96,7 @@ def _of_run(
             yield "G20", f"it was not judged by {', '.join(absent)}"
 
 
-def _of_host(
-    run: JudgedRun, host: Host, asked: Asked, rules: EvidenceRules
-) -> Iterator[str]:
+def _of_host(run: JudgedRun, host: Host, asked: Asked, rules: EvidenceRules) -> Iterator[str]:
     wanted = {"python": rules.host.python, "kernel": rules.host.kernel, "cpus": rules.host.cpus}
     for name, value in wanted.items():
         if value is not None and getattr(host, name) != value:

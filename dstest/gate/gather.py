@@ -229,7 +229,8 @@ def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
         raise _said("G08", path, error) from None
     if file.verdict is None:
         raise _Broken(Finding(rule="G03", what="the session is not over", where=str(path)))
-    runs, findings = {}, []
+    runs: dict[Path, JudgedRun] = {}
+    findings: list[Finding] = []
     for place in places:
         if place.within != path or place.kind != "run":
             continue

@@ -7,7 +7,6 @@ directory, the clocks, what the words and the seed give.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,13 +18,13 @@ from dstest.core.errors import DstestError
 from dstest.gate.gather import JudgedRun, Unit
 from dstest.gate.rules import Finding
 from dstest.gate.words import differs
+from dstest.retention.stamps import stamp_of, time_of
 from dstest.retention.walk import links_in
 from dstest.store.signing import signer_of
 
 __all__ = ["age_days", "dishonest", "ended_ns"]
 
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(-\d+)?")
-_STAMP: Final = "%Y%m%dT%H%M%SZ"
 _NAMED_WITHIN_S: Final = 600.0
 """A run notes when it started within seconds after its directory was made."""
 _LAB_S_MAX: Final = 6 * 3600.0
@@ -44,7 +43,9 @@ def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Itera
         for run in filter(_over, unit.every):
             where = str(run.path)
             yield from (Finding(rule="G05", what=what, where=where) for what in _misnamed(run))
-            yield from (Finding(rule="G07", what=what, where=where) for what in _clocks(run, now_ns))
+            yield from (
+                Finding(rule="G07", what=what, where=where) for what in _clocks(run, now_ns)
+            )
             if run.by_us:
                 yield from (Finding(rule="G10", what=what, where=where) for what in differs(run))
             if unit.kind == "run":
@@ -71,14 +72,6 @@ def _signed(path: Path, signers: Path | None) -> Iterator[Finding]:
         yield Finding(rule="G11", what=what, where=str(path))
 
 
-def _when(stamp: str | None) -> datetime.datetime | None:
-    try:
-        found = datetime.datetime.strptime(stamp or "", _STAMP)
-    except ValueError:
-        return None
-    return found.replace(tzinfo=datetime.UTC)
-
-
 def _misnamed(run: JudgedRun) -> Iterator[str]:
     """Is its directory called as it was when it was made?"""
     name = run.path.name
@@ -92,7 +85,7 @@ def _misnamed(run: JudgedRun) -> Iterator[str]:
         return
     if int(match[2]) != run.meta.spec.get("seed"):
         yield f"it is named after seed {match[2]}, and run.json has {run.meta.spec.get('seed')}"
-    named, started = _when(match[1]), _when(run.meta.started)
+    named, started = time_of(match[1]), time_of(run.meta.started)
     if started is None or named is None:
         yield f"run.json does not say when it started ({run.meta.started})"
     elif abs((started - named).total_seconds()) > _NAMED_WITHIN_S:
@@ -131,14 +124,14 @@ def age_days(run: JudgedRun, now_ns: int) -> float | None:
 
 
 def _clocks(run: JudgedRun, now_ns: int) -> Iterator[str]:
-    started, origin, ended = _when(run.meta.started), _origin_ns(run), ended_ns(run)
+    started, origin, ended = time_of(run.meta.started), _origin_ns(run), ended_ns(run)
     if origin is None or ended is None or started is None:
         yield "it has not noted what its clocks were, so nothing shows when it was made"
         return
     later_s = origin / 1e9 - started.timestamp()
     if not -_AHEAD_S <= later_s <= _LAB_S_MAX:
-        at = datetime.datetime.fromtimestamp(origin / 1e9, datetime.UTC).strftime(_STAMP)
+        at = stamp_of(origin)
         yield f"run.json says that it started {run.meta.started}, its clocks say {at}"
     if (ended - now_ns) / 1e9 > _AHEAD_S:
-        at = datetime.datetime.fromtimestamp(ended / 1e9, datetime.UTC).strftime(_STAMP)
+        at = stamp_of(ended)
         yield f"by its clocks it ends at {at}, which is in the future"

@@ -36,11 +36,14 @@ def _line(finding: Finding) -> str:
 
 def render_page(decision: Decision) -> str:
     """The page."""
+    told = (
+        f"{md(decision.policy)}. Decided {decision.decided} by dstest {decision.dstest}, exit"
+        f" {decision.exit}."
+    )
     lines = [
         f"# Release gate: {decision.outcome}",
         "",
-        f"{md(decision.policy)}. Decided {decision.decided} by dstest {decision.dstest}, exit "
-        f"{decision.exit}.",
+        told,
         "",
         "## Why",
         "",
@@ -56,13 +59,25 @@ def render_page(decision: Decision) -> str:
         ),
     ]
     if decision.findings:
-        lines += ["", "## What stands against it", "", "| rule | of | what | where |", "|---|---|---|---|"]
+        lines += [
+            "",
+            "## What stands against it",
+            "",
+            "| rule | of | what | where |",
+            "|---|---|---|---|",
+        ]
         lines += [
             f"| {f.rule} {RULES[f.rule].title} | {f.of} | {md(f.what)} | {md(f.where)} |"
             for f in decision.findings
         ]
     if decision.accepted:
-        lines += ["", "## Accepted risks", "", "| risk | of | what is short | why it is accepted | owner | until |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "## Accepted risks",
+            "",
+            "| risk | of | what is short | why it is accepted | owner | until |",
+            "|---|---|---|---|---|---|",
+        ]
         lines += [
             f"| {one.risk.id} | {one.risk.of} | {one.finding.rule}: {md(one.finding.what)} | "
             f"{md(one.risk.text)} | {md(one.risk.owner)} | {one.risk.expires} |"
@@ -72,7 +87,9 @@ def render_page(decision: Decision) -> str:
     lines += [f"- Policy {md(decision.policy_file)}, sha256 {decision.policy_sha256}"]
     lines += [f"- Store {md(store)}" for store in decision.stores]
     lines += [f"- {md(note)}" for note in decision.notes]
-    lines += [f"- {row.id} leaves out {md(said)}" for row in decision.rows for said in row.not_counted]
+    lines += [
+        f"- {row.id} leaves out {md(said)}" for row in decision.rows for said in row.not_counted
+    ]
     lines += ["", "Runs that count, each with the sha256 of its check sums:", ""]
     lines += [f"- {md(run)} {digest}" for run, digest in decision.evidence.items()]
     return "\n".join(lines) + "\n"

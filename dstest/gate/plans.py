@@ -21,7 +21,8 @@ def plan_answer(gathered: Gathered, asked: PlanAsked) -> Answer:
     ]
     if not same:
         others = sorted({f"{plan.slug} with {plan.budget}" for plan in gathered.plans})
-        what = f"it was not executed with the budget {asked.budget}; there is {', '.join(others) or 'none'}"
+        there = ", ".join(others) or "none"
+        what = f"it was not executed with the budget {asked.budget}; there is {there}"
         findings.append(Finding(rule="G21", what=what, of=asked.id))
     elif not done and not failed:
         findings += [

@@ -130,7 +130,9 @@ def _line_of(text: str, table: str, key: str) -> int:
         if re.match(rf'\s*"?{re.escape(key)}"?\s*=', rows[at]) and key:
             return at + 1
         if rows[at].lstrip().startswith("["):
-            if key and re.match(rf"\s*\[+\s*{re.escape(f'{name}.{key}'.strip('.'))}\s*\]", rows[at]):
+            if key and re.match(
+                rf"\s*\[+\s*{re.escape(f'{name}.{key}'.strip('.'))}\s*\]", rows[at]
+            ):
                 return at + 1
             if not rows[at].lstrip().startswith(f"[{name}."):
                 break

@@ -61,7 +61,11 @@ _ALL: Final = (
     _rule("G19", "It was judged by the model that is claimed, or by a stronger one"),
     _rule("G20", "The checkers that are named judged it"),
     _rule("G21", "There is evidence for each claim and plan"),
-    _rule("G22", "No run of a claim, of a green control or of a plan found a violation", exit_=Exit.FAIL),
+    _rule(
+        "G22",
+        "No run of a claim, of a green control or of a plan found a violation",
+        exit_=Exit.FAIL,
+    ),
     _rule("G23", "No run found a violation that the policy has no word for", exit_=Exit.FAIL),
     _rule("G24", "Each run of a claim came to a pass", acceptable=True),
     _rule("G25", "The tier was met", acceptable=True),

@@ -20,7 +20,9 @@ from dstest.gate.rules import RULES, Finding
 
 __all__ = ["render_sarif", "shown_path"]
 
-_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SCHEMA: Final = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _ORDER: Final = tuple(RULES)
 
 

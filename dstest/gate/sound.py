@@ -13,7 +13,7 @@ from dstest.gate.policy import RISK_DAYS_MAX, Asked, Control, Policy
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES
 
-__all__ = ["Unsound", "require_sound", "unsound"]
+__all__ = ["Unsound", "require_sound", "too_far", "unsound"]
 
 
 class Unsound(NamedTuple):
@@ -27,9 +27,7 @@ class Unsound(NamedTuple):
 def require_sound(read: ReadPolicy, metrics: tuple[str, ...], factors: tuple[str, ...]) -> None:
     """Raises ConfigError for the first thing that is wrong, with its line. `metrics` and `factors`
     are what a comparison knows."""
-    found = next(unsound(read.policy), None) or next(
-        _baseline(read.policy, metrics, factors), None
-    )
+    found = next(unsound(read.policy), None) or next(_baseline(read.policy, metrics, factors), None)
     if found is not None:
         where = f"{read.path}:{read.line_of(found.id)}: "
         named = f"{found.id}: " if found.id else ""
@@ -40,7 +38,7 @@ def unsound(policy: Policy) -> Iterator[Unsound]:
     """What is wrong with a policy in itself."""
     if not policy.claim:
         yield Unsound("", "it asks for nothing: there is no claim", "add a [[claim]]")
-    ids = [row.id for row in (*policy.claim, *policy.control, *policy.plan, *policy.risk)]
+    ids = [*_tables(policy), *(risk.id for risk in policy.risk)]
     for id_, count in Counter(ids).items():
         if count > 1:
             yield Unsound(id_, "this id stands twice", "give each table an id of its own")
@@ -50,7 +48,7 @@ def unsound(policy: Policy) -> Iterator[Unsound]:
         yield Unsound(
             policy.claim[0].id,
             "it asks for nothing that could go wrong: no claim asks for a fault that landed",
-            'add [claim.faults] with kinds and numbers, as in partition = 10',
+            "add [claim.faults] with kinds and numbers, as in partition = 10",
         )
     if not any(control.expect == "red" for control in policy.control):
         yield Unsound(
@@ -63,6 +61,12 @@ def unsound(policy: Policy) -> Iterator[Unsound]:
     for control in policy.control:
         yield from _of_control(policy, control)
     yield from _risks(policy)
+
+
+def _tables(policy: Policy) -> list[str]:
+    """The ids of what is asked for."""
+    tests: list[Asked] = [*policy.claim, *policy.control]
+    return [*(row.id for row in tests), *(plan.id for plan in policy.plan)]
 
 
 def _known(row: Asked) -> Iterator[Unsound]:
@@ -118,7 +122,7 @@ def _of_control(policy: Policy, control: Control) -> Iterator[Unsound]:
 
 
 def _risks(policy: Policy) -> Iterator[Unsound]:
-    known = {row.id for row in (*policy.claim, *policy.control, *policy.plan)}
+    known = {*_tables(policy)}
     known |= {"baseline"} if policy.baseline is not None else set()
     for risk in policy.risk:
         rule = RULES.get(risk.rule)

@@ -63,7 +63,7 @@ def walk(store: Path) -> Walked:
         raise ConfigError(f"{store} is no directory", remedy="give a store, or a run of one")
     places: list[Place] = []
     odd: list[Odd] = []
-    left = [(store.resolve(), None)]
+    left: list[tuple[Path, Path | None]] = [(store.resolve(), None)]
     looked = 0
     while left:
         folder, within = left.pop()

@@ -68,7 +68,9 @@ system = "etcd"
 system-version = "3.4.23"
 workload = "register"
 nemesis = "partition"
-options = ["shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10", "reads=serializable"]
+options = [
+  "shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10", "reads=serializable",
+]
 anomalies = ["nonlinearizable"]
 
 [[control]]
@@ -79,7 +81,9 @@ system = "etcd"
 system-version = "3.4.23"
 workload = "register"
 nemesis = "partition"
-options = ["shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10", "reads=linearizable"]
+options = [
+  "shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10", "reads=linearizable",
+]
 """
 
 

@@ -32,7 +32,9 @@ def store(_honest: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(_honest, tmp_path / "store", symlinks=True))
 
 
-def decided(store: Path, policy: str = POLICY, *more: Path, baseline: tuple[Path, ...] = ()) -> Decision:
+def decided(
+    store: Path, policy: str = POLICY, *more: Path, baseline: tuple[Path, ...] = ()
+) -> Decision:
     path = store.parent / "release.toml"
     path.write_text(policy)
     read = read_policy(path)
@@ -165,12 +167,14 @@ def test_a_risk_is_accepted_by_name_until_its_day(store: Path) -> None:
     assert broken(late) == {"G27", "G36"}
     other = decided(store, short + _risk("G26", 1))
     assert broken(other) == {"G27"}
-    assert any("nothing needs: R1" in note for note in decided(store, POLICY + _risk("G27", 9)).notes)
+    assert any(
+        "nothing needs: R1" in note for note in decided(store, POLICY + _risk("G27", 9)).notes
+    )
 
 
 def test_an_accepted_risk_covers_no_violation_and_no_edit(store: Path) -> None:
     for rule in ("G01", "G22", "G30", "G21", "G99"):
-        with pytest.raises(ConfigError, match="nobody|anybody"):
+        with pytest.raises(ConfigError, match="nothing that anybody"):
             decided(store, POLICY + _risk(rule, 9))
     with pytest.raises(ConfigError, match="too far away"):
         decided(store, POLICY + _risk("G27", 400))

@@ -28,6 +28,13 @@ ALLOWED = {
     },
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
+    "dstest.retention": {
+        *("dstest.core", "dstest.store", "dstest.runner", "dstest.plans", "dstest.report"),
+    },
+    "dstest.gate": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
+        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest"),
+    },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},
