@@ -64,15 +64,22 @@ def gate(
     if json_:
         say(msgspec.json.encode(decision).decode())
         raise typer.Exit(decision.exit)
-    typer.echo(f"{decision.policy}: {decision.outcome}")
+    typer.echo(_flat(f"gate: {decision.policy}: {decision.outcome}"))
     for line in why(decision):
-        typer.echo(f"  {line}")
+        typer.echo(_flat(f"- {line}"))
     for note in decision.notes:
-        typer.echo(f"note: {note}")
+        typer.echo(_flat(f"note: {note}"))
     if github:
         for line in annotated(decision, read):
             typer.echo(line)
     raise typer.Exit(decision.exit)
+
+
+def _flat(text: str) -> str:
+    """In one line, since a CI server obeys lines that begin as its commands do."""
+    from dstest.core.printable import printable
+
+    return printable(" ".join(text.split()))
 
 
 def _require_outside(out: Path | None, stores: list[Path]) -> None:
