@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.evidence import Tier
+from dstest.core.evidence import CheckerEvidence, Tier
 from dstest.core.run_meta import Host
 from dstest.core.verdict import State
 from dstest.gate.fits import about, misfits, of_test
@@ -30,12 +30,14 @@ _ASIDE_MAX: Final = 5
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a claim, control or plan. `said` is what there is, in a line; `counted` the
-    runs that count; `not_counted` passes that are worth less than was asked."""
+    runs that count; `not_counted` passes that are worth less than was asked. `follows` is what is
+    short because of `findings`, and is told where all of those are accepted."""
 
     id: str
     text: str
     said: str
     findings: tuple[Finding, ...]
+    follows: tuple[Finding, ...] = ()
     counted: tuple[JudgedRun, ...] = ()
     not_counted: tuple[str, ...] = ()
 
@@ -73,7 +75,7 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
     ]
     passed = [unit for unit in units if unit.passes and not unit.failed]
     enough = [unit for unit in passed if _reaches(unit.state, unit.met, claim.tier)]
-    counted = [run for unit in enough for run in unit.runs]
+    counted = [run for unit in enough or passed for run in unit.runs]
     short = _short(claim, passed, enough, counted)
     if short and aside:
         # Why runs do not count is the reason, what is short without them only follows from it.
@@ -81,14 +83,15 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         said = [f"{finding.what}, so it does not count ({follows})" for finding in aside]
         pairs = zip(aside, said, strict=True)
         short = [msgspec.structs.replace(finding, what=what) for finding, what in pairs]
-    findings = [*against, *open_, *([] if against or open_ else short)]
+    first = [*against, *open_]
     return Answer(
         id=claim.id,
         text=claim.text,
-        said=_said(counted),
-        findings=tuple(findings),
+        said=_said(claim, counted),
+        findings=tuple(first or short),
+        follows=tuple(short if first else ()),
         counted=tuple(counted),
-        not_counted=tuple(_left_out(unit) for unit in passed if unit not in enough),
+        not_counted=tuple(_left_out(unit) for unit in passed if enough and unit not in enough),
     )
 
 
@@ -130,36 +133,44 @@ def _sizes(runs: Iterable[JudgedRun]) -> set[int]:
     return {len(run.meta.members or run.meta.nodes) for run in runs}
 
 
-def _operations(runs: Iterable[JudgedRun]) -> int:
-    return sum(run.evidence.checker.ops_consumed for run in runs)
+def _operations(claim: Claim, runs: Iterable[JudgedRun]) -> int:
+    """Those that each checker of the claim has judged: an operation counts once."""
+    return sum(_judged_by_all(claim, run.evidence.checker) for run in runs)
 
 
-def _said(runs: Sequence[JudgedRun]) -> str:
+def _judged_by_all(claim: Claim, found: CheckerEvidence) -> int:
+    if not found.by_checker:  # there was one
+        return found.ops_consumed
+    return min(ops.consumed for name, ops in found.by_checker.items() if name in claim.checkers)
+
+
+def _said(claim: Claim, runs: Sequence[JudgedRun]) -> str:
     if not runs:
         return "nothing that counts"
     landed = ", ".join(f"{n} {kind}" for kind, n in sorted(landed_by_kind(runs).items()))
     sizes = ", ".join(map(str, sorted(_sizes(runs), reverse=True)))
     return (
         f"{len(runs)} runs passed, {len(_seeds(runs))} seeds, on {sizes} nodes; faults landed: "
-        f"{landed or 'none'}; operations judged: {_operations(runs):,}"
+        f"{landed or 'none'}; operations judged: {_operations(claim, runs):,}"
     )
 
 
 def _short(
     claim: Claim, passed: Sequence[Unit], enough: Sequence[Unit], counted: Sequence[JudgedRun]
 ) -> list[Finding]:
-    """What there is too little of. The first thing that explains the others is said alone."""
+    """What there is too little of. Where no run reaches the tier, the rest is counted over those
+    that passed: whoever accepts a lower tier has not accepted that there are fewer seeds."""
 
     def finding(rule: str, what: str) -> Finding:
         return Finding(rule=rule, what=what, of=claim.id)
 
     if not passed:
         return [finding("G21", "there is no run that fits and passed")]
+    short = []
     if not enough:
         best = max(passed, key=lambda unit: _RANK.index(unit.met))
         said = f"{claim.tier} is asked for, the best is {best.state.value} with {best.met}"
-        return [finding("G25", f"{said}: {best.reason}")]
-    short = []
+        short.append(finding("G25", f"{said}: {best.reason}"))
     if (seeds := len(_seeds(counted))) < claim.seeds:
         short.append(finding("G26", f"{seeds} of {claim.seeds} seeds"))
     if absent := sorted({*claim.sizes} - _sizes(counted)):
@@ -170,7 +181,7 @@ def _short(
         for kind, wanted in claim.faults.items()
         if landed[kind] < wanted
     ]
-    if (judged := _operations(counted)) < claim.operations:
+    if (judged := _operations(claim, counted)) < claim.operations:
         short.append(finding("G29", f"{judged:,} of {claim.operations:,} operations judged"))
     return short + _hosts(claim, counted)
 

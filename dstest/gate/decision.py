@@ -14,6 +14,7 @@ from dstest.core.errors import ConfigError, Exit
 from dstest.gate.baseline import baseline_answer
 from dstest.gate.claims import Answer, claim_answer, strangers
 from dstest.gate.controls import control_answer
+from dstest.gate.fits import of_test
 from dstest.gate.gather import Gathered, gather, stores_of
 from dstest.gate.honest import dishonest
 from dstest.gate.plans import plan_answer
@@ -91,6 +92,10 @@ def decide(
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
     findings += _expired(policy, now.date())
     left, accepted = _accepted(findings, policy, now.date())
+    for answer in answers:
+        if not any(finding in left for finding in answer.findings) and not wrong:
+            more = _accepted(answer.follows, policy, now.date())
+            left, accepted = [*left, *more[0]], [*accepted, *more[1]]
     code = max((RULES[f.rule].exit for f in left), key=_worst, default=Exit.PASS)
     return Decision(
         outcome=_OUTCOMES[code],
@@ -133,6 +138,12 @@ def _require(
         said = "the policy asks for no baseline" if baseline else "the policy asks for a baseline"
         raise ConfigError(said, remedy="--baseline STORE where the policy has [baseline]")
     stores_of([*stores, *baseline])
+    signers = read.policy.evidence.signers
+    if signers is not None and not (read.path.parent / signers).is_file():
+        raise ConfigError(
+            f"{read.path}: evidence.signers: {read.path.parent / signers} is no file",
+            remedy="a file beside the policy with a name and a public key in each line",
+        )
 
 
 def _without(gathered: Gathered, findings: Sequence[Finding]) -> Gathered:
@@ -186,9 +197,26 @@ def _row(answer: Answer, left: Sequence[Finding]) -> Row:
         id=answer.id,
         text=answer.text,
         said=answer.said,
-        kept=not any(finding in left for finding in answer.findings),
+        kept=not any(finding in left for finding in (*answer.findings, *answer.follows)),
         runs=tuple(str(run.path) for run in answer.counted),
         not_counted=answer.not_counted,
+    )
+
+
+def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
+    """Versions of the released systems, others than the released, of which a run failed."""
+    released = {(claim.system, claim.system_version) for claim in policy.claim}
+    named = {system for system, _ in released}
+    red = [control for control in policy.control if control.expect == "red"]
+    return sorted(
+        {
+            f"{run.meta.spec.get('system')} {run.meta.system_version}"
+            for run in gathered.runs
+            if run.verdict.verdict.failed
+            and run.meta.spec.get("system") in named
+            and (run.meta.spec.get("system"), run.meta.system_version) not in released
+            and not any(of_test(run.meta, control) for control in red)
+        }
     )
 
 
@@ -204,6 +232,9 @@ def _notes(
             "no signature was asked for: whoever edits a record and all that follows from it alike"
             " is not found (evidence.signers)"
         )
+    elsewhere = _of_other_versions(gathered, policy)
+    if elsewhere:
+        notes.append(f"violations of versions that are not released: {', '.join(elsewhere)}")
     idle = [r.id for r in policy.risk if r.id not in {one.risk.id for one in accepted}]
     if idle:
         notes.append(f"accepted risks that nothing needs: {', '.join(idle)}")

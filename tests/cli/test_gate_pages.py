@@ -164,5 +164,3 @@ def test_the_decision_is_written_beside_the_evidence(made: Path, tmp_path: Path)
     assert not (made / "store" / "decision").exists()
     code, said = shown(made, tmp_path, POLICY, str(made / "store"))
     assert code == Exit.USAGE and "twice" in said
-
-

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dishonest import TRICKS, Trick, a_violation, gone, run_of
 from gate_store import DAY, NAME, POLICY, honest, now, run_at, sealed
-from real_run import change_facts
+from real_run import change_facts, change_record
 
 from checkers.slo import METRICS
 from dstest.compare.fair import FACTORS
@@ -179,6 +179,40 @@ def test_an_accepted_risk_covers_no_violation_and_no_edit(store: Path) -> None:
     with pytest.raises(ConfigError, match="too far away"):
         decided(store, POLICY + _risk("G27", 400))
     assert not any(RULES[rule].acceptable for rule in ("G01", "G02", "G10", "G21", "G22", "G23"))
+
+
+def test_a_risk_covers_what_it_names_and_not_what_follows(store: Path) -> None:
+    """Whoever accepts that a run came to no pass has not accepted that there is none that did."""
+    for seed in (1, 2, 3):
+        run = run_of(store, seed)
+        change_record(run, landed="no")
+        sealed(run)
+    assert broken(decided(store)) == {"G24"}
+    decision = decided(store, POLICY + _risk("G24", 9))
+    assert broken(decision) == {"G21"} and decision.exit == Exit.NOT_PROVEN
+    assert not next(row for row in decision.rows if row.id == "C1").kept
+
+
+def test_a_lower_tier_is_no_lower_number_of_seeds(store: Path) -> None:
+    policy = POLICY.replace('tier = "smoke"', 'tier = "hardening"') + _risk("G25", 9)
+    assert decided(store, policy).findings == ()
+    fewer = decided(store, policy.replace("seeds = 3", "seeds = 4"))
+    assert broken(fewer) == {"G26"}
+
+
+def test_a_violation_of_another_version_is_told(store: Path) -> None:
+    a_violation(store)
+    run = run_of(store, 9)
+    change_facts(run, system_version="3.4.22")
+    sealed(run)
+    decision = decided(store)
+    assert decision.findings == ()
+    assert any("not released: etcd 3.4.22" in note for note in decision.notes)
+
+
+def test_signers_that_are_not_there_are_no_policy(store: Path) -> None:
+    with pytest.raises(ConfigError, match="is no file"):
+        decided(store, POLICY.replace("[evidence]", '[evidence]\nsigners = "nobody"'))
 
 
 BASELINE = """
