@@ -48,6 +48,9 @@ _WEAK: Final = (
 
 _REMEDY: Final = "record it again, or judge the file as it was; see docs/formats.md"
 
+_SMALL: Final = 1 << 16
+"""Bytes of lines that are read before a thread would have begun."""
+
 WINDOW_SHARE: Final = 4
 """Of the memory, one part in so many is for transactions that are read and not yet executed."""
 
@@ -97,7 +100,9 @@ class Stream:
         answers: list[tuple[int, str | None, int, int]] = []
         time_ns = max(0, int(left_s * 1e9))
         interruptible(
-            lambda: answers.append(_core.stream_feed(self._core, lines, time_ns, stop)), stop
+            lambda: answers.append(_core.stream_feed(self._core, lines, time_ns, stop)),
+            stop,
+            small=0 < len(lines) < _SMALL,
         )
         status, message, line, column = answers[0]
         if status == _GOING:

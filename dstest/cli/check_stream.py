@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from checkers.txn import api, ingest, models
 from checkers.txn.begun import begun
 from checkers.txn.stream import ENDS, Report, Stream, on_keys
-from checkers.txn.tested import VACUOUS
 from dstest.cli.check_lints import require_counts
 from dstest.cli.check_look import opened
 from dstest.cli.check_notes import with_notes
@@ -48,6 +47,8 @@ them takes several times as much."""
 
 _PROVED: Final = "strong-serializable"
 """What an execution in order of real time shows."""
+
+_UNSEEN: Final = "no transaction read what another one appended"
 
 
 class _Limits(NamedTuple):
@@ -193,7 +194,7 @@ def _executed(report: Report, asked: list[str], why: str | None) -> CheckResult:
             f"{ENDS[report.end]}"
         )
     elif why is None:
-        doubts += [] if report.seen else [VACUOUS]
+        doubts += [] if report.seen else [_UNSEEN]
         doubts += report.weaknesses
         proved = models.implied_models(_PROVED)
         if beyond := [name for name in asked if models.canonical(name) not in proved]:
@@ -218,26 +219,26 @@ def _looked_at(
 ) -> CheckResult:
     """The answer, with what the operations on the keys where the execution ended violate."""
     report = stream.report()
-    told = "; what could tell why"
+    said: list[str] = []
     for keys in dict.fromkeys((len(report.involved), 1)):
         lines = _naming(stream, path, keys, limits)
         if lines is None:
-            told = f"; the operations on {keys} keys that could tell why are too many"
+            said.append(f"operations on {keys} keys that could tell why are too many to look at")
             continue
         for some in dict.fromkeys((1, keys)):
-            found = _on_keys(path, lines, report, some, asked, limits)
-            if found is not None and found.valid is False:
-                return replace(
-                    found,
-                    ops=result.ops,
-                    keys=result.keys,
-                    reason="; ".join(filter(None, [result.reason, found.reason])),
-                    stats={"method": "streamed"},
-                )
-        told = f"; the {len(lines) - 1:,} operations on {keys} keys that could tell why do not"
+            try:
+                found = _on_keys(lines, report, some, asked, limits)
+            except (HistoryError, ValueError) as error:
+                said.append(f"operations on {some} keys that could tell why: {error}")
+                continue
+            if found.valid is False:
+                said = [*filter(None, [result.reason, found.reason])]
+                whole = replace(found, ops=result.ops, keys=result.keys, stats=result.stats)
+                return replace(whole, reason="; ".join(said))
+        said.append(f"the {len(lines) - 1:,} operations on {keys} keys that could tell why do not")
         break
     remedy = "a larger --budget-mb looks further ahead, or is enough without --stream"
-    return with_notes(result, f"{told.removeprefix('; ')}: {remedy}")
+    return with_notes(result, *said, remedy)
 
 
 def _naming(stream: Stream, path: Path, keys: int, limits: _Limits) -> list[bytes] | None:
@@ -258,27 +259,20 @@ def _naming(stream: Stream, path: Path, keys: int, limits: _Limits) -> list[byte
 
 
 def _on_keys(
-    path: Path, lines: list[bytes], report: Report, some: int, asked: list[str], limits: _Limits
-) -> CheckResult | None:
-    """The ordinary answer about what the lines did to the first keys; None where there is none."""
+    lines: list[bytes], report: Report, some: int, asked: list[str], limits: _Limits
+) -> CheckResult:
+    """The ordinary answer about what the lines did to the first keys."""
     keys = {(type(name), name) for name in report.involved[:some] if name is not None}
-    part = list(on_keys(lines[1:], keys))
-    if not part:
-        return None
+    memory_mb = limits.budget.memory_mb
+    text = b"".join(line + b"\n" for line in (lines[0], *on_keys(lines[1:], keys)))
+    columns = ingest.load(text, "dstest", memory_mb=memory_mb)
     budget = replace(limits.budget, time_s=max(1.0, limits.left_s))
-    try:
-        columns = ingest.load(
-            b"\n".join([lines[0], *part]), "dstest", memory_mb=limits.budget.memory_mb
-        )
-        result = api.check(columns, WORKLOAD, asked, {}, budget)
-    except (HistoryError, ValueError):
-        return None
+    result = api.check(columns, WORKLOAD, asked, {}, budget)
     with tempfile.NamedTemporaryFile(prefix="dstest-") as file:
-        file.write(b"\n".join(lines))
+        file.writelines(line + b"\n" for line in lines)
         file.flush()
-        return replace(
-            result, anomalies=with_records(Path(file.name), result.anomalies, report.last_ns)
-        )
+        anomalies = with_records(Path(file.name), result.anomalies, report.last_ns)
+    return replace(result, anomalies=anomalies)
 
 
 def _measured(result: CheckResult, report: Report, limits: _Limits) -> CheckResult:
