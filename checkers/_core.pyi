@@ -164,7 +164,17 @@ def stream_feed(
 def stream_report(
     stream: Stream, /
 ) -> tuple[
-    int, int, int, int, int, int, int, int, int, int, tuple[int, int, int],
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[int, int, int],
     list[int | str | bool | None],
 ]: ...
 def stream_select(stream: Stream, lines: bytes, n: int, first: bool, /) -> bytes | None: ...

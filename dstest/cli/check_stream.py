@@ -1,8 +1,8 @@
-"""`dstest check` of list-append histories that are larger than memory: read once, executed meanwhile.
+"""`dstest check` of list-append that is larger than memory: read once, and executed meanwhile.
 
 What comes out is valid where the execution came to the end. Where it did not, the file is read a
-second time for the operations on the keys that may tell why. What these violate is a violation; else
-the answer is unknown, and says where the execution ended.
+second time for the operations on the keys that may tell why. What these violate is a violation;
+else the answer is unknown, and says where the execution ended.
 """
 
 from __future__ import annotations
@@ -25,13 +25,22 @@ from checkers.txn.stream import ENDS, Report, Stream, on_keys
 from dstest.cli.check_lints import require_counts
 from dstest.cli.check_look import opened
 from dstest.cli.check_notes import with_notes
-from dstest.cli.check_txn import asked_models, header_of, initial_of, model_of, noted, with_records
+from dstest.cli.check_txn import (
+    asked_models,
+    header_of,
+    initial_of,
+    judge_transactions,
+    model_of,
+    noted,
+    with_records,
+)
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
+from dstest.core.formats import AUTO
 from dstest.core.history import Header
 
-__all__ = ["judge_stream", "streamable"]
+__all__ = ["judge_stream", "judge_whole_or_stream"]
 
 WORKLOAD: Final = "list-append"
 
@@ -69,7 +78,38 @@ class _Limits(NamedTuple):
         return self.piece_bytes or min(max(share, _PIECE_BYTES_MIN), _PIECE_BYTES_MAX)
 
 
-def streamable(path: Path) -> bool:
+def judge_whole_or_stream(
+    path: Path,
+    format_: str,
+    workload: str,
+    model: str | None,
+    budget: Budget,
+    options: dict[str, Any],
+    initial: str | None,
+    *,
+    stream: bool,
+) -> CheckResult:
+    """The answer about transactions, as they are read where that is asked, or where memory is too
+    little to read them all."""
+    if stream:
+        if workload != WORKLOAD or format_ not in (AUTO, "dstest"):
+            raise ConfigError(
+                f"--stream judges {WORKLOAD} histories of ours (JSONL) alone",
+                remedy="leave --stream out",
+            )
+        return judge_stream(path, model, budget, options, initial)
+    began_ns = monotonic_ns()
+    try:
+        return judge_transactions(path, format_, workload, model, budget, options, initial)
+    except MemorySpent:
+        able = workload == WORKLOAD and not options and _streamable(path)
+        if not able:
+            raise
+    left_s = budget.time_s - (monotonic_ns() - began_ns) / 1e9
+    return judge_stream(path, model, replace(budget, time_s=max(0.0, left_s)), {}, initial)
+
+
+def _streamable(path: Path) -> bool:
     """Can the file be judged piece by piece? Histories of ours can, and be read twice."""
     if not path.is_file():
         return False
@@ -95,7 +135,7 @@ def judge_stream(
     Raises ConfigError for what cannot be asked so, HistoryError for a file that cannot be judged.
     """
     limits = _Limits(budget, monotonic_ns(), window_bytes, piece_bytes)
-    if not streamable(path):
+    if not _streamable(path):
         raise ConfigError(
             f"--stream reads histories of ours (JSONL): {path} is none",
             remedy="leave --stream out, and give a --budget-mb that the history fits in",

@@ -150,7 +150,7 @@ static void look_ahead(struct stream *s, const struct stream_txn *t, int64_t eve
             hot->own++;
             continue;
         }
-        const int32_t *elem = part->elem.p + first_elem(part, mop);
+        const int32_t *elem = m->value > 0 ? part->elem.p + first_elem(part, mop) : NULL;
         int end = stream_pin(s, m->key, elem, (int64_t)m->value);
         if (end == STREAM_RUNS && hot->own == 0 && m->value < s->key.p[m->key].length) {
             end = STREAM_STALE;
