@@ -1,7 +1,7 @@
 """list-append histories that are larger than memory: executed while they are read.
 
-Lines of our JSONL come in pieces, records in order of invocation. `csrc/stream/stream.h` says what
-is done with them and what is kept. An execution that came to the end shows that the history is strict
+Lines of our JSONL come in pieces, in order of invocation. `csrc/stream/stream.h` says what is done
+with them and what is kept. An execution that came to the end shows that the history is strict
 serializable, and so all that this implies. One that did not says where it ended, and of which keys
 the transactions may tell why: those transactions, with their micro-operations on those keys alone,
 are a history of their own, and what violates a model there violates it in the whole history. For a

@@ -98,8 +98,10 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
     budget = _budget(budget_s, budget_mb)
-    asked = (history, workload, model, checker, independent, option, report, initial, proof)
-    asked = (*asked, stream or None)
+    asked = (
+        *(history, workload, model, checker, independent, option, report, initial, proof),
+        stream or None,
+    )
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
     if history is None:

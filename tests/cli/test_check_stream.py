@@ -14,6 +14,8 @@ from dstest.cli.app import app
 from dstest.cli.check_stream import judge_stream
 from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.generator.histories import Spec, events
+from dstest.generator.writing import lines
 
 HEAD: dict[str, Any] = {"schema": "dstest.history/1", "workload": "list-append"}
 Mops = list[list[Any]]
@@ -93,11 +95,11 @@ def test_a_read_of_what_was_never_appended_needs_the_whole_file(tmp_path: Path, 
 def test_values_and_ids_are_held_to_be_unique_over_the_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     twice = many(60, last=[["append", 0, 1]])
-    with pytest.raises(HistoryError, match="line 122.*appended to its key before"):
+    with pytest.raises(HistoryError, match=r"line 122.*appended to its key before"):
         judged(written(path, twice), window_bytes=0, piece_bytes=300)
     again = many(60)
     again[-1]["op_id"] = 3
-    with pytest.raises(HistoryError, match="line 121.*op_id stands twice"):
+    with pytest.raises(HistoryError, match=r"line 121.*op_id stands twice"):
         judged(written(path, again), window_bytes=0, piece_bytes=300)
     busy = many(60)
     busy[0] |= {"complete_ts": 10_000}
@@ -158,7 +160,9 @@ def test_what_it_cannot_hold_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_history_beyond_the_memory_is_judged_as_it_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "h.jsonl", many(12_000))
+    path = tmp_path / "h.jsonl"
+    spec = Spec(txns=20_000, seed=1)
+    path.write_bytes(b"".join(lines(events(spec), spec, "jsonl")))
     code, said = run(path, "--budget-mb", "6")
     assert code == 0
     assert "executed while it was read" in said

@@ -1,4 +1,4 @@
-"""list-append judged as it is read, against the checker that sees it all and against every order."""
+"""list-append judged as it is read, against the checker that sees it all and every order."""
 
 from __future__ import annotations
 
