@@ -153,3 +153,28 @@ def read_history(
 def read_operations(
     text: bytes | bytearray | memoryview | mmap, threads: int, memory_bytes: int, /
 ) -> tuple[bytes, ...]: ...
+
+class Stream:
+    """A capsule; see csrc/stream/stream.h."""
+
+def stream_open(memory_bytes: int, window_bytes: int, /) -> Stream: ...
+def stream_feed(
+    stream: Stream, lines: bytes, time_ns: int, stop: I32, /
+) -> tuple[int, str | None, int, int]: ...
+def stream_report(
+    stream: Stream, /
+) -> tuple[
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[int, int, int],
+    list[int | str | bool | None],
+]: ...
+def stream_select(stream: Stream, lines: bytes, n: int, first: bool, /) -> bytes | None: ...

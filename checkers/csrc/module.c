@@ -10,6 +10,7 @@
 #include "mon/mon_module.h"
 #include "ops/ops_module.h"
 #include "ord/ord_module.h"
+#include "stream/stream_module.h"
 #include "txn/txn_module.h"
 
 static PyMethodDef methods[] = {
@@ -24,6 +25,10 @@ static PyMethodDef methods[] = {
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
     {"reduce_registers", lin_reduce_py, METH_VARARGS, LIN_REDUCE_DOC},
+    {"stream_feed", stream_feed_py, METH_VARARGS, STREAM_FEED_DOC},
+    {"stream_open", stream_open_py, METH_VARARGS, STREAM_OPEN_DOC},
+    {"stream_report", stream_report_py, METH_VARARGS, STREAM_REPORT_DOC},
+    {"stream_select", stream_select_py, METH_VARARGS, STREAM_SELECT_DOC},
     {NULL, NULL, 0, NULL},
 };
 

@@ -26,6 +26,13 @@ _Proof = Annotated[
         metavar="FILE", help="Write an order of transactions that proves the answer there."
     ),
 ]
+_Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="list-append larger than memory: judge it as it is read (docs/large-histories.md).",
+    ),
+]
 _Batch = Annotated[
     Path | None,
     typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
@@ -81,6 +88,7 @@ def check(
         typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
     ] = None,
     proof: _Proof = None,
+    stream: _Stream = False,
     batch: _Batch = None,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
@@ -90,13 +98,16 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
     directory is verified first (3 where its files do not agree), and no better than its verdict."""
     budget = _budget(budget_s, budget_mb)
-    asked = (history, workload, model, checker, independent, option, report, initial, proof)
+    asked = (
+        *(history, workload, model, checker, independent, option, report, initial, proof),
+        stream or None,
+    )
     if batch is not None:
         raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     question = _Question(
-        history, workload, model, checker, format_, independent, option or [], initial
+        history, workload, model, checker, format_, independent, option or [], initial, stream
     )
     raise typer.Exit(int(_judged(question, budget, _Wanted(report, proof, json_))))
 
@@ -120,6 +131,7 @@ class _Question(NamedTuple):
     independent: bool | None
     option: list[str]
     initial: str | None
+    stream: bool
 
 
 class _Wanted(NamedTuple):
@@ -162,6 +174,8 @@ def _require_provable(asked: _Question, file: Path) -> None:
             "they say",
             remedy="leave them out; --model strong-session-.. counts the order of sessions",
         )
+    if asked.stream:
+        raise ConfigError("--stream keeps no order to write to --proof", remedy="leave one out")
     place, history = file.resolve(), asked.history.resolve()
     if place == history or (place.parent / "sha256sums").exists():
         raise ConfigError(
@@ -215,11 +229,16 @@ def _answer(asked: _Question, budget: Budget) -> CheckResult:
         named = _transactions(asked, path)
         if named in WORKLOADS and checker in (None, named):
             from dstest.cli.check_options import require_no_tuples, transaction_options
-            from dstest.cli.check_txn import judge_transactions
+            from dstest.cli.check_stream import judge_whole_or_stream
 
             require_no_tuples(asked.independent)
             options = transaction_options(asked.option)
-            return judge_transactions(path, format_, named, model, budget, options, initial)
+            question = path, format_, named, model, budget, options, initial
+            return judge_whole_or_stream(*question, stream=asked.stream)
+        if asked.stream:
+            raise ConfigError(
+                "--stream judges list-append histories alone", remedy="leave --stream out"
+            )
         from dstest.cli.check_objects import judge_file
 
         return judge_file(
@@ -284,7 +303,7 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
 
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    *("--initial", "--proof"),
+    *("--initial", "--proof", "--stream"),
 )
 
 

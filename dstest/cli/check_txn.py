@@ -33,7 +33,17 @@ from dstest.store.jepsen import from_edn, from_json
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = ["Read", "asked_models", "judge_transactions", "read_transactions"]
+__all__ = [
+    "Read",
+    "asked_models",
+    "header_of",
+    "initial_of",
+    "judge_transactions",
+    "model_of",
+    "noted",
+    "read_transactions",
+    "with_records",
+]
 
 _REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
 
@@ -64,9 +74,9 @@ def judge_transactions(
         twice = written_twice(read.columns)
         remedy = ONCE if twice else _REMEDY
         raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
-    anomalies = _with_records(path, result.anomalies)
+    anomalies = with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
-    return weakened(_noted(whole, workload, read.start, read.header, initial), read.weak)
+    return weakened(noted(whole, workload, read.start, read.header, initial), read.weak)
 
 
 class Read(NamedTuple):
@@ -88,8 +98,13 @@ class Read(NamedTuple):
     @property
     def model(self) -> str | None:
         """What the file says it is held to, where that can be judged."""
-        said = None if self.header is None else self.header.model
-        return said if said in models.judged_models(DETECTABLE) else None
+        return model_of(self.header)
+
+
+def model_of(header: Header | None) -> str | None:
+    """The model that a header names, where transactions can be judged by it."""
+    said = None if header is None else header.model
+    return said if said in models.judged_models(DETECTABLE) else None
 
 
 def read_transactions(
@@ -97,20 +112,20 @@ def read_transactions(
 ) -> Read:
     """What a file holds. Raises HistoryError, MemorySpent where it takes more than the budget."""
     columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
-    header, exported = _header(path)
+    header, exported = header_of(path)
     weak: list[str] = []
     if header is not None:
         outcomes = np.bincount(columns.outcome, minlength=3).tolist()
         if exported and (open_ := int(np.count_nonzero(columns.complete_pos < 0))):
             weak.append(cut_off(open_))
         require_counts(header, dict(zip(("ok", "fail", "unknown"), outcomes, strict=True)), weak)
-    start = _start(header, initial)
+    start = initial_of(header, initial)
     if start is not None:
         columns = begun(columns, workload, start)
     return Read(columns, header, start, weak)
 
 
-def _noted(
+def noted(
     result: CheckResult, workload: str, start: Start | None, header: Header | None,
     initial: str | None,
 ) -> CheckResult:  # fmt: skip
@@ -127,7 +142,7 @@ def _noted(
     )
 
 
-def _start(header: Header | None, initial: str | None) -> Start | None:
+def initial_of(header: Header | None, initial: str | None) -> Start | None:
     """What the keys start with, by `--initial` or else by the header; None where nobody says."""
     options = {} if header is None else header.options
     if initial is not None:
@@ -158,7 +173,7 @@ def _own(first: bytes) -> Header | None:
     return header if ours else None
 
 
-def _header(path: Path) -> tuple[Header | None, bool]:
+def header_of(path: Path) -> tuple[Header | None, bool]:
     """The header of a history of ours, or of an export of ours, and whether it is an export; None
     where the file has none."""
     with opened(path) as file:
@@ -198,11 +213,15 @@ def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], l
     return records, header.windows, end_ns
 
 
-def _with_records(path: Path, anomalies: dict[str, list[Anomaly]]) -> dict[str, list[Anomaly]]:
+def with_records(
+    path: Path, anomalies: dict[str, list[Anomaly]], last_ns: int = 0
+) -> dict[str, list[Anomaly]]:
+    """The anomalies with the records of a history of ours, which ends at `last_ns` or later."""
     wanted = {op for group in anomalies.values() for anomaly in group for op in anomaly.ops}
     if not wanted:
         return anomalies
     ops, windows, end_ns = _records(path, wanted)
+    end_ns = max(end_ns, last_ns)
     if wanted - ops.keys():
         return anomalies
 

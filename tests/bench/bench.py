@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 PARTS = (
-    *("checkers", "every", "files", "lin", "txn", "exact", "ingest", "lab", "start", "rate", "run"),
+    *("checkers", "every", "files", "lin", "txn", "stream", "exact", "ingest", "lab", "start"),
+    *("rate", "run"),
 )
 
 

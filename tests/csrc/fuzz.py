@@ -69,6 +69,12 @@ TARGETS = {
     "txn": Target("target_txn.c", "common/core_*.c txn/*.c", length_max=512),
     "exact": Target("target_txn.c", _EXACT, ("-DEXACT",), length_max=512),
     "exact-large": Target("target_txn.c", _EXACT, ("-DEXACT", *_LARGE), length_max=512),
+    "stream": Target(
+        "target_stream.c",
+        "common/core_*.c ingest/*.c txn/*.c stream/*.c",
+        ("-DSTREAM_NAMES_MAX=8", *_READER),
+        length_max=512,
+    ),
     "txn-spent": Target("target_txn.c", "common/core_*.c txn/*.c", _SPENT, length_max=512),
 }
 

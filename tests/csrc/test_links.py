@@ -26,9 +26,10 @@ ALLOWED = {
     "txn": {"common"},
     "ingest": {"common"},
     "ops": {"common", "ingest"},
+    "stream": {"common", "ingest"},
     "iso": {"common", "txn"},
     "ord": {"common", "txn", "iso"},
-    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest", "ops"},
+    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest", "ops", "stream"},
 }
 """Folder -> folders it may need, besides itself."""
 
