@@ -39,6 +39,8 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
         *("nemeses", "dstest"),
     },
+    "dstest.steps": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
+    "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
     "nemeses": {"dstest.core"},
