@@ -14,7 +14,13 @@ from dstest.core.contained import quit_by
 
 __all__ = ["COMMANDS", "app_of"]
 
-_GROUPS: Final = MappingProxyType({"plan": "plan_run:plan_app", "lab": "lab:lab_app"})
+_GROUPS: Final = MappingProxyType(
+    {
+        "plan": "plan_run:plan_app",
+        "nightly": "nightly:nightly_app",
+        "lab": "lab:lab_app",
+    }
+)
 
 COMMANDS: Final = MappingProxyType(
     {

@@ -22,6 +22,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from dstest import __version__
 from dstest.core.errors import HarnessError, reason_of
+from dstest.fan.desk_paths import FOLDER
 from dstest.fan.parcel import Parcel, pack, read_part
 from dstest.fan.task import Place, Task
 from dstest.steps.process import start
@@ -31,7 +32,7 @@ __all__ = ["HEAL_S", "Desk", "Sent", "forget", "part", "perform", "stop"]
 HEAL_S: Final = 120.0
 """A command that was asked to end has this long to heal its nodes and to seal its run."""
 
-_FOLDER: Final = "folder"
+
 _PARCEL: Final = "parcel.tar.gz"
 
 
@@ -117,7 +118,7 @@ class Desk(WorkerPlugin):
     def do(self, task: Task, lab_id: str) -> Sent:
         """Do a task, and pack what it leaves."""
         home = Path(tempfile.mkdtemp(prefix=f"{task.id}.", dir=self._root))
-        folder = home / _FOLDER
+        folder = home / FOLDER
         folder.mkdir()
         value, error, parcel = None, None, None
         try:

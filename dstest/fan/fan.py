@@ -8,6 +8,7 @@ lost costs the tasks that it had: each is given out again, with another lab, `LO
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from dstest import __version__
 from dstest.core.errors import HarnessError, reason_of
+from dstest.fan.desk_paths import WORK
 from dstest.fan.parcel import Limits, Parcel, unpack
 from dstest.fan.task import Done, Task
 from dstest.fan.where import LAB, client_at, where
@@ -46,7 +48,7 @@ async def fan_out(
     ConfigError for what is no place, HarnessError where no worker comes up.
     """
     place = where(at)
-    work = into / ".work"
+    work = into / WORK
     work.mkdir(parents=True, exist_ok=True)
     async with client_at(place, workers) as client:
         from dstest.fan.desk import Desk
@@ -54,7 +56,8 @@ async def fan_out(
         name = f"fan-{secrets.token_hex(4)}"
         scratch = str(work) if place.kind == "local" else None
         await client.register_plugin(Desk(name, __version__, scratch), name=name)
-        fan = Fan(client, name, into, limits or Limits())
+        expected = {"local": workers, "ssh": len(place.hosts), "scheduler": 1}[place.kind]
+        fan = Fan(client, name, into, limits or Limits(), expected)
         try:
             yield fan
         finally:
@@ -64,32 +67,37 @@ async def fan_out(
 class Fan:
     """Workers that are up."""
 
-    def __init__(self, client: Any, name: str, into: Path, limits: Limits) -> None:
+    def __init__(self, client: Any, name: str, into: Path, limits: Limits, workers: int) -> None:
         self._client, self._name, self._into, self._limits = client, name, into, limits
         self._given = 0
-        self._free = asyncio.Semaphore(max(1, self.width))
+        self._known = workers
 
     @property
     def width(self) -> int:
-        """How many tasks can be done at once."""
-        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+        """How many tasks can be done at once: the workers that there are, and those that are to
+        come back."""
+        there = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        return max(there, self._known)
 
     async def run(self, tasks: Iterable[Task]) -> AsyncIterator[Done]:
-        """Do all of them; what became of each, as they end. Raises HarnessError where the workers'
-        scheduler is gone."""
-        pending = {asyncio.create_task(self.do(task)) for task in tasks}
+        """Do all of them; what became of each, as they end. The next one is asked for once a worker
+        is free, so `tasks` may be an iterator that decides then. Raises HarnessError where the
+        workers' scheduler is gone."""
+        waiting = iter(tasks)
+        running: set[asyncio.Task[Done]] = set()
         try:
-            for ended in asyncio.as_completed(pending):
-                yield await ended
+            while True:
+                for task in itertools.islice(waiting, max(0, self.width - len(running))):
+                    running.add(asyncio.create_task(self._done(task)))
+                if not running:
+                    return
+                ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for one in ended:
+                    yield one.result()
         finally:
-            for one in pending:
+            for one in running:
                 one.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
-
-    async def do(self, task: Task) -> Done:
-        """Do one, once a worker is free."""
-        async with self._free:
-            return await self._done(task)
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _done(self, task: Task) -> Done:
         for lost in range(LOSSES_MAX):
@@ -149,7 +157,7 @@ class Fan:
                 f"{task.id}: its directory takes {parcel.bytes} bytes on the way, more than "
                 f"{self._limits.parcel_bytes}"
             )
-        arriving = self._into / ".work" / f"{task.id}.{self._given}.arriving"
+        arriving = self._into / WORK / f"{task.id}.{self._given}.arriving"
         try:
             with arriving.open("wb") as file:
                 while file.tell() < parcel.bytes:

@@ -31,7 +31,8 @@ _CONFIG: Final = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.no-workers-timeout": "300s",
-    "distributed.worker.daemon": False,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
     "distributed.comm.timeouts.connect": "30s",
     "logging": {"distributed": "critical", "asyncio": "critical"},
 }
@@ -95,7 +96,7 @@ async def _cluster(place: Where, workers: int) -> AsyncIterator[Any]:
         async with SSHCluster(
             [place.hosts[0], *place.hosts],
             worker_options={**one, "death_timeout": _START_S},
-            scheduler_options={"dashboard": False},
+            scheduler_options={"dashboard": False, "dashboard_address": ":0"},
             remote_python=REMOTE_PYTHON,
             asynchronous=True,
         ) as cluster:
@@ -107,7 +108,7 @@ async def _cluster(place: Where, workers: int) -> AsyncIterator[Any]:
             resources=one["resources"],
             memory_limit=0,
             silence_logs=logging.CRITICAL,
-            dashboard_address=None,
+            dashboard_address=":0",
             security=True,
             protocol="tls://",
             asynchronous=True,

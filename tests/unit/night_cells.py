@@ -1,0 +1,109 @@
+"""A night without nodes: what its cells leave is made offline, by their `--concurrency`.
+
+11 passes                        12 shows an old value
+13 leaves no run                 14 leaves none with the first try, then passes
+15 loses its worker with the first try, then passes
+16 takes its time, then passes
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from executed_plan import stale
+from made_runs import made, registers
+
+from dstest.core.errors import Exit
+from dstest.fan.task import Place
+from dstest.nightly import driver
+from dstest.nightly.state import Night, NightDir
+from dstest.nightly.work import LOG, STORE
+
+__all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
+
+MARKS = "DSTEST_TEST_MARKS"
+SLOW_S = 4.0
+
+
+def _first(name: str) -> bool:
+    """Is this the first try of a cell?"""
+    path = Path(os.environ[MARKS], name)
+    seen = path.exists()
+    path.touch()
+    return not seen
+
+
+def fake_cell(
+    place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
+) -> tuple[int, float]:
+    def of(flag: str) -> int:
+        return int(argv[argv.index(flag) + 1])
+
+    kind, seed = of("--concurrency"), of("--seed")
+    (place.folder / LOG).write_text(f"$ dstest {' '.join(argv)}\ndstest: no nodes\n")
+    if kind == 13 or (kind == 14 and _first(f"14-{seed}")):
+        return int(Exit.HARNESS), 0.1
+    if kind == 15 and _first("15"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    # Judging wants the main thread of a process, as each run has.
+    made_at = [sys.executable, __file__, str(place.folder / STORE), str(kind), str(seed)]
+    subprocess.run(made_at, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    if kind == 16 and _first("16"):
+        time.sleep(SLOW_S)
+    return int(Exit.PASS), 0.5
+
+
+def leave_run(store: Path, kind: int, seed: int) -> None:
+    """What `dstest run` would leave."""
+    ops = registers(seed=seed % 1000)
+    made(
+        store / "etcd-register-partition" / f"20260101T000000Z-{seed}",
+        stale(ops) if kind == 12 else ops,
+        "register",
+        seed=seed,
+    )
+
+
+def cell(kind: int, **more: object) -> str:
+    """A table of nightly.toml."""
+    rows = {"system": "etcd", "workload": "register", "nemesis": "partition", "id": f"c{kind}"}
+    said = "\n".join(f"{key} = {_toml(value)}" for key, value in {**rows, **more}.items())
+    return f"[[cells]]\nconcurrency = {kind}\n{said}\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def night_of(folder: Path, cells: str, head: str = "reruns = 1\n") -> Path:
+    """nightly.toml in a folder."""
+    path = folder / "nightly.toml"
+    path.write_text(f'name = "n"\n{head}{cells}')
+    return path
+
+
+def run_offline(
+    folder: Path, patch: pytest.MonkeyPatch, cells: str, head: str = "reruns = 1\n"
+) -> tuple[int, NightDir, Night]:
+    """Run a night of `night_of`: (exit code, its directory, what that holds)."""
+    marks = folder / "marks"
+    marks.mkdir(exist_ok=True)
+    patch.setenv(MARKS, str(marks))
+    patch.setattr(driver, "run_cell", fake_cell)
+    path = night_of(folder, cells, head)
+    code = driver.begin(path, store=folder / "store", at=None, workers=2, say=print)
+    directory = NightDir.open(folder / "store" / "latest")
+    return code, directory, directory.read()
+
+
+if __name__ == "__main__":
+    leave_run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
