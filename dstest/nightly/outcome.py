@@ -120,8 +120,5 @@ def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
 def of_tries(standings: Sequence[Standing]) -> Standing:
     """A cell by its tries. A violation stays one, whatever came after it; what proved nothing may
     be proved by the next try."""
-    if "failed" in standings:
-        return "failed"
-    if "as-it-must" in standings:
-        return "as-it-must"
-    return standings[-1] if standings else "no-verdict"
+    telling: tuple[Standing, ...] = ("failed", "as-it-must", "missed")
+    return next((one for one in telling if one in standings), "no-verdict")

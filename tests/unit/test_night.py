@@ -10,8 +10,10 @@ import pytest
 from night_cells import cell, run_offline
 
 from dstest.core.errors import Exit
+from dstest.core.verdict import State
 from dstest.nightly.index import opened
 from dstest.nightly.judged import exit_of, judge_night
+from dstest.nightly.outcome import judge_run
 from dstest.nightly.page import headline
 from dstest.nightly.state import Item, Night, NightDir
 from dstest.nightly.trends import Trends, trends_of
@@ -141,16 +143,11 @@ def test_what_was_written_over_is_found_by_judging_again(
     for item in lied.items:
         item.tries = item.tries[:1]
         item.tries[0].standing = "as-it-must"
-    one, two = (next(i for i in lied.items if i.cell == name) for name in ("known-good", "good"))
-    one.tries[0].result = two.tries[0].result  # a run with another seed
-    result = directory.path / two.tries[0].result
+    result = directory.path / _item(night, "good").tries[0].result
     directory.save(lied)
     try:
         again = judge_night(directory)
         assert _item(again, "bad").standing == "failed"
-        said = _item(again, "known-good").tries[0]
-        assert said.standing == "no-verdict"
-        assert "something else: seed" in said.why_not
         kept = (result / "verdict.json").read_bytes()
         (result / "verdict.json").write_text("{}")
         assert "does not hold" in _item(judge_night(directory), "good").why_not
@@ -159,15 +156,21 @@ def test_what_was_written_over_is_found_by_judging_again(
         directory.save(night)
 
 
-def test_seeds_of_failures_are_asked_again_and_others_rotate(offline: Offline) -> None:
-    head = "reruns = 0\npasses = 2\n"
-    _, _, first = offline(RED + cell(12), head=head)
-    _, _, second = offline(RED + cell(12), head=head)
-    bad = _item(first, "c12")
-    assert [(i.cell, i.seed) for i in second.items if i.why == "kept"] == [("c12", bad.seed)]
-    assert second.items[0].why == "kept"
-    assert not {i.seed for i in second.items if i.why == "new"} & {i.seed for i in first.items}
-    assert second.number == 2
+def test_a_run_of_another_command_or_seed_proves_nothing(
+    mixed: tuple[int, NightDir, Night],
+) -> None:
+    _, directory, night = mixed
+    item = _item(night, "good")
+    path = directory.path / item.tries[0].result
+    for argv, seed, wrong in [
+        (item.argv, 8, "seed"),
+        ([*item.argv, "-o", "a=b"], 7, "options"),
+        ([word.replace("register", "set") for word in item.argv], 7, "workload"),
+    ]:
+        judged = judge_run(path, argv, seed)
+        assert judged is not None
+        assert judged.state is State.INCONCLUSIVE_ORACLE
+        assert f"something else: {wrong}" in judged.reason
 
 
 def test_a_night_that_has_no_time_left_says_so(offline: Offline) -> None:
