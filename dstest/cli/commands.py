@@ -18,6 +18,7 @@ _GROUPS: Final = MappingProxyType(
     {
         "plan": "plan_run:plan_app",
         "nightly": "nightly:nightly_app",
+        "workers": "workers:workers_app",
         "lab": "lab:lab_app",
     }
 )

@@ -79,15 +79,18 @@ class Fan:
         there = len(self._client.scheduler_info(n_workers=-1)["workers"])
         return max(there, self._known)
 
-    async def run(self, tasks: Iterable[Task]) -> AsyncIterator[Done]:
+    async def run(self, tasks: Iterable[Task], *, ahead: int = 0) -> AsyncIterator[Done]:
         """Do all of them; what became of each, as they end. The next one is asked for once a worker
-        is free, so `tasks` may be an iterator that decides then. Raises HarnessError where the
+        is free, so `tasks` may be an iterator that decides then; of small ones each worker may have
+        so many `ahead`. Raises HarnessError where the
         workers' scheduler is gone."""
         waiting = iter(tasks)
         running: set[asyncio.Task[Done]] = set()
         try:
             while True:
-                for task in itertools.islice(waiting, max(0, self.width - len(running))):
+                for task in itertools.islice(
+                    waiting, max(0, self.width * (1 + ahead) - len(running))
+                ):
                     running.add(asyncio.create_task(self._done(task)))
                 if not running:
                     return

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError, HarnessError, reason_of
+from dstest.fan.bundle import HOME
 
-__all__ = ["REMOTE_PYTHON", "Where", "client_at", "where"]
+__all__ = ["LAB", "Where", "client_at", "where"]
 
-REMOTE_PYTHON: Final = "/opt/dstest-worker/python"
-"""Where `dstest workers put` lays the interpreter of a worker."""
 
 LAB: Final = "lab"
 """The resource of a worker that a task with a lab claims."""
@@ -69,20 +68,21 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
     import dask
     from distributed import Client  # its own settings are there before ours are laid over them
 
-    with dask.config.set(_CONFIG):
+    async with AsyncExitStack() as stack:
+        stack.enter_context(dask.config.set(_CONFIG))
         try:
-            async with _cluster(place, workers) as cluster:
-                address = place.address or cluster
-                asked = Client(address, asynchronous=True, timeout=_START_S)  # type: ignore[no-untyped-call]
-                async with asked as client:
-                    await client.wait_for_workers(1, timeout=_START_S)
-                    yield client
-        except (OSError, TimeoutError) as error:
+            cluster = await stack.enter_async_context(_cluster(place, workers))
+            address = place.address or cluster
+            asked = Client(address, asynchronous=True, timeout=_START_S)  # type: ignore[no-untyped-call]
+            client = await stack.enter_async_context(asked)
+            await client.wait_for_workers(1, timeout=_START_S)
+        except (OSError, TimeoutError, RuntimeError) as error:
             raise HarnessError(
                 f"no workers at {place.address or ', '.join(place.hosts) or place.kind}: "
                 f"{reason_of(error)}",
                 remedy="docs/nightly.md says how workers are started",
             ) from error
+        yield client
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def _cluster(place: Where, workers: int) -> AsyncIterator[Any]:
             [place.hosts[0], *place.hosts],
             worker_options={**one, "death_timeout": _START_S},
             scheduler_options={"dashboard": False, "dashboard_address": ":0"},
-            remote_python=REMOTE_PYTHON,
+            remote_python=f"{HOME}/python",
             asynchronous=True,
         ) as cluster:
             yield cluster
