@@ -16,7 +16,7 @@ from dstest import __version__
 from dstest.core.errors import LabError, reason_of
 from dstest.fan.bundle import HOME, Bundle
 
-__all__ = ["put"]
+__all__ = ["put", "receive"]
 
 _PUT_S: Final = 900.0
 _PART_BYTES: Final = 1 << 20
@@ -39,12 +39,18 @@ if [ ! -d "$home/$sum" ]; then
 fi
 cat >"$home/.python.$$" <<END
 #!/bin/sh
-PYTHONPATH=$home/$sum/lib exec $python "\\$@"
+PYTHONPATH=$home/$sum/lib exec $python -P "\\$@"
 END
 chmod 755 "$home/.python.$$"
 "$home/.python.$$" -c 'import checkers._core, distributed, dstest; print(dstest.__version__)'
 mv -f "$home/.python.$$" "$home/python"
 """
+
+
+def receive(bundle: Bundle, home: str) -> list[str]:
+    """The command of a machine that reads a bundle from its standard input, and says the version
+    of dstest that runs there then."""
+    return ["sh", "-c", _RECEIVE, "sh", home, bundle.sha256, bundle.python, bundle.machine]
 
 
 async def put(hosts: Sequence[str], bundle: Bundle, home: str = HOME) -> dict[str, str]:
@@ -56,7 +62,7 @@ async def put(hosts: Sequence[str], bundle: Bundle, home: str = HOME) -> dict[st
 async def _put(host: str, bundle: Bundle, home: str) -> str:
     import asyncssh
 
-    argv = ["sh", "-c", _RECEIVE, "sh", home, bundle.sha256, bundle.python, bundle.machine]
+    argv = receive(bundle, home)
     try:
         async with asyncio.timeout(_PUT_S), asyncssh.connect(host) as connection:
             process = await connection.create_process(shlex.join(argv), encoding=None)
