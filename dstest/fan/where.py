@@ -95,7 +95,7 @@ async def _cluster(place: Where, workers: int) -> AsyncIterator[Any]:
     elif place.kind == "ssh":
         async with SSHCluster(
             [place.hosts[0], *place.hosts],
-            worker_options={**one, "death_timeout": _START_S},
+            worker_options={**one, "death_timeout": _START_S, "memory_limit": 0},
             scheduler_options={"dashboard": False, "dashboard_address": ":0"},
             remote_python=f"{HOME}/python",
             asynchronous=True,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 from dstest.fan.task import Place
 
-__all__ = ["double", "fail", "leave_files", "link_out", "lose_worker_once", "nap"]
+__all__ = ["double", "fail", "leave_files", "link_out", "lose_worker_once", "stuck", "version"]
 
 
 def double(place: Place, number: int) -> int:
@@ -39,8 +38,13 @@ def lose_worker_once(place: Place, marker: Path) -> int:
     return os.getpid()
 
 
-def nap(place: Place, seconds: float, marker: Path) -> int:
-    """A command of dstest that would take long."""
-    marker.write_text(str(os.getpid()))
-    time.sleep(seconds)
-    return os.getpid()
+def version(place: Place) -> tuple[int, str]:
+    """What `dstest --version` says there."""
+    log = place.folder / "log.txt"
+    code = place.command(["--version"], log, limit_s=100.0)
+    return code, log.read_text()
+
+
+def stuck(place: Place, fifo: Path, limit_s: float) -> int:
+    """A command of dstest that waits for what nobody writes."""
+    return place.command(["check", str(fifo)], place.folder / "log.txt", limit_s=limit_s)
