@@ -33,6 +33,14 @@ _Stream = Annotated[
         help="list-append larger than memory: judge it as it is read (docs/large-histories.md).",
     ),
 ]
+_Workers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|PLACE",
+        help="With --batch: on so many workers of this machine, or those at ssh:HOST,HOST or "
+        "tcp://ADDRESS:PORT.",
+    ),
+]
 _Batch = Annotated[
     Path | None,
     typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
@@ -90,6 +98,7 @@ def check(
     proof: _Proof = None,
     stream: _Stream = False,
     batch: _Batch = None,
+    workers: _Workers = None,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
     Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
@@ -103,7 +112,12 @@ def check(
         stream or None,
     )
     if batch is not None:
-        raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
+        from dstest.cli.check_batch import judge_batch
+
+        named = format_ != AUTO
+        raise typer.Exit(int(judge_batch(batch, budget, named, asked, workers)))
+    if workers is not None:
+        raise ConfigError("--workers is for many histories", remedy="--batch IN.jsonl")
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     question = _Question(
@@ -338,6 +352,8 @@ def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> E
     return next((code for code in order if code in worst), Exit.USAGE)
 
 
+    ),
+]
 def _json(result: CheckResult) -> bytes:
     import msgspec
 

@@ -15,7 +15,13 @@ from dstest.core.contained import quit_by
 __all__ = ["COMMANDS", "app_of"]
 
 _GROUPS: Final = MappingProxyType(
-    {"plan": "plan_run:plan_app", "store": "store:store_app", "lab": "lab:lab_app"}
+    {
+        "plan": "plan_run:plan_app",
+        "nightly": "nightly:nightly_app",
+        "store": "store:store_app",
+        "workers": "workers:workers_app",
+        "lab": "lab:lab_app",
+    }
 )
 
 COMMANDS: Final = MappingProxyType(

@@ -40,11 +40,17 @@ ALLOWED = {
     "dstest.extend": {"dstest.core", "nemeses"},
     "dstest.plans": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.shrink", "nemeses", "clusters", "dstest"),
+        *("dstest.shrink", "dstest.steps", "nemeses", "clusters", "dstest"),
     },
     "dstest.shrink": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
         *("nemeses", "dstest"),
+    },
+    "dstest.steps": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
+    "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
+    "dstest.nightly": {
+        *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
+        *("dstest.plans", "dstest.fan", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
