@@ -315,45 +315,6 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
     require_fitting(workload, checker)
 
 
-_OWN: Final = (
-    *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    *("--initial", "--proof", "--stream"),
-)
-
-
-def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> Exit:
-    """One JSON object per line for each line of the file; the budget is each answer's. The exit
-    code of the worst. Raises ConfigError where `asked`, in the order of `_OWN`, or a
-    format is given: each line says itself what is asked of it."""
-    from checkers.txn.api import check as judge
-    from checkers.txn.batch import run_batch
-    from dstest.cli.check_budget import in_time
-
-    flags = [flag for flag, value in zip(_OWN, asked, strict=True) if value is not None]
-    if flags or named:
-        raise ConfigError(
-            f"--batch takes no {', '.join([*flags, *['--format'] * named])}",
-            remedy='"workload", "models" and "opts" in the lines of the file say what is asked',
-        )
-
-    def judged(c: Any, workload: str, models: list[str], opts: dict[str, Any]) -> CheckResult:
-        return in_time(judge(c, workload, models, opts, budget), budget)
-
-    worst: set[Exit] = set()
-    try:
-        with path.open("rb") as lines:
-            for answer in run_batch(lines, judged, seen=worst.add):
-                say(answer.decode())
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
-        ) from None
-    order = (Exit.FAIL, Exit.NOT_PROVEN, Exit.USAGE, Exit.PASS)
-    return next((code for code in order if code in worst), Exit.USAGE)
-
-
-    ),
-]
 def _json(result: CheckResult) -> bytes:
     import msgspec
 

@@ -19,7 +19,7 @@ __all__ = ["judge_batch", "judge_lines"]
 
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    *("--initial", "--proof"),
+    *("--initial", "--proof", "--stream"),
 )
 _LINES_MAX: Final = 64
 _BYTES_MAX: Final = 4 << 20
