@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -171,7 +172,8 @@ def test_an_attempt_that_died_is_judged_as_well(store: Path) -> None:
     for name in ("verdict.json", "evidence.json", "sha256sums", "history.jsonl", "faults.jsonl"):
         (dead.path / name).unlink()
     dead.write_status("running")
-    good = run_at(directory.arms, 2, name="n3-s2", at=now(), count=701)
+    later = now() + datetime.timedelta(seconds=5)
+    good = run_at(directory.arms, 2, name="n3-s2", at=later, count=701)
     file.arms[1].attempts.append(str(good.path.relative_to(directory.path)))
     resealed(directory, file)
     decision = decided(store)
